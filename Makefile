@@ -1,0 +1,33 @@
+# `make demo` and `make test` set up all that they need in .venv.
+PYTHON ?= python3.11
+FILE ?=
+BIN := .venv/bin
+
+.PHONY: demo test lint format properties clean
+
+demo: .venv/ready
+	$(BIN)/agentgraph demo $(FILE)
+
+test: .venv/ready
+	$(BIN)/pytest -n 2 --dist worksteal
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+properties: .venv/ready  # the property tests on ten times as many trees
+	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 tests/properties
+
+clean:
+	rm -rf .venv
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable . --group dev
+	touch .venv/ready

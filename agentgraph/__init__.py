@@ -1,0 +1,78 @@
+"""Trees of agents, compiled to LangGraph state graphs and told as agent events."""
+
+from agentgraph.agents import (
+    Agent,
+    agent,
+    chat_agent,
+    function_agent,
+    human,
+    loop,
+    parallel,
+    sequential,
+)
+from agentgraph.compiler import compile_agent
+from agentgraph.context import Context
+from agentgraph.errors import (
+    AgentGraphError,
+    InvalidAgentError,
+    InvalidAnswerError,
+    InvalidOutputError,
+    MaxIterationsError,
+    MissingValueError,
+    PendingInterruptError,
+    ThreadBusyError,
+    ThreadError,
+    TreeChangedError,
+    UnknownInterruptError,
+    UnknownThreadError,
+)
+from agentgraph.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.history import Entry
+from agentgraph.run_path import RunPath, RunStep
+from agentgraph.runner import Runner
+from agentgraph.savers import async_sqlite_saver, sqlite_saver
+from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues
+from agentgraph.translation import STREAM_MODES, atranslate, translate
+
+__all__ = [
+    "STREAM_MODES",
+    "Action",
+    "Agent",
+    "AgentEvent",
+    "AgentGraphError",
+    "Ask",
+    "BreakLoop",
+    "Context",
+    "Custom",
+    "Entry",
+    "Exit",
+    "Interrupt",
+    "InvalidAgentError",
+    "InvalidAnswerError",
+    "InvalidOutputError",
+    "MaxIterationsError",
+    "MissingValueError",
+    "Output",
+    "PendingInterruptError",
+    "RunPath",
+    "RunStep",
+    "Runner",
+    "SetValues",
+    "ThreadBusyError",
+    "ThreadError",
+    "TreeChangedError",
+    "UnknownInterruptError",
+    "UnknownThreadError",
+    "agent",
+    "async_sqlite_saver",
+    "atranslate",
+    "chat_agent",
+    "compile_agent",
+    "function_agent",
+    "human",
+    "loop",
+    "parallel",
+    "sequential",
+    "sqlite_saver",
+    "translate",
+]

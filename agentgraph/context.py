@@ -1,0 +1,69 @@
+"""What a function agent is called with."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import BaseMessage
+from langgraph.runtime import Runtime, get_runtime
+
+from agentgraph.agents import HistoryPolicy
+from agentgraph.history import unchanged, visible
+from agentgraph.position import Cursor, RunPaths, address
+from agentgraph.run_path import RunPath
+
+if TYPE_CHECKING:
+    from agentgraph.places import Place
+
+
+class Context:
+    """What a function agent, or the `until` of a loop, knows of the run.
+
+    Attributes:
+        values: The values of the run, as a read-only mapping.
+        answered: Whether this call follows the answer to an `Ask`.
+        answer: That answer, as plain data; None before.
+    """
+
+    def __init__(
+        self,
+        place: "Place",
+        cursor: Cursor,
+        paths: RunPaths,
+        *,
+        messages: Sequence[BaseMessage],
+        values: Mapping[str, Any],
+        history: HistoryPolicy = unchanged,
+        answer: Sequence[Any] = (),
+    ) -> None:
+        self._place, self._cursor, self._paths = place, cursor, paths
+        self._messages, self._history = messages, history
+        self.values: Mapping[str, Any] = MappingProxyType(dict(values))
+        self.answered = bool(answer)
+        self.answer: Any = answer[0] if answer else None
+
+    @cached_property
+    def messages(self) -> list[BaseMessage]:
+        """What this agent may see, by its `history`; for `until` the whole history as it is."""
+        return visible(self._messages, self._history, self._place.name, self.address, self._paths.of)
+
+    @cached_property
+    def address(self) -> str:
+        """The address of this activation, such as `report/refine[1]/critic`."""
+        return address(self._place, self._cursor[: len(self._place.loops)])
+
+    @property
+    def run_path(self) -> RunPath:
+        """How the run got here."""
+        return self._paths.at(self._place, self._cursor[: len(self._place.loops)])
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration of the nearest loop, counted from 0; None outside a loop."""
+        return self._cursor[-1] if self._cursor else None
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        """LangGraph's runtime: its store, its context, its stream writer."""
+        return get_runtime()

@@ -1,0 +1,96 @@
+"""Every error that agentgraph raises: each says where, what is wrong, and what to do."""
+
+from collections.abc import Sequence
+
+
+class AgentGraphError(Exception):
+    """The root of all errors of this library."""
+
+
+class InvalidAgentError(AgentGraphError):
+    """A tree of agents that cannot be compiled.
+
+    Attributes:
+        faults: Every fault of the tree, each as `where: what is wrong and what to do`.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        if len(self.faults) == 1:
+            super().__init__(self.faults[0])
+        else:
+            lines = "".join(f"\n- {fault}" for fault in self.faults)
+            super().__init__(f"{len(self.faults)} faults:{lines}")
+
+
+class InvalidOutputError(AgentGraphError):
+    """An agent returned or yielded something that it may not."""
+
+
+class MissingValueError(AgentGraphError):
+    """A template names a value that the run does not have.
+
+    Attributes:
+        agent_name: The agent whose template it is.
+        placeholder: The name in braces.
+        available: The names of the values that there are, sorted.
+    """
+
+    def __init__(self, agent_name: str, placeholder: str, available: Sequence[str]) -> None:
+        self.agent_name = agent_name
+        self.placeholder = placeholder
+        self.available = tuple(sorted(available))
+        there = ", ".join(self.available) or "none"
+        super().__init__(
+            f"{agent_name}: the template names {{{placeholder}}}, but the run has no value of that "
+            f"name (there are: {there}); pass it with values=, or write {{{placeholder}?}} where it "
+            "may be missing"
+        )
+
+
+class MaxIterationsError(AgentGraphError):
+    """A chat agent reached its limit of model calls."""
+
+
+class ThreadError(AgentGraphError):
+    """Something about a thread stands against the call.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, message: str, thread_id: str) -> None:
+        self.thread_id = thread_id
+        super().__init__(message)
+
+
+class UnknownThreadError(ThreadError):
+    """The saver knows nothing of the thread."""
+
+
+class ThreadBusyError(ThreadError):
+    """Another run is under way on the thread."""
+
+
+class PendingInterruptError(ThreadError):
+    """New input for a thread that waits for answers."""
+
+
+class UnknownInterruptError(ThreadError):
+    """An answer to a question that is not pending, or one that names none of several."""
+
+
+class InvalidAnswerError(ThreadError):
+    """An answer that does not fit the question's response schema."""
+
+
+class TreeChangedError(ThreadError):
+    """The thread was left by a tree of another shape.
+
+    Attributes:
+        difference: The outlines of the two trees as a unified diff.
+    """
+
+    def __init__(self, message: str, thread_id: str, difference: str) -> None:
+        self.difference = difference
+        super().__init__(f"{message}\n{difference}", thread_id)

@@ -1,0 +1,180 @@
+"""Agent events: what agents do, as frozen values with a JSON and a server-sent form."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from pydantic_core import to_jsonable_python
+
+from agentgraph.run_path import RunPath, RunStep
+
+Kind = Literal[
+    "message", "custom", "exit", "break_loop", "transfer_to", "interrupted", "action", "error"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupt:
+    """A question that waits for an answer.
+
+    Attributes:
+        id: What answers name it by; the same across processes and resumes.
+        address: The activation that asks.
+        agent_name: The agent that asks.
+        value: What is asked.
+        response_schema: The JSON schema that an answer must fit, if there is one.
+    """
+
+    id: str
+    address: str
+    agent_name: str
+    value: Any
+    response_schema: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """What an agent said: a message, or data of its own.
+
+    Attributes:
+        message: The LangChain message; a chunk of one where `partial` is true.
+        custom: The data of `Custom(data)`, where there is no message.
+        partial: Whether this is a streamed chunk; the whole message follows under the same id.
+    """
+
+    message: BaseMessage | None = None
+    custom: Any = None
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What an agent did besides speaking; one of these.
+
+    Attributes:
+        exit: It ended the run.
+        break_loop: It ended the nearest loop.
+        transfer_to: The agent that it handed over to.
+        interrupted: The question that it asked.
+        custom: Data of an action of one's own.
+    """
+
+    exit: bool = False
+    break_loop: bool = False
+    transfer_to: str | None = None
+    interrupted: Interrupt | None = None
+    custom: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEvent:
+    """Something that one agent did at one point of a run.
+
+    Attributes:
+        agent_name: The agent.
+        run_path: How the run got there.
+        address: The place of the activation, unique in a run.
+        output: What it said, if this is what happened.
+        action: What it did, if this is what happened.
+        error: The `repr` of the exception that it failed with, if this is what happened.
+        id: The event's id; that of its message or question, if it has one.
+        thread_id: The thread, if the run has one.
+    """
+
+    agent_name: str
+    run_path: RunPath
+    address: str
+    output: Output | None = None
+    action: Action | None = None
+    error: str | None = None
+    id: str
+    thread_id: str | None = None
+
+    @property
+    def message(self) -> BaseMessage | None:
+        """The message that was said, if one was."""
+        return self.output.message if self.output else None
+
+    @property
+    def text(self) -> str:
+        """The text of the message; empty where there is none."""
+        return str(self.message.text) if self.message else ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether this is a streamed chunk of a message."""
+        return self.output is not None and self.output.partial
+
+    @property
+    def kind(self) -> Kind:
+        """What happened, in a word."""
+        if self.error is not None:
+            return "error"
+        if self.output is not None:
+            return "custom" if self.output.message is None else "message"
+        action = self.action or Action()
+        if action.interrupted is not None:
+            return "interrupted"
+        if action.transfer_to is not None:
+            return "transfer_to"
+        return "exit" if action.exit else "break_loop" if action.break_loop else "action"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON data, from which `from_dict` makes it again."""
+        output, action = self.output, self.action
+        return {
+            "agent_name": self.agent_name,
+            "run_path": [[step.agent_name, step.iteration] for step in self.run_path],
+            "address": self.address,
+            "output": output
+            and {
+                "message": output.message and _message_to_dict(output.message),
+                "custom": to_jsonable_python(output.custom),
+                "partial": output.partial,
+            },
+            "action": action and _action_to_dict(action),
+            "error": self.error,
+            "id": self.id,
+            "thread_id": self.thread_id,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
+        """Return the event that `to_dict` told."""
+        output, action = data["output"], data["action"]
+        return cls(
+            **{
+                **data,
+                "run_path": RunPath(RunStep(name, i) for name, i in data["run_path"]),
+                "output": output
+                and Output(
+                    **{
+                        **output,
+                        "message": output["message"] and messages_from_dict([output["message"]])[0],
+                    }
+                ),
+                "action": action
+                and Action(
+                    **{
+                        **action,
+                        "interrupted": action["interrupted"] and Interrupt(**action["interrupted"]),
+                    }
+                ),
+            }
+        )
+
+    def to_sse(self) -> str:
+        r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`."""
+        kind = "partial" if self.partial else self.kind
+        return f"event: {kind}\nid: {self.id}\ndata: {json.dumps(self.to_dict())}\n\n"
+
+
+def _message_to_dict(message: BaseMessage) -> dict[str, Any]:
+    told: dict[str, Any] = to_jsonable_python(message_to_dict(message))
+    return told
+
+
+def _action_to_dict(action: Action) -> dict[str, Any]:
+    told: dict[str, Any] = to_jsonable_python(action)
+    return told

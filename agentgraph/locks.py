@@ -1,0 +1,76 @@
+"""One run at a time on a thread: held in this process, and on a SQLite file in all processes.
+
+LangGraph itself has no lock: of several runs on one thread all succeed, and the last one wins.
+A lock ends with the process that holds it, however that process ends.
+"""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentgraph.errors import ThreadBusyError
+
+try:
+    import fcntl
+except ImportError:  # Windows: there the lock holds within one process
+    fcntl = None  # type: ignore[assignment]
+
+_guard = threading.Lock()
+_held: set[tuple[Any, str]] = set()
+_files: dict[str, Any] = {}
+
+
+@contextmanager
+def held(saver: Any, thread_id: str) -> Iterator[None]:
+    """Hold a thread of a saver for the time of a `with` block.
+
+    Raises:
+        ThreadBusyError: Another run holds it.
+    """
+    path = getattr(saver, "path", None) if fcntl else None
+    key = (path or id(saver), thread_id)
+    with _guard:
+        if key in _held or (path and not _lock_file(path, thread_id)):
+            raise busy(thread_id)
+        _held.add(key)
+    try:
+        yield
+    finally:
+        with _guard:
+            _held.discard(key)
+            if path:
+                _unlock_file(path, thread_id)
+
+
+def busy(thread_id: str) -> ThreadBusyError:
+    """Return the error for a thread on which a run is under way."""
+    return ThreadBusyError(
+        f"thread {thread_id!r} is busy: another run is under way on it; wait for its end (an iterator "
+        "that was left early ends when it is closed), or use another thread_id",
+        thread_id,
+    )
+
+
+def is_held(saver: Any, thread_id: str) -> bool:
+    """Tell whether a run of this process holds the thread."""
+    return (getattr(saver, "path", None) or id(saver), thread_id) in _held
+
+
+def _lock_file(path: str, thread_id: str) -> bool:
+    if path not in _files:
+        _files[path] = open(f"{path}-lock", "a+b")  # noqa: SIM115  closing it would end all locks
+    try:
+        fcntl.lockf(_files[path], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread_id))
+    except OSError:
+        return False
+    return True
+
+
+def _unlock_file(path: str, thread_id: str) -> None:
+    fcntl.lockf(_files[path], fcntl.LOCK_UN, 1, _offset(thread_id))
+
+
+def _offset(thread_id: str) -> int:
+    return int.from_bytes(hashlib.sha256(thread_id.encode()).digest()[:7], "big")

@@ -1,0 +1,1 @@
+"""What a node does when it runs, one file a kind."""

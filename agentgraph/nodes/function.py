@@ -1,0 +1,147 @@
+"""The node of a function agent: calls it, and takes what it returns or yields."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, closing
+from typing import Any, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, BaseMessageChunk, message_chunk_to_message
+
+from agentgraph.agents import FunctionAgent
+from agentgraph.errors import InvalidOutputError
+from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.leaf import LeafNode
+from agentgraph.schemas import json_schema, plain, schema_fault
+from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, Signal, allowed
+from agentgraph.state import Question
+
+_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
+"""Where sync functions wait in an async run, so that as many branches as there are wait at once."""
+
+
+class FunctionNode(LeafNode):
+    """Calls the function; what a generator yields is told as it is yielded."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.agent = cast(FunctionAgent, site.place.agent)
+        self.may = allowed(self.agent.fn)
+        self.is_async = _is_async(self.agent.fn)
+
+    def run(self, activation: Activation) -> None:
+        """Call the function; a coroutine runs in an event loop of its own."""
+        left = self._start(activation)
+        if left is not None:
+            _run_to_end(self._afinish(activation, left))
+        self._keep_output(activation)
+
+    async def arun(self, activation: Activation) -> None:
+        """Call the function, a sync one in a thread."""
+        if self.is_async:
+            left = self._start(activation)
+        else:
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            left = await loop.run_in_executor(_THREADS, context.run, self._start, activation)
+        if left is not None:
+            await self._afinish(activation, left)
+        self._keep_output(activation)
+
+    def _start(self, activation: Activation) -> Awaitable[Any] | AsyncGenerator[Any] | None:
+        """Call the function and take all that it gives; return what has to be awaited for that."""
+        given: Any = self.agent.fn(activation.context(self.agent.history))
+        if isinstance(given, AsyncGenerator | Awaitable):
+            return given
+        if isinstance(given, Generator):
+            with closing(given):
+                any(self._take(activation, item, live=True) for item in given)
+        else:
+            self._take(activation, given)
+        return None
+
+    async def _afinish(
+        self, activation: Activation, left: Awaitable[Any] | AsyncGenerator[Any]
+    ) -> None:
+        if isinstance(left, AsyncGenerator):
+            async with aclosing(left):
+                async for item in left:
+                    if self._take(activation, item, live=True):
+                        break
+        else:
+            self._take(activation, await left)
+
+    def _take(self, activation: Activation, item: Any, *, live: bool = False) -> bool:
+        """Take one item; return whether it ends the activation."""
+        match item:
+            case None:
+                return False
+            case str():
+                activation.say(AIMessage(item), live=live)
+            case BaseMessageChunk():
+                activation.say(message_chunk_to_message(item), live=live)
+            case BaseMessage():
+                activation.say(item, live=live)
+            case Custom(data=data):
+                activation.tell("custom", plain(data), live=live)
+            case SetValues(values=values):
+                activation.set_values(values)
+            case Exit():
+                return self._signal(activation, "exit", item, self.may.exit, live)
+            case BreakLoop():
+                return self._signal(activation, "break_loop", item, self.may.break_loop, live)
+            case Ask():
+                self._permit(activation, item, self.may.ask)
+                activation.put(_question(activation, item))
+                return True
+            case _:
+                raise InvalidOutputError(
+                    f"{activation.address}: the function gave {item!r}; return or yield a string, a "
+                    "LangChain message, Exit(), BreakLoop(), Ask(...), Custom(...), SetValues(...) or "
+                    "None, and yield them one by one where there are several"
+                )
+        return False
+
+    def _signal(
+        self, activation: Activation, signal: Signal, item: Any, permitted: bool, live: bool
+    ) -> bool:
+        self._permit(activation, item, permitted)
+        activation.signal(signal, live=live)
+        return True
+
+    def _permit(self, activation: Activation, item: Any, permitted: bool) -> None:
+        if not permitted:
+            kind = type(item).__name__
+            raise InvalidOutputError(
+                f"{activation.address}: the function gave {kind}, which its return annotation does not "
+                f"name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+            )
+
+    def _keep_output(self, activation: Activation) -> None:
+        text = activation.last_text()
+        if self.agent.output_key and text is not None:
+            activation.set_values({self.agent.output_key: text})
+
+
+def _question(activation: Activation, ask: Ask) -> Question:
+    if fault := schema_fault(ask.response_schema):
+        raise InvalidOutputError(f"{activation.address}: {fault}")
+    return Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
+
+
+def _is_async(fn: Any) -> bool:
+    called = (fn, type(fn).__call__)  # the second for objects that can be called
+    return any(map(inspect.iscoroutinefunction, called)) or any(map(inspect.isasyncgenfunction, called))
+
+
+def _run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine from sync code, also where an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(coroutine)
+    else:
+        context = contextvars.copy_context()
+        _THREADS.submit(context.run, asyncio.run, coroutine).result()

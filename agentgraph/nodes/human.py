@@ -1,0 +1,52 @@
+"""The nodes that ask a person: that of a human, and that of a function agent's `Ask`."""
+
+import json
+from typing import Any, cast
+
+from langchain_core.messages import HumanMessage
+
+from agentgraph.agents import HumanAgent
+from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.leaf import LeafNode
+from agentgraph.schemas import json_schema, plain
+from agentgraph.state import Question
+from agentgraph.templates import fill
+
+
+class HumanNode(LeafNode):
+    """Asks, and says the answer. Nothing comes before the question: a resume runs all again."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.agent = cast(HumanAgent, site.place.agent)
+        self.response_schema = json_schema(self.agent.response_schema)
+
+    def run(self, activation: Activation) -> None:
+        """Ask the prompt, filled from the values."""
+        prompt = self.agent.prompt
+        asked = (
+            fill(prompt, activation.values, self.agent.name)
+            if isinstance(prompt, str)
+            else plain(prompt)
+        )
+        answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
+        activation.say(HumanMessage(_text(answer), name=self.agent.name))
+        if self.agent.output_key:
+            activation.set_values({self.agent.output_key: answer})
+
+
+class QuestionNode(LeafNode):
+    """Asks what a function agent left to ask, and hands the answer back to it."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.name = f"{site.place.node}.ask"
+
+    def run(self, activation: Activation) -> None:
+        """Ask the question that stands in the position."""
+        assert activation.asked is not None
+        activation.hand_back(activation.ask(activation.asked))
+
+
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

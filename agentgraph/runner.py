@@ -1,0 +1,375 @@
+"""Runs a compiled tree on threads: run, resume, replay. The only file that consumes a stream."""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.base import BaseStore
+from langgraph.types import Command
+
+from agentgraph.agents import Agent
+from agentgraph.compiler import compile_tree
+from agentgraph.errors import AgentGraphError, PendingInterruptError
+from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.locks import busy, held, is_held
+from agentgraph.threads import (
+    AllSaved,
+    NextTasks,
+    Reads,
+    Request,
+    Saved,
+    pending,
+    replayed,
+    resume_map,
+    unclear_question,
+)
+from agentgraph.translation import Translator
+from agentgraph.validation import validate
+
+T = TypeVar("T")
+Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
+"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+Begin = Callable[[], Reads[Any]]
+"""Checks the thread, and returns what LangGraph is to be given; run while the thread is held."""
+
+
+class _Unanswered:
+    """Stands for no answer at all, since None is an answer."""
+
+    def __repr__(self) -> str:
+        return "no answer"
+
+
+UNANSWERED: Final = _Unanswered()
+
+
+class Runner:
+    """Runs a tree of agents on threads, and tells what it does as `AgentEvent`s.
+
+    Attributes:
+        agent: The root of the tree.
+        graph: The LangGraph graph that it was compiled to.
+        saver: Where the threads are kept.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        checkpointer: BaseCheckpointSaver[Any] | None = None,
+        store: BaseStore | None = None,
+    ) -> None:
+        """Compile `agent`.
+
+        Args:
+            agent: The root of the tree.
+            checkpointer: LangGraph's saver for the threads; without one they are kept in memory.
+            store: LangGraph's store, for `ctx.runtime.store`.
+
+        Raises:
+            InvalidAgentError: The tree has faults; the error names all of them.
+        """
+        self.agent = agent
+        self.saver = InMemorySaver() if checkpointer is None else checkpointer
+        self._tree = validate(agent)
+        self.graph = compile_tree(self._tree, checkpointer=self.saver, store=store)
+
+    def run(
+        self,
+        messages: Input,
+        *,
+        thread_id: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        stream: bool = False,
+        drop_pending: bool = False,
+    ) -> Iterator[AgentEvent]:
+        """Run a turn, and yield its events as they happen.
+
+        Args:
+            messages: The input: a text, a message, or a list of messages.
+            thread_id: The thread to run on; without one a new thread, named on every event.
+            values: Values for the run, written over those of the thread.
+            stream: Whether to tell a model's reply in chunks too, as `partial` events.
+            drop_pending: Whether questions that wait on the thread are dropped.
+
+        Yields:
+            The events. An exception in an agent is reported as an event, then raised; `resume`
+            tries the failed step again and nothing that had finished.
+
+        Raises:
+            PendingInterruptError: Questions wait on the thread.
+            ThreadBusyError: Another run is under way on the thread.
+        """
+        thread_id = thread_id or str(uuid4())
+        given = _input(messages, values)
+        self._check_sync()
+        begin = partial(self._admitted, given, thread_id, drop_pending)
+        self._refuse(begin, thread_id)
+        return self._stream(begin, thread_id, stream)
+
+    def query(self, text: str, **options: Any) -> Iterator[AgentEvent]:
+        """Run a turn on a text; options as in `run`."""
+        return self.run(text, **options)
+
+    def resume(
+        self,
+        thread_id: str,
+        answers: Any = UNANSWERED,
+        *,
+        values: Mapping[str, Any] | None = None,
+        stream: bool = False,
+    ) -> Iterator[AgentEvent]:
+        """Go on where a thread stopped: at its questions, or at the step that failed.
+
+        Args:
+            thread_id: The thread.
+            answers: Answers by the id or the address of their question, all or some; with one
+                question pending a bare answer will do. A dict is always read as such a map.
+                None is an answer; leave it out to go on without one.
+            values: Values to write before going on.
+            stream: Whether to tell a model's reply in chunks too.
+
+        Yields:
+            The events, as `run` does. Questions left unanswered are reported again, under the
+            same ids. On a thread that has ended there is nothing to do, and no event.
+
+        Raises:
+            UnknownThreadError: The saver knows nothing of the thread.
+            UnknownInterruptError: An answer to a question that is not pending.
+            InvalidAnswerError: An answer that does not fit its question's schema.
+            TreeChangedError: The thread was left by a tree of another shape.
+            ThreadBusyError: Another run is under way on the thread.
+        """
+        self._check_sync()
+        begin = partial(self._resumption, thread_id, answers, values)
+        self._refuse(begin, thread_id)
+        return self._stream(begin, thread_id, stream)
+
+    def pending(self, thread_id: str) -> list[Interrupt]:
+        """Return the questions that wait for answers, in the order of the tree.
+
+        Raises:
+            UnknownThreadError: The saver knows nothing of the thread.
+            TreeChangedError: The thread was left by a tree of another shape.
+        """
+        self._check_sync()
+        return self._drive(pending(self._tree, thread_id), thread_id)
+
+    def events(self, thread_id: str) -> Iterator[AgentEvent]:
+        """Yield the events of a thread again, chunks aside, from the saver alone.
+
+        Raises:
+            UnknownThreadError: The saver knows nothing of the thread.
+            TreeChangedError: The thread was left by a tree of another shape.
+        """
+        self._check_sync()
+        return iter(self._drive(replayed(self._tree, thread_id), thread_id))
+
+    async def arun(
+        self,
+        messages: Input,
+        *,
+        thread_id: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        stream: bool = False,
+        drop_pending: bool = False,
+    ) -> AsyncIterator[AgentEvent]:
+        """Run a turn as `run` does, on the event loop."""
+        thread_id = thread_id or str(uuid4())
+        begin = partial(self._admitted, _input(messages, values), thread_id, drop_pending)
+        async for event in self._astream(begin, thread_id, stream):
+            yield event
+
+    def aquery(self, text: str, **options: Any) -> AsyncIterator[AgentEvent]:
+        """Run a turn on a text, on the event loop; options as in `run`."""
+        return self.arun(text, **options)
+
+    async def aresume(
+        self,
+        thread_id: str,
+        answers: Any = UNANSWERED,
+        *,
+        values: Mapping[str, Any] | None = None,
+        stream: bool = False,
+    ) -> AsyncIterator[AgentEvent]:
+        """Go on where a thread stopped as `resume` does, on the event loop."""
+        begin = partial(self._resumption, thread_id, answers, values)
+        async for event in self._astream(begin, thread_id, stream):
+            yield event
+
+    async def apending(self, thread_id: str) -> list[Interrupt]:
+        """Return the questions that wait for answers, as `pending` does."""
+        return await self._adrive(pending(self._tree, thread_id), thread_id)
+
+    async def aevents(self, thread_id: str) -> AsyncIterator[AgentEvent]:
+        """Yield the events of a thread again, as `events` does."""
+        for event in await self._adrive(replayed(self._tree, thread_id), thread_id):
+            yield event
+
+    def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:
+        """Return new input, unless the thread waits for answers."""
+        if drop_pending:
+            return given
+        saved = yield Saved()
+        if saved is None or not _unfinished(saved):
+            return given
+        questions = yield from pending(self._tree, thread_id)
+        if questions:
+            waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
+            raise PendingInterruptError(
+                f"thread {thread_id!r} waits for answers to {waiting}; answer them with resume(), or "
+                "run with drop_pending=True to drop them",
+                thread_id,
+            )
+        return given
+
+    def _resumption(
+        self, thread_id: str, answers: Any, values: Mapping[str, Any] | None
+    ) -> Reads[Command[Any] | None]:
+        """Return what LangGraph is to go on with, once the answers are known to be right."""
+        questions = yield from pending(self._tree, thread_id)
+        if answers is None and not questions:
+            answers = UNANSWERED
+        if answers is not UNANSWERED and not isinstance(answers, Mapping):
+            if len(questions) != 1:
+                raise unclear_question(thread_id, questions)
+            answers = {questions[0].id: answers}
+        named = {} if answers is UNANSWERED else resume_map(thread_id, questions, answers)
+        update = {"values": dict(values)} if values else None
+        return Command(resume=named or None, update=update) if named or update else None
+
+    def _refuse(self, begin: Begin, thread_id: str) -> None:
+        """Raise at once what would be raised when the first event is asked for."""
+        if is_held(self.saver, thread_id):
+            raise busy(thread_id)
+        self._drive(begin(), thread_id)
+
+    def _stream(self, begin: Begin, thread_id: str, stream: bool) -> Generator[AgentEvent, None, None]:
+        translator = Translator(self._tree, thread_id)
+        with held(self.saver, thread_id):
+            given = self._drive(begin(), thread_id)
+            try:
+                for part in self.graph.stream(given, **self._options(thread_id, stream)):
+                    yield from translator.feed(part)
+            except Exception as error:
+                yield from translator.fail(error)
+                raise
+
+    async def _astream(
+        self, begin: Begin, thread_id: str, stream: bool
+    ) -> AsyncGenerator[AgentEvent, None]:
+        translator = Translator(self._tree, thread_id)
+        with held(self.saver, thread_id):
+            given = await self._adrive(begin(), thread_id)
+            try:
+                async for part in self.graph.astream(given, **self._options(thread_id, stream)):
+                    for event in translator.feed(part):
+                        yield event
+            except Exception as error:
+                for event in translator.fail(error):
+                    yield event
+                raise
+
+    def _options(self, thread_id: str, stream: bool) -> dict[str, Any]:
+        """Return how streams are run: each step is on disk before the next one starts."""
+        return {
+            "config": _config(thread_id),
+            "stream_mode": ["updates", "custom", "messages"] if stream else ["updates", "custom"],
+            "subgraphs": True,
+            "durability": "sync",
+            "version": "v2",
+        }
+
+    def _drive(self, reads: Reads[T], thread_id: str) -> T:
+        answer: Any = None
+        while True:
+            try:
+                request = reads.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer = self._read(request, thread_id)
+
+    async def _adrive(self, reads: Reads[T], thread_id: str) -> T:
+        self._check_async()
+        answer: Any = None
+        while True:
+            try:
+                request = reads.send(answer)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            answer = await self._aread(request, thread_id)
+
+    def _read(self, request: Request, thread_id: str) -> Any:
+        match request:
+            case Saved(namespace=namespace):
+                return self.saver.get_tuple(_config(thread_id, namespace))
+            case NextTasks(namespace=namespace):
+                return self.graph.get_state(_config(thread_id, namespace)).tasks
+            case AllSaved():
+                return list(self.saver.list(_config(thread_id)))
+
+    async def _aread(self, request: Request, thread_id: str) -> Any:
+        match request:
+            case Saved(namespace=namespace):
+                return await self.saver.aget_tuple(_config(thread_id, namespace))
+            case NextTasks(namespace=namespace):
+                return (await self.graph.aget_state(_config(thread_id, namespace))).tasks
+            case AllSaved():
+                return [saved async for saved in self.saver.alist(_config(thread_id))]
+
+    def _check_sync(self) -> None:
+        if isinstance(self.saver, AsyncSqliteSaver):
+            raise AgentGraphError(
+                "an async SQLite saver serves arun, aresume, apending and aevents only; for their sync "
+                "twins open the file with sqlite_saver()"
+            )
+
+    def _check_async(self) -> None:
+        if isinstance(self.saver, SqliteSaver):
+            raise AgentGraphError(
+                "a sync SQLite saver serves run, resume, pending and events only; for their async "
+                "twins open the file with async_sqlite_saver()"
+            )
+
+
+def _config(thread_id: str, namespace: str | None = None) -> RunnableConfig:
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    if namespace is not None:
+        config["configurable"]["checkpoint_ns"] = namespace
+    return config
+
+
+def _input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    several = isinstance(messages, Sequence) and not isinstance(messages, str)
+    try:
+        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise AgentGraphError(
+            f"{messages!r} cannot be read as messages ({reason}); pass a text, a LangChain message, "
+            "or a list of messages"
+        ) from None
+    given: dict[str, Any] = {"messages": converted}
+    return {**given, "values": dict(values)} if values else given
+
+
+def _unfinished(saved: Any) -> bool:
+    position = saved.checkpoint["channel_values"].get("position")
+    return bool(position and position["next"])

@@ -1,0 +1,200 @@
+"""What an answer must fit: types and JSON schemas, checked by pydantic.
+
+A question is kept in the checkpoint, so its schema is kept there as a JSON schema, and an
+answer is checked against that, in whatever process it arrives. A schema with a keyword that
+cannot be checked is refused when the agent is compiled or the question put, never ignored.
+"""
+
+import json
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, NotRequired, Required
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict
+
+from agentgraph.errors import AgentGraphError
+
+_NOTES = frozenset(
+    {"$comment", "$defs", "$id", "$schema", "default", "deprecated", "description", "discriminator"}
+    | {"examples", "format", "readOnly", "title", "writeOnly"}
+)
+_STRING = {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
+_NUMBER = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+}
+_ARRAY = {"minItems": "min_length", "maxItems": "max_length", "items": ""}
+_OBJECT = {"properties": "", "required": "", "additionalProperties": ""}
+_KINDS: dict[str, tuple[Any, dict[str, str]]] = {
+    "string": (str, _STRING),
+    "integer": (int, _NUMBER),
+    "number": (float, _NUMBER),
+    "boolean": (bool, {}),
+    "null": (None, {}),
+    "array": (list, _ARRAY),
+    "object": (dict, _OBJECT),
+}
+
+
+class _Refused(Exception):
+    """A schema that cannot be checked; the message says why."""
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as plain JSON data: what the checkpoint keeps and every event tells.
+
+    Raises:
+        AgentGraphError: The value has no JSON form.
+    """
+    try:
+        return to_jsonable_python(value, by_alias=True)
+    except Exception as error:
+        raise AgentGraphError(
+            f"{value!r} has no JSON form ({error}); use plain data: strings, numbers, lists, dicts"
+        ) from None
+
+
+def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a response schema as JSON schema; None stays None."""
+    return schema if schema is None or isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+
+
+def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
+    """Return what is wrong with a response schema, or None."""
+    try:
+        as_json = json_schema(schema)
+        if as_json is not None:
+            _adapter(as_json)
+    except _Refused as refused:
+        return f"the response schema {refused}"
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        return f"the response schema {schema!r} is neither a type nor a JSON schema ({reason})"
+    return None
+
+
+def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
+    """Return why plain data does not fit a JSON schema, or None.
+
+    >>> answer_fault({"enum": ["yes", "no"]}, "maybe")
+    "must be one of ['yes', 'no']"
+    """
+    if schema is None:
+        return None
+    try:
+        _adapter(schema).validate_python(answer, strict=True)
+    except ValidationError as error:
+        return "; ".join(_told(fault["loc"], fault["msg"]) for fault in error.errors())
+    return None
+
+
+def _told(where: tuple[Any, ...], message: str) -> str:
+    text = message.removeprefix("Value error, ")
+    return f"{'.'.join(map(str, where))}: {text}" if where else text
+
+
+def _adapter(schema: dict[str, Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(_typed(schema, schema.get("$defs", {}), ()))
+
+
+def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    if schema is True or schema == {}:
+        return Any
+    if not isinstance(schema, dict):
+        raise _Refused(f"has {schema!r} where a schema should stand")
+    rest = {key: value for key, value in schema.items() if key not in _NOTES}
+    if "$ref" in rest:
+        return _referred(rest, defs, within)
+    for words in ("anyOf", "oneOf"):
+        if words in rest:
+            _only(rest, {words})
+            return reduce(or_, (_optional(_typed(s, defs, within)) for s in rest[words]))
+    if "allOf" in rest and len(rest["allOf"]) == 1:
+        _only(rest, {"allOf"})
+        return _typed(rest["allOf"][0], defs, within)
+    if "enum" in rest or "const" in rest:
+        _only(rest, {"enum", "const", "type"})
+        return _one_of(rest.get("enum", [rest.get("const")]))
+    kinds = rest.pop("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if not kinds:
+        _only(rest, set())
+        return Any
+    _only(rest, {key for kind in kinds for key in _kind(kind)[1]})
+    return reduce(or_, (_optional(_of_kind(kind, rest, defs, within)) for kind in kinds))
+
+
+def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    _only(rest, {"$ref"})
+    name = str(rest["$ref"]).removeprefix("#/$defs/")
+    if name not in defs:
+        raise _Refused(f"refers to {rest['$ref']!r}, which is not under its $defs")
+    if name in within:
+        raise _Refused(f"refers to itself in {name!r}; a schema that contains itself is not supported")
+    return _typed(defs[name], defs, (*within, name))
+
+
+def _of_kind(kind: str, rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    base, words = _kind(kind)
+    if kind == "array":
+        base = list[_typed(rest.get("items", True), defs, within)]  # type: ignore[misc]
+    if kind == "object":
+        base = _object(rest, defs, within)
+    limits = {words[key]: value for key, value in rest.items() if words.get(key)}
+    return Annotated[base, Field(**limits)] if limits else base
+
+
+def _object(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    more = rest.get("additionalProperties", True)
+    required = rest.get("required", [])
+    properties = {**dict.fromkeys(required, True), **rest.get("properties", {})}
+    if not properties:
+        return dict[str, _typed(more, defs, within)] if more else _shape({}, extra="forbid")  # type: ignore[misc]
+    if isinstance(more, dict) and more:
+        raise _Refused(
+            "has both properties and a schema for additionalProperties, which is not supported"
+        )
+    fields = {
+        key: (Required if key in required else NotRequired)[_typed(value, defs, within)]
+        for key, value in properties.items()
+    }
+    return _shape(fields, extra="allow" if more else "forbid")
+
+
+def _shape(fields: dict[str, Any], *, extra: Literal["allow", "forbid"]) -> Any:
+    make: Any = TypedDict  # a checker wants the fields written out
+    shape = make("Answer", fields)
+    shape.__pydantic_config__ = ConfigDict(extra=extra)
+    return shape
+
+
+def _one_of(values: list[Any]) -> Any:
+    allowed = {json.dumps(value, sort_keys=True) for value in values}
+
+    def check(answer: Any) -> Any:
+        if json.dumps(answer, sort_keys=True) not in allowed:
+            raise ValueError(f"must be one of {values}")
+        return answer
+
+    return Annotated[Any, AfterValidator(check)]
+
+
+def _kind(kind: str) -> tuple[Any, dict[str, str]]:
+    if kind not in _KINDS:
+        raise _Refused(f"has the unknown type {kind!r}; use one of {', '.join(_KINDS)}")
+    return _KINDS[kind]
+
+
+def _only(rest: dict[str, Any], known: set[str]) -> None:
+    if unknown := sorted(rest.keys() - known):
+        words = ", ".join(map(repr, unknown))
+        raise _Refused(f"uses {words}, which answers cannot be checked against; leave it out")
+
+
+def _optional(kind: Any) -> Any:
+    return Literal[None] if kind is None else kind

@@ -1,0 +1,126 @@
+"""What a function agent may return or yield besides messages, and what its annotation allows."""
+
+import types
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Signal = Literal["exit", "break_loop"]
+"""How an agent steers what runs next: out of the run, or out of the nearest loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Ends the run; in a branch, the branch, and the run at the join."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakLoop:
+    """Ends the nearest enclosing loop at once; what follows the loop goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
+
+    Attributes:
+        value: What is asked: plain data.
+        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema.
+    """
+
+    value: Any
+    response_schema: type | dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Tells an event of one's own.
+
+    Attributes:
+        data: Plain data.
+    """
+
+    data: Any
+
+
+class SetValues:
+    """Writes values of the run: `SetValues(topic="bees")`.
+
+    Attributes:
+        values: What is written.
+    """
+
+    __slots__ = ("values",)
+
+    def __init__(self, **values: Any) -> None:
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"SetValues({', '.join(f'{k}={v!r}' for k, v in self.values.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SetValues) and self.values == other.values
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """What a leaf may do when it ends.
+
+    Attributes:
+        go_on: Whether it may end without a signal.
+        exit: Whether it may end the run.
+        break_loop: Whether it may end a loop.
+        ask: Whether it may ask.
+    """
+
+    go_on: bool = True
+    exit: bool = False
+    break_loop: bool = False
+    ask: bool = False
+
+
+EVERYTHING = May(exit=True, break_loop=True, ask=True)
+_STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
+
+
+def allowed(fn: Callable[..., Any]) -> May:
+    """Return what `fn` may do by its return annotation.
+
+    >>> def stop_or_speak(ctx) -> str | Exit: ...
+    >>> allowed(stop_or_speak)
+    May(go_on=True, exit=True, break_loop=False, ask=False)
+    """
+    target = fn if hasattr(fn, "__annotations__") else type(fn).__call__
+    try:
+        hint = typing.get_type_hints(target).get("return", Any)
+    except Exception:
+        return EVERYTHING
+    streamed = typing.get_origin(hint) in _STREAMS
+    if streamed:
+        hint = typing.get_args(hint)[0]
+    kinds = set(_members(hint))
+    if not kinds or kinds & {Any, object} or kinds & set(_STREAMS):
+        return EVERYTHING
+    return May(
+        go_on=streamed or bool(kinds - {Exit, BreakLoop, Ask}),
+        exit=Exit in kinds,
+        break_loop=BreakLoop in kinds,
+        ask=Ask in kinds,
+    )
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(member for part in typing.get_args(hint) for member in _members(part))
+    return (hint,)

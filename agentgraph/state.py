@@ -1,0 +1,114 @@
+"""The channels of a lane, their reducers, and the stamp that messages carry.
+
+The history is stored as deltas, the whole of it only once in `SNAPSHOT_FREQUENCY` updates, so
+that a thread's size grows with the run and not with its square. This is the only file that
+knows of `DeltaChannel`, which is in beta.
+"""
+
+from typing import Annotated, Any, NotRequired
+
+from langchain_core.messages import AnyMessage, BaseMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph.message import _messages_delta_reducer
+from typing_extensions import TypedDict
+
+from agentgraph.signals import Signal
+
+SNAPSHOT_FREQUENCY = 250
+STAMP = "agentgraph"
+
+
+class Question(TypedDict):
+    """A question that a function agent has put and its question node is to ask."""
+
+    value: Any
+    response_schema: dict[str, Any] | None
+
+
+class Position(TypedDict):
+    """Where a lane is: written by each leaf as it ends, read by the edge behind it.
+
+    All that steers a lane rides in this one channel, for each channel costs every step.
+    """
+
+    next: str | None
+    """The node to run next; None where the lane has ended."""
+    cursor: list[int]
+    """The counters of the loops around that node, outermost first."""
+    tree: str
+    """The fingerprint of the tree."""
+    at: NotRequired[str]
+    """The address of the activation that wrote this."""
+    told: NotRequired[list[Any]]
+    """What it told besides messages: `[messages before it, id, kind, data]`."""
+    signal: NotRequired[Signal]
+    """What the end of the lane hands to the lane around it."""
+    ask: NotRequired[Question]
+    """The question that the next node is to ask."""
+    answer: NotRequired[list[Any]]
+    """The answer for the next node, as the only item."""
+    outline: NotRequired[list[str]]
+    """The outline of the tree; written where a turn begins."""
+
+
+def merge(values: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return `values` with what is new written over it."""
+    return {**values, **new}
+
+
+Messages = Annotated[
+    list[AnyMessage],
+    DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
+]
+Values = Annotated[dict[str, Any], merge]
+
+
+class LaneState(TypedDict):
+    """What a lane keeps."""
+
+    messages: Messages
+    values: Values
+    position: Position
+
+
+class Conversation(TypedDict):
+    """What a compiled tree takes and gives: the messages, and the values of the run."""
+
+    messages: Messages
+    values: NotRequired[Values]
+
+
+class Whereabouts(TypedDict):
+    """The one channel that an edge reads."""
+
+    position: Position
+
+
+class Update(TypedDict, total=False):
+    """What a node writes."""
+
+    messages: list[BaseMessage]
+    values: dict[str, Any]
+    position: Position
+
+
+def stamped(message: BaseMessage, address: str) -> BaseMessage:
+    """Return a copy of `message` that says at what address it was said."""
+    metadata = {**message.response_metadata, STAMP: address}
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def address_of(message: BaseMessage) -> str | None:
+    """Return the address at which a message was said; None for the user's."""
+    return message.response_metadata.get(STAMP)
+
+
+def speaker_at(address: str) -> str:
+    """Return the name of the agent at an address."""
+    return address.rpartition("/")[2].partition("#")[0].partition("[")[0]
+
+
+def speaker_of(message: BaseMessage) -> str | None:
+    """Return the agent that said a message; None for the user."""
+    address = address_of(message)
+    return None if address is None else speaker_at(address)

@@ -1,0 +1,162 @@
+"""For tests of one's own agents: a chat model that follows a script, and transcripts."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.tool import tool_call_chunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.events import AgentEvent
+
+Reply = str | AIMessage | BaseException
+Response = Reply | Callable[[list[BaseMessage]], Reply]
+"""A text, a message, an exception that is raised, or a function from the input to one of these."""
+
+
+class ScriptError(AgentGraphError, AssertionError):
+    """A model was called more often, or less often, than its script says."""
+
+
+class ScriptedChatModel(BaseChatModel):
+    """A chat model that gives one response of its script for each call, in order.
+
+    It streams a response in chunks, word by word, tool calls in pieces. Threads may share it.
+
+    >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
+    >>> model.invoke("hi").text, model.invoke("bye").text
+    ('hello', 'bye')
+    """
+
+    responses: list[Any]
+    """The script: a `Response` for each call."""
+
+    _inputs: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+    _tools: list[dict[str, Any]] = PrivateAttr(default_factory=list)
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+    @property
+    def inputs(self) -> list[list[BaseMessage]]:
+        """What the model was sent, call by call."""
+        return self._inputs
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that were bound last, as OpenAI describes them."""
+        return self._tools
+
+    @property
+    def left_over(self) -> list[Any]:
+        """The responses that were not asked for."""
+        return self.responses[len(self._inputs) :]
+
+    def assert_finished(self) -> None:
+        """Raise `ScriptError` if responses are left over."""
+        if self.left_over:
+            raise ScriptError(
+                f"{len(self.left_over)} of {len(self.responses)} responses are left over, the first is "
+                f"{self.left_over[0]!r}; the model was called {len(self._inputs)} times"
+            )
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
+        """Take tools as every chat model does; the script alone decides whether they are called."""
+        self._tools = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=self._tools, **kwargs)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **_: Any,
+    ) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages))])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **_: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for message in _chunks(self._reply(messages)):
+            chunk = ChatGenerationChunk(message=message)
+            if run_manager:
+                run_manager.on_llm_new_token(str(message.text), chunk=chunk)
+            yield chunk
+
+    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+        with self._lock:
+            call = len(self._inputs)
+            self._inputs.append(list(messages))
+        if call >= len(self.responses):
+            raise ScriptError(
+                f"the script has {len(self.responses)} responses, and this is call {call + 1}; the "
+                f"last message sent is {messages[-1].text if messages else ''!r}"
+            )
+        reply = self.responses[call]
+        if callable(reply):
+            reply = reply(list(messages))
+        if isinstance(reply, BaseException):
+            raise reply
+        return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+
+
+def transcript(events: Iterable[AgentEvent]) -> list[str]:
+    """Return what a run said and did as lines, a line for each event; chunks are left out.
+
+    >>> transcript(runner.query("bees"))
+    ['report/writer: A draft.', 'report/writer/critic: [break_loop]', 'report/boss: [asks] Print it?']
+    """
+    return [f"{event.run_path}: {_line(event)}" for event in events if not event.partial]
+
+
+def _line(event: AgentEvent) -> str:
+    match event.kind:
+        case "message":
+            return event.text
+        case "custom":
+            return f"[custom] {json.dumps(event.output.custom if event.output else None)}"
+        case "interrupted":
+            question = event.action and event.action.interrupted
+            return f"[asks] {question.value if question else ''}"
+        case "error":
+            return f"[error] {event.error}"
+        case kind:
+            return f"[{kind}]"
+
+
+def _chunks(reply: AIMessage) -> Iterator[AIMessageChunk]:
+    if isinstance(reply.content, str):
+        for word in re.findall(r"\s*\S+\s*|\s+", reply.content):
+            yield AIMessageChunk(content=word, id=reply.id)
+    else:
+        yield AIMessageChunk(content=reply.content, id=reply.id)
+    for index, call in enumerate(reply.tool_calls):
+        args = json.dumps(call["args"])
+        half = len(args) // 2
+        head = tool_call_chunk(name=call["name"], args=args[:half], id=call["id"], index=index)
+        tail = tool_call_chunk(args=args[half:], index=index)
+        yield AIMessageChunk(content="", tool_call_chunks=[head], id=reply.id)
+        yield AIMessageChunk(content="", tool_call_chunks=[tail], id=reply.id)
+    yield AIMessageChunk(
+        content="",
+        id=reply.id,
+        additional_kwargs=reply.additional_kwargs,
+        response_metadata=reply.response_metadata,
+        usage_metadata=reply.usage_metadata,
+        chunk_position="last",
+    )

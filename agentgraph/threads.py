@@ -1,0 +1,267 @@
+"""What a thread holds: its pending questions, and the events that it has seen.
+
+Nothing here reads by itself. A function that needs something of the saver yields a request and
+is sent the answer, so that sync and async runners share all but the line that calls.
+"""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any, TypeVar
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.agents import ParallelAgent
+from agentgraph.errors import (
+    InvalidAnswerError,
+    TreeChangedError,
+    UnknownInterruptError,
+    UnknownThreadError,
+)
+from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.places import Place, Tree
+from agentgraph.position import address
+from agentgraph.schemas import answer_fault, plain
+from agentgraph.state import Position
+from agentgraph.translation import Translator
+
+T = TypeVar("T")
+Reads = Generator["Request", Any, T]
+"""A function that yields requests, is sent what they ask for, and returns a `T`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Asks for the latest `CheckpointTuple` of a namespace, or None."""
+
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextTasks:
+    """Asks for the tasks that are next in a namespace."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllSaved:
+    """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
+
+
+Request = Saved | NextTasks | AllSaved
+
+
+def opened(tree: Tree, thread_id: str) -> Reads[Position | None]:
+    """Return the position of a thread; None where it stands before its first leaf.
+
+    Raises:
+        UnknownThreadError: The saver knows nothing of the thread.
+        TreeChangedError: The thread was left by a tree of another shape.
+    """
+    saved = yield Saved()
+    if saved is None:
+        raise UnknownThreadError(
+            f"thread {thread_id!r} is not known to this saver; start it with run(..., "
+            f"thread_id={thread_id!r}), or look whether the saver is the one that ran it",
+            thread_id,
+        )
+    position = _position(saved)
+    if position is not None and position["tree"] != tree.fingerprint:
+        raise _changed(tree, thread_id, (yield AllSaved()))
+    return position
+
+
+def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
+    """Return the questions that wait for answers, in the order of the tree; errors as `opened`."""
+    yield from opened(tree, thread_id)
+    return (yield from _asked_in(tree, ""))
+
+
+def resume_map(
+    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return answers by id or address as answers by id, in plain data.
+
+    Raises:
+        UnknownInterruptError: A key names no pending question, or one that is answered twice.
+        InvalidAnswerError: An answer does not fit its question's schema.
+    """
+    found: dict[str, Any] = {}
+    for key, answer in answers.items():
+        named = [question for question in questions if key in (question.id, question.address)]
+        if len(named) != 1 or named[0].id in found:
+            raise unknown_question(thread_id, key, questions, repeated=bool(named))
+        found[named[0].id] = plain(answer)
+        if fault := answer_fault(named[0].response_schema, found[named[0].id]):
+            raise InvalidAnswerError(
+                f"the answer {answer!r} to {named[0].address} does not fit: {fault}; the question is "
+                f"still pending, answer it again to fit {named[0].response_schema}",
+                thread_id,
+            )
+    return found
+
+
+def unknown_question(
+    thread_id: str, key: object, questions: Sequence[Interrupt], *, repeated: bool = False
+) -> UnknownInterruptError:
+    """Return the error for an answer that names no pending question, or names one unclearly."""
+    there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
+    wrong = "is answered more than once" if repeated else "is not pending (was it answered already?)"
+    return UnknownInterruptError(
+        f"thread {thread_id!r}: the question {key!r} {wrong}; pending: {there}", thread_id
+    )
+
+
+def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
+    """Return the error for a bare answer where not exactly one question is pending."""
+    if not questions:
+        why = "no question is pending (was it answered already?); go on with resume(thread_id)"
+    else:
+        there = ", ".join(f"{q.address} ({q.id})" for q in questions)
+        why = f"{len(questions)} questions are pending; answer by id or address, as a dict: {there}"
+    return UnknownInterruptError(f"thread {thread_id!r}: {why}", thread_id)
+
+
+def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
+    """Return the events of all turns of a thread, chunks aside; errors as `opened`.
+
+    What a leaf wrote is found with the checkpoint that it started from, and is told as a stream
+    tells it. The order is that of the checkpoints that the steps ended with.
+    """
+    yield from opened(tree, thread_id)
+    steps = _steps((yield AllSaved()))
+    translator = Translator(tree, thread_id)
+    told: list[tuple[str, int, AgentEvent]] = []
+    for saved, ended in steps:
+        place = _place(tree, _position(saved))
+        began = saved.checkpoint["id"]
+        for writes in _by_task(saved).values():
+            at = _address(tree, saved)
+            if place is not None and not isinstance(place.agent, ParallelAgent) and at is not None:
+                asked = writes.get("__interrupt__", ())
+                told.extend((began, 1, translator.question(at, one)) for one in asked)
+                error = writes.get("__error__")
+                if error is not None and _shown(error) != "CancelledError()":
+                    told.append((began, 2, translator.error(at, _shown(error))))
+            if "at" in (writes.get("position") or {}):
+                told.extend((ended, 0, event) for event in translator.update(writes))
+    return [event for _, _, event in sorted(told, key=lambda item: item[:2])]
+
+
+def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
+    saved: CheckpointTuple | None = yield Saved(namespace)
+    place = _place(tree, _position(saved)) if saved else None
+    if saved is None or place is None:
+        return []
+    asked = {
+        task: writes["__interrupt__"]
+        for task, writes in _by_task(saved).items()
+        if "__interrupt__" in writes and not _finished(writes)
+    }
+    if not asked:
+        return []
+    if not isinstance(place.agent, ParallelAgent):
+        at = _address(tree, saved) or ""
+        return [
+            Interrupt(
+                id=one.id,
+                address=at,
+                agent_name=place.name,
+                value=one.value,
+                response_schema=one.response_schema,
+            )
+            for questions in asked.values()
+            for one in questions
+        ]
+    return (yield from _asked_in_lanes(tree, namespace, place, set(asked)))
+
+
+def _asked_in_lanes(
+    tree: Tree, namespace: str, place: Place, tasks: set[str]
+) -> Reads[list[Interrupt]]:
+    (node,) = yield NextTasks(namespace)
+    outer = f"{namespace}|{place.node}:{node.id}".removeprefix("|")
+    found: list[Interrupt] = []
+    for lane in tree.children[place]:
+        for task in sorted(tasks - {node.id}):
+            inner = yield from _asked_in(tree, f"{outer}|{lane.node}:{task}")
+            if inner:
+                found.extend(inner)
+                tasks.discard(task)
+                break
+    return found
+
+
+def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
+    """Return the checkpoints that led to the head, each with the id of the one behind it."""
+    every = list(newest_first)
+    by_id = {(_namespace(saved), saved.checkpoint["id"]): saved for saved in every}
+    heads: dict[str, CheckpointTuple] = {}
+    for saved in every:
+        heads.setdefault(_namespace(saved), saved)
+    outer: set[str] = set()
+    steps: list[tuple[CheckpointTuple, str]] = []
+    for namespace in sorted(heads):
+        saved, ended = heads[namespace], "~"
+        if namespace and saved.metadata.get("parents", {}).get("") not in outer:
+            continue
+        chain = []
+        while True:
+            chain.append((saved, ended))
+            ended = saved.checkpoint["id"]
+            parent = saved.parent_config
+            if parent is None:
+                break
+            saved = by_id[namespace, parent["configurable"]["checkpoint_id"]]
+        if not namespace:
+            outer = {step.checkpoint["id"] for step, _ in chain}
+        steps.extend(reversed(chain))
+    return steps
+
+
+def _by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
+    tasks: dict[str, dict[str, Any]] = {}
+    for task, channel, value in saved.pending_writes or ():
+        tasks.setdefault(task, {})[channel] = value
+    return tasks
+
+
+def _finished(writes: Mapping[str, Any]) -> bool:
+    return any(channel not in ("__interrupt__", "__resume__", "__error__") for channel in writes)
+
+
+def _namespace(saved: CheckpointTuple) -> str:
+    return str(saved.config["configurable"].get("checkpoint_ns", ""))
+
+
+def _position(saved: CheckpointTuple) -> Position | None:
+    position: Position | None = saved.checkpoint["channel_values"].get("position")
+    return position
+
+
+def _place(tree: Tree, position: Position | None) -> Place | None:
+    node = position["next"] if position else None
+    return tree.by_node.get(node.removesuffix(".ask")) if node else None
+
+
+def _address(tree: Tree, saved: CheckpointTuple) -> str | None:
+    position = _position(saved)
+    place = _place(tree, position)
+    return address(place, tuple(position["cursor"])) if place and position else None
+
+
+def _shown(error: Any) -> str:
+    return error if isinstance(error, str) else repr(error)
+
+
+def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:
+    positions = (_position(saved) for saved in newest_first if not _namespace(saved))
+    was = next((p["outline"] for p in positions if p and "outline" in p), [])
+    lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
+    return TreeChangedError(
+        f"thread {thread_id!r} was left by a tree of another shape, so that its place cannot be found "
+        "in this one; use the tree that ran, or start a new thread",
+        thread_id,
+        "\n".join(lines),
+    )

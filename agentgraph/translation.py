@@ -1,0 +1,189 @@
+"""LangGraph stream parts in, agent events out; no input or output of its own.
+
+Of a part it matters only:
+
+- `updates`: what a leaf wrote, told entry by entry. Results of lanes and joins are passed over,
+  for their leaves have told all, and so is what a resume streams again (`cached`).
+- `custom`: what a leaf tells before it ends, under the key "agentgraph": an entry and its number,
+  so that the update tells only what is behind it; the questions it asks; how it failed.
+- `messages`: the chunks of a model's reply, which carry name and address in their metadata.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
+
+from agentgraph.agents import Agent, ParallelAgent
+from agentgraph.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.places import Tree
+from agentgraph.position import RunPaths, address
+from agentgraph.run_path import RunPath, RunStep
+from agentgraph.state import STAMP, speaker_at
+from agentgraph.validation import validate
+
+STREAM_MODES = ("updates", "custom", "messages")
+"""The stream modes that tell all there is to tell; without "messages" no chunks."""
+
+
+def translate(
+    agent: Agent, parts: Iterable[Any], *, thread_id: str | None = None
+) -> Iterator[AgentEvent]:
+    """Translate the stream of a compiled tree.
+
+    >>> graph = compile_agent(report)
+    >>> modes = list(STREAM_MODES)
+    >>> parts = graph.stream(input, stream_mode=modes, subgraphs=True, version="v2")
+    >>> for event in translate(report, parts): ...
+
+    Args:
+        agent: The root of the tree that the graph was compiled from.
+        parts: What `graph.stream(..., subgraphs=True)` gives, with a list of stream modes: the
+            parts of `version="v2"`, or the tuples of the first version.
+        thread_id: Written on every event.
+
+    Yields:
+        The events, each when its part arrives. An exception of the stream is reported as an
+        event and then raised.
+    """
+    translator = Translator(validate(agent), thread_id)
+    try:
+        for part in parts:
+            yield from translator.feed(part)
+    except Exception as error:
+        yield from translator.fail(error)
+        raise
+
+
+async def atranslate(
+    agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None
+) -> AsyncIterator[AgentEvent]:
+    """Translate the async stream of a compiled tree, as `translate` does."""
+    translator = Translator(validate(agent), thread_id)
+    try:
+        async for part in parts:
+            for event in translator.feed(part):
+                yield event
+    except Exception as error:
+        for event in translator.fail(error):
+            yield event
+        raise
+
+
+class Translator:
+    """Turns parts of one run into events; remembers what it has told."""
+
+    def __init__(self, tree: Tree, thread_id: str | None = None) -> None:
+        self._tree, self._thread_id = tree, thread_id
+        self._paths = RunPaths(tree)
+        self._told: dict[str, int] = {}
+        self._askers: dict[str, str] = {}
+        self._asked: set[str] = set()
+        self._failed: set[str] = set()
+
+    def feed(self, part: Any) -> Iterator[AgentEvent]:
+        """Yield what one part tells."""
+        kind, data = _opened(part)
+        if kind == "updates":
+            yield from self._updates(data)
+        elif kind == "custom" and isinstance(data, Mapping) and STAMP in data:
+            yield from self._custom(data[STAMP])
+        elif kind == "messages":
+            yield from self._chunk(*data)
+
+    def fail(self, error: BaseException) -> Iterator[AgentEvent]:
+        """Yield the event of an exception that ended the run, unless its agent has told it."""
+        if repr(error) not in self._failed:
+            yield self.error(address(self._tree.root, ()), repr(error))
+
+    def error(self, at: str, error: str) -> AgentEvent:
+        """Return the event of a failure at an address."""
+        self._failed.add(error)
+        return self._event(at, error=error, id=str(uuid5(NAMESPACE_URL, f"{at} {error}")))
+
+    def question(self, at: str, asked: Any) -> AgentEvent:
+        """Return the event of a question that is asked at an address."""
+        question = Interrupt(
+            id=asked.id,
+            address=at,
+            agent_name=speaker_at(at),
+            value=asked.value,
+            response_schema=asked.response_schema,
+        )
+        return self._event(at, action=Action(interrupted=question), id=asked.id)
+
+    def update(self, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        """Yield what a leaf wrote, but for what it told before it ended."""
+        at = update["position"]["at"]
+        told = self._told.pop(at, 0)
+        for entry in _entries(update)[told:]:
+            yield self._entry(at, entry)
+
+    def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        if (data.get("__metadata__") or {}).get("cached"):
+            return
+        for node, update in data.items():
+            if node == "__interrupt__":
+                yield from self._questions(update)
+            elif self._is_leaf(node) and "at" in ((update or {}).get("position") or {}):
+                yield from self.update(update)
+
+    def _is_leaf(self, node: str) -> bool:
+        place = self._tree.by_node.get(node.removesuffix(".ask"))
+        return place is not None and not isinstance(place.agent, ParallelAgent)
+
+    def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
+        for asked in questions:
+            if asked.id not in self._asked:
+                self._asked.add(asked.id)
+                at = self._askers.get(asked.id, address(self._tree.root, ()))
+                yield self.question(at, asked)
+
+    def _custom(self, told: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        at = told["at"]
+        if "asks" in told:
+            self._askers.update(dict.fromkeys(told["asks"], at))
+        elif "error" in told:
+            yield self.error(at, told["error"])
+        else:
+            self._told[at] = told["n"] + 1
+            yield self._entry(at, told["entry"])
+
+    def _chunk(self, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        at = metadata.get("agent_address")
+        if at and isinstance(chunk, AIMessageChunk) and (chunk.content or chunk.tool_call_chunks):
+            yield self._event(at, output=Output(message=chunk, partial=True), id=chunk.id or "")
+
+    def _entry(self, at: str, entry: Any) -> AgentEvent:
+        if isinstance(entry, BaseMessage):
+            return self._event(at, output=Output(message=entry), id=entry.id or "")
+        event_id, kind, data = entry
+        if kind == "custom":
+            return self._event(at, output=Output(custom=data), id=event_id)
+        action = Action(exit=kind == "exit", break_loop=kind == "break_loop")
+        return self._event(at, action=action, id=event_id)
+
+    def _event(self, at: str, **what: Any) -> AgentEvent:
+        name = speaker_at(at)
+        path = self._paths.of(at) or RunPath((RunStep(name),))
+        return AgentEvent(agent_name=name, run_path=path, address=at, thread_id=self._thread_id, **what)
+
+
+def _opened(part: Any) -> tuple[str, Any]:
+    """Return the kind and the data of a part, of either version of LangGraph's streams."""
+    if isinstance(part, Mapping):
+        return part["type"], part["data"]
+    return part[-2], part[-1]
+
+
+def _entries(update: Mapping[str, Any]) -> list[Any]:
+    """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else."""
+    messages = update.get("messages") or []
+    entries: list[Any] = []
+    behind = [(before, entry) for before, *entry in update["position"].get("told", ())]
+    for i, message in enumerate([*messages, None]):
+        entries += [entry for before, entry in behind if before == i]
+        if message is not None and not isinstance(message, RemoveMessage):
+            entries.append(message)
+    return entries
