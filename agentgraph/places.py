@@ -9,10 +9,12 @@ from functools import cached_property
 from agentgraph.agents import (
     LEAVES,
     Agent,
+    FunctionAgent,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
 )
+from agentgraph.signals import yields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,17 @@ class Tree:
     def fingerprint(self) -> str:
         """Eight characters that stand for the outline."""
         return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
+
+    @cached_property
+    def has_branches(self) -> bool:
+        """Whether there is any lane but the outermost."""
+        return any(place.starts_lane for place in self.places[1:])
+
+    @cached_property
+    def speaks_early(self) -> bool:
+        """Whether a generator is among the functions: they speak before their node has ended."""
+        agents = (place.agent for place in self.places)
+        return any(isinstance(agent, FunctionAgent) and yields(agent.fn) for agent in agents)
 
     def stops(self, lane: Place) -> Iterator[Place]:
         """Yield the nodes of the lane that starts at `lane`, in the order of the tree."""

@@ -29,7 +29,6 @@ from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.locks import busy, held, is_held
 from agentgraph.threads import (
     AllSaved,
-    NextTasks,
     Reads,
     Request,
     Saved,
@@ -286,11 +285,16 @@ class Runner:
                 raise
 
     def _options(self, thread_id: str, stream: bool) -> dict[str, Any]:
-        """Return how streams are run: each step is on disk before the next one starts."""
+        """Return how streams are run: each step is on disk before the next one starts.
+
+        Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
+        step in another thread.
+        """
+        modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * stream]
         return {
             "config": _config(thread_id),
-            "stream_mode": ["updates", "custom", "messages"] if stream else ["updates", "custom"],
-            "subgraphs": True,
+            "stream_mode": modes,
+            "subgraphs": self._tree.has_branches,
             "durability": "sync",
             "version": "v2",
         }
@@ -318,19 +322,15 @@ class Runner:
 
     def _read(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return self.saver.get_tuple(_config(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return self.graph.get_state(_config(thread_id, namespace)).tasks
+            case Saved():
+                return self.saver.get_tuple(_config(thread_id, ""))
             case AllSaved():
                 return list(self.saver.list(_config(thread_id)))
 
     async def _aread(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return await self.saver.aget_tuple(_config(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return (await self.graph.aget_state(_config(thread_id, namespace))).tasks
+            case Saved():
+                return await self.saver.aget_tuple(_config(thread_id, ""))
             case AllSaved():
                 return [saved async for saved in self.saver.alist(_config(thread_id))]
 

@@ -41,6 +41,10 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
 }
 
 
+_ADDRESS = "$comment"
+"""The keyword under which a question says who asks: LangGraph's interrupts have no field for it."""
+
+
 class _Refused(Exception):
     """A schema that cannot be checked; the message says why."""
 
@@ -91,6 +95,21 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     except ValidationError as error:
         return "; ".join(_told(fault["loc"], fault["msg"]) for fault in error.errors())
     return None
+
+
+def addressed(schema: dict[str, Any] | None, address: str) -> dict[str, Any]:
+    """Return a JSON schema that also says at what address its question is asked."""
+    return {**(schema or {}), _ADDRESS: address}
+
+
+def asker(schema: dict[str, Any] | None) -> str | None:
+    """Return the address that `addressed` wrote into a schema, if there is one."""
+    return (schema or {}).get(_ADDRESS)
+
+
+def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema that `addressed` was given; None where it only says who asks."""
+    return {key: value for key, value in (schema or {}).items() if key != _ADDRESS} or None
 
 
 def _told(where: tuple[Any, ...], message: str) -> str:

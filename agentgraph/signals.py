@@ -1,5 +1,6 @@
 """What a function agent may return or yield besides messages, and what its annotation allows."""
 
+import inspect
 import types
 import typing
 from collections.abc import (
@@ -94,6 +95,16 @@ EVERYTHING = May(exit=True, break_loop=True, ask=True)
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` is a coroutine function or an async generator."""
+    return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def yields(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` is a generator, sync or async."""
+    return _is_any(fn, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
 def allowed(fn: Callable[..., Any]) -> May:
     """Return what `fn` may do by its return annotation.
 
@@ -118,6 +129,11 @@ def allowed(fn: Callable[..., Any]) -> May:
         break_loop=BreakLoop in kinds,
         ask=Ask in kinds,
     )
+
+
+def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
+    called = (fn, type(fn).__call__)  # the second for objects that can be called
+    return any(check(each) for check in checks for each in called)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

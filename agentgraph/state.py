@@ -6,6 +6,7 @@ knows of `DeltaChannel`, which is in beta.
 """
 
 from typing import Annotated, Any, NotRequired
+from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels.delta import DeltaChannel
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.signals import Signal
 
-SNAPSHOT_FREQUENCY = 250
+SNAPSHOT_FREQUENCY = 500
 STAMP = "agentgraph"
 
 
@@ -93,9 +94,14 @@ class Update(TypedDict, total=False):
 
 
 def stamped(message: BaseMessage, address: str) -> BaseMessage:
-    """Return a copy of `message` that says at what address it was said."""
-    metadata = {**message.response_metadata, STAMP: address}
-    return message.model_copy(update={"response_metadata": metadata})
+    """Return a copy of `message` that says at what address it was said, with a name and an id."""
+    return message.model_copy(
+        update={
+            "id": message.id or str(uuid4()),
+            "name": message.name or speaker_at(address),
+            "response_metadata": {**message.response_metadata, STAMP: address},
+        }
+    )
 
 
 def address_of(message: BaseMessage) -> str | None:

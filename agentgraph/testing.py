@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from agentgraph.display import event_text
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent
 
@@ -121,22 +122,7 @@ def transcript(events: Iterable[AgentEvent]) -> list[str]:
     >>> transcript(runner.query("bees"))
     ['report/writer: A draft.', 'report/writer/critic: [break_loop]', 'report/boss: [asks] Print it?']
     """
-    return [f"{event.run_path}: {_line(event)}" for event in events if not event.partial]
-
-
-def _line(event: AgentEvent) -> str:
-    match event.kind:
-        case "message":
-            return event.text
-        case "custom":
-            return f"[custom] {json.dumps(event.output.custom if event.output else None)}"
-        case "interrupted":
-            question = event.action and event.action.interrupted
-            return f"[asks] {question.value if question else ''}"
-        case "error":
-            return f"[error] {event.error}"
-        case kind:
-            return f"[{kind}]"
+    return [f"{event.run_path}: {event_text(event)}" for event in events if not event.partial]
 
 
 def _chunks(reply: AIMessage) -> Iterator[AIMessageChunk]:

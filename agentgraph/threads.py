@@ -20,10 +20,10 @@ from agentgraph.errors import (
 )
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.places import Place, Tree
-from agentgraph.position import address
+from agentgraph.position import Cursor, address, parse_address
 from agentgraph.schemas import answer_fault, plain
 from agentgraph.state import Position
-from agentgraph.translation import Translator
+from agentgraph.translation import Translator, opened_question
 
 T = TypeVar("T")
 Reads = Generator["Request", Any, T]
@@ -32,16 +32,7 @@ Reads = Generator["Request", Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Asks for the latest `CheckpointTuple` of a namespace, or None."""
-
-    namespace: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NextTasks:
-    """Asks for the tasks that are next in a namespace."""
-
-    namespace: str
+    """Asks for the latest `CheckpointTuple` of the thread's outermost lane, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +40,17 @@ class AllSaved:
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
 
 
-Request = Saved | NextTasks | AllSaved
+Request = Saved | AllSaved
 
 
-def opened(tree: Tree, thread_id: str) -> Reads[Position | None]:
-    """Return the position of a thread; None where it stands before its first leaf.
+def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
+    """Return where a thread stands.
 
     Raises:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    saved = yield Saved()
+    saved: CheckpointTuple | None = yield Saved()
     if saved is None:
         raise UnknownThreadError(
             f"thread {thread_id!r} is not known to this saver; start it with run(..., "
@@ -69,13 +60,26 @@ def opened(tree: Tree, thread_id: str) -> Reads[Position | None]:
     position = _position(saved)
     if position is not None and position["tree"] != tree.fingerprint:
         raise _changed(tree, thread_id, (yield AllSaved()))
-    return position
+    return saved
 
 
 def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
-    """Return the questions that wait for answers, in the order of the tree; errors as `opened`."""
-    yield from opened(tree, thread_id)
-    return (yield from _asked_in(tree, ""))
+    """Return the questions that wait for answers, in the order of the tree.
+
+    All are found with the outermost lane's checkpoint, for each lane runs as a task of it.
+
+    Raises:
+        UnknownThreadError: The saver knows nothing of the thread.
+        TreeChangedError: The thread was left by a tree of another shape.
+    """
+    saved = yield from opened(tree, thread_id)
+    asked = {
+        one.id: opened_question(tree, one)
+        for writes in _by_task(saved).values()
+        if not _finished(writes)
+        for one in writes.get("__interrupt__", ())
+    }
+    return sorted(asked.values(), key=lambda question: _order(tree, question.address))
 
 
 def resume_map(
@@ -140,57 +144,13 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
             at = _address(tree, saved)
             if place is not None and not isinstance(place.agent, ParallelAgent) and at is not None:
                 asked = writes.get("__interrupt__", ())
-                told.extend((began, 1, translator.question(at, one)) for one in asked)
+                told.extend((began, 1, translator.question(one)) for one in asked)
                 error = writes.get("__error__")
                 if error is not None and _shown(error) != "CancelledError()":
                     told.append((began, 2, translator.error(at, _shown(error))))
             if "at" in (writes.get("position") or {}):
                 told.extend((ended, 0, event) for event in translator.update(writes))
     return [event for _, _, event in sorted(told, key=lambda item: item[:2])]
-
-
-def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
-    saved: CheckpointTuple | None = yield Saved(namespace)
-    place = _place(tree, _position(saved)) if saved else None
-    if saved is None or place is None:
-        return []
-    asked = {
-        task: writes["__interrupt__"]
-        for task, writes in _by_task(saved).items()
-        if "__interrupt__" in writes and not _finished(writes)
-    }
-    if not asked:
-        return []
-    if not isinstance(place.agent, ParallelAgent):
-        at = _address(tree, saved) or ""
-        return [
-            Interrupt(
-                id=one.id,
-                address=at,
-                agent_name=place.name,
-                value=one.value,
-                response_schema=one.response_schema,
-            )
-            for questions in asked.values()
-            for one in questions
-        ]
-    return (yield from _asked_in_lanes(tree, namespace, place, set(asked)))
-
-
-def _asked_in_lanes(
-    tree: Tree, namespace: str, place: Place, tasks: set[str]
-) -> Reads[list[Interrupt]]:
-    (node,) = yield NextTasks(namespace)
-    outer = f"{namespace}|{place.node}:{node.id}".removeprefix("|")
-    found: list[Interrupt] = []
-    for lane in tree.children[place]:
-        for task in sorted(tasks - {node.id}):
-            inner = yield from _asked_in(tree, f"{outer}|{lane.node}:{task}")
-            if inner:
-                found.extend(inner)
-                tasks.discard(task)
-                break
-    return found
 
 
 def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
@@ -249,6 +209,11 @@ def _address(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = _position(saved)
     place = _place(tree, position)
     return address(place, tuple(position["cursor"])) if place and position else None
+
+
+def _order(tree: Tree, at: str) -> tuple[int, Cursor]:
+    found = parse_address(tree, at)
+    return (tree.places.index(found[0]), found[1]) if found else (0, ())
 
 
 def _shown(error: Any) -> str:

@@ -4,8 +4,8 @@ Of a part it matters only:
 
 - `updates`: what a leaf wrote, told entry by entry. Results of lanes and joins are passed over,
   for their leaves have told all, and so is what a resume streams again (`cached`).
-- `custom`: what a leaf tells before it ends, under the key "agentgraph": an entry and its number,
-  so that the update tells only what is behind it; the questions it asks; how it failed.
+- `custom`: what a generator tells before it ends, under the key "agentgraph": an entry and its
+  number, so that the update tells only what is behind it.
 - `messages`: the chunks of a model's reply, which carry name and address in their metadata.
 """
 
@@ -17,9 +17,11 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
 from agentgraph.agents import Agent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.failures import failures
 from agentgraph.places import Tree
 from agentgraph.position import RunPaths, address
 from agentgraph.run_path import RunPath, RunStep
+from agentgraph.schemas import asker, unaddressed
 from agentgraph.state import STAMP, speaker_at
 from agentgraph.validation import validate
 
@@ -78,9 +80,7 @@ class Translator:
         self._tree, self._thread_id = tree, thread_id
         self._paths = RunPaths(tree)
         self._told: dict[str, int] = {}
-        self._askers: dict[str, str] = {}
         self._asked: set[str] = set()
-        self._failed: set[str] = set()
 
     def feed(self, part: Any) -> Iterator[AgentEvent]:
         """Yield what one part tells."""
@@ -93,25 +93,19 @@ class Translator:
             yield from self._chunk(*data)
 
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
-        """Yield the event of an exception that ended the run, unless its agent has told it."""
-        if repr(error) not in self._failed:
-            yield self.error(address(self._tree.root, ()), repr(error))
+        """Yield the events of an exception that ended the run; the root's, if no agent raised it."""
+        root = address(self._tree.root, ())
+        for at, shown in failures(error) or [(root, repr(error))]:
+            yield self.error(at, shown)
 
     def error(self, at: str, error: str) -> AgentEvent:
         """Return the event of a failure at an address."""
-        self._failed.add(error)
         return self._event(at, error=error, id=str(uuid5(NAMESPACE_URL, f"{at} {error}")))
 
-    def question(self, at: str, asked: Any) -> AgentEvent:
-        """Return the event of a question that is asked at an address."""
-        question = Interrupt(
-            id=asked.id,
-            address=at,
-            agent_name=speaker_at(at),
-            value=asked.value,
-            response_schema=asked.response_schema,
-        )
-        return self._event(at, action=Action(interrupted=question), id=asked.id)
+    def question(self, asked: Any) -> AgentEvent:
+        """Return the event of a LangGraph interrupt."""
+        question = opened_question(self._tree, asked)
+        return self._event(question.address, action=Action(interrupted=question), id=asked.id)
 
     def update(self, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
         """Yield what a leaf wrote, but for what it told before it ended."""
@@ -137,18 +131,11 @@ class Translator:
         for asked in questions:
             if asked.id not in self._asked:
                 self._asked.add(asked.id)
-                at = self._askers.get(asked.id, address(self._tree.root, ()))
-                yield self.question(at, asked)
+                yield self.question(asked)
 
     def _custom(self, told: Mapping[str, Any]) -> Iterator[AgentEvent]:
-        at = told["at"]
-        if "asks" in told:
-            self._askers.update(dict.fromkeys(told["asks"], at))
-        elif "error" in told:
-            yield self.error(at, told["error"])
-        else:
-            self._told[at] = told["n"] + 1
-            yield self._entry(at, told["entry"])
+        self._told[told["at"]] = told["n"] + 1
+        yield self._entry(told["at"], told["entry"])
 
     def _chunk(self, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
         at = metadata.get("agent_address")
@@ -168,6 +155,18 @@ class Translator:
         name = speaker_at(at)
         path = self._paths.of(at) or RunPath((RunStep(name),))
         return AgentEvent(agent_name=name, run_path=path, address=at, thread_id=self._thread_id, **what)
+
+
+def opened_question(tree: Tree, asked: Any) -> Interrupt:
+    """Return a LangGraph interrupt as ours, the root's if it does not say who asks."""
+    at = asker(asked.response_schema) or address(tree.root, ())
+    return Interrupt(
+        id=asked.id,
+        address=at,
+        agent_name=speaker_at(at),
+        value=asked.value,
+        response_schema=unaddressed(asked.response_schema),
+    )
 
 
 def _opened(part: Any) -> tuple[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import get_runtime
@@ -14,9 +14,10 @@ from langgraph.types import interrupt
 
 from agentgraph.agents import HistoryPolicy, ParallelAgent
 from agentgraph.context import Context
+from agentgraph.failures import mark_failure
 from agentgraph.places import Place, Tree
 from agentgraph.position import Cursor, Next, RunPaths, address, advance, cursor_at
-from agentgraph.schemas import answer_fault
+from agentgraph.schemas import addressed, answer_fault, asker
 from agentgraph.signals import Signal
 from agentgraph.state import STAMP, LaneState, Position, Question, Update, stamped
 
@@ -130,9 +131,7 @@ class Activation:
         if isinstance(message, RemoveMessage):
             self._said.append(message)
             return
-        named = message.name or (self.name if isinstance(message, AIMessage) else None)
-        update = {"id": message.id or str(uuid4()), "name": named}
-        said = stamped(message.model_copy(update=update), self.address)
+        said = stamped(message, self.address)
         self._said.append(said)
         if live:
             self._tell_live(said)
@@ -161,7 +160,7 @@ class Activation:
         """Pause until a person has answered, and again until the answer fits the schema."""
         schema = question["response_schema"]
         while True:
-            answer = interrupt(question["value"], response_schema=schema)
+            answer = interrupt(question["value"], response_schema=addressed(schema, self.address))
             if answer_fault(schema, answer) is None:
                 return answer
 
@@ -189,16 +188,18 @@ class Activation:
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Report questions and failures from inside with the address at which they arise."""
+        """Write on questions and failures from inside at what address they arose."""
         try:
             yield
         except GraphInterrupt as paused:
-            self._write({"asks": [asked.id for asked in paused.args[0]]})
+            for asked in paused.args[0]:
+                if asker(asked.response_schema) is None:
+                    asked.response_schema = addressed(asked.response_schema, self.address)
             raise
         except GraphBubbleUp:
             raise
         except Exception as error:
-            self._write({"error": repr(error)})
+            mark_failure(error, self.address)
             error.add_note(f"This happened in the agent {self.name!r}, at {self.address}.")
             raise
 
@@ -219,11 +220,9 @@ class Activation:
         return Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
 
     def _tell_live(self, entry: Any) -> None:
-        self._write({"n": self._live, "entry": entry})
+        told = {"at": self.address, "n": self._live, "entry": entry}
+        get_runtime().stream_writer({STAMP: told})
         self._live += 1
-
-    def _write(self, payload: dict[str, Any]) -> None:
-        get_runtime().stream_writer({STAMP: {"at": self.address, **payload}})
 
 
 def _in_branch(place: Place) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
@@ -15,7 +14,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation, Site
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.schemas import json_schema, plain, schema_fault
-from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, Signal, allowed
+from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, Signal, allowed, is_async
 from agentgraph.state import Question
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
@@ -29,7 +28,7 @@ class FunctionNode(LeafNode):
         super().__init__(site)
         self.agent = cast(FunctionAgent, site.place.agent)
         self.may = allowed(self.agent.fn)
-        self.is_async = _is_async(self.agent.fn)
+        self.is_async = is_async(self.agent.fn)
 
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in an event loop of its own."""
@@ -129,11 +128,6 @@ def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
     return Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
-
-
-def _is_async(fn: Any) -> bool:
-    called = (fn, type(fn).__call__)  # the second for objects that can be called
-    return any(map(inspect.iscoroutinefunction, called)) or any(map(inspect.isasyncgenfunction, called))
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -30,7 +30,7 @@ class HumanNode(LeafNode):
             else plain(prompt)
         )
         answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
-        activation.say(HumanMessage(_text(answer), name=self.agent.name))
+        activation.say(HumanMessage(_text(answer)))
         if self.agent.output_key:
             activation.set_values({self.agent.output_key: answer})
 

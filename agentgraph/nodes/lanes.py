@@ -21,6 +21,7 @@ from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents import ParallelAgent
+from agentgraph.failures import join_failures
 from agentgraph.nodes.activation import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.position import Cursor, start
@@ -117,9 +118,10 @@ class LanesNode(Runnable[LaneState, Update]):
     def _joined(self, call: _Call, futures: Sequence[Any]) -> Update:
         """Return the results in declared order; else raise the first failure, or all questions."""
         raised = [error for future in futures if (error := future.exception()) is not None]
-        for error in raised:
-            if not isinstance(error, GraphBubbleUp):
-                raise error
+        failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
+        if failed:
+            join_failures(failed[0], failed[1:])
+            raise failed[0]
         questions: list[Interrupt] = []
         for error in raised:
             if not isinstance(error, GraphInterrupt):

@@ -1,0 +1,6 @@
+"""Makes `python -m agentgraph` the command line."""
+
+from agentgraph.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""The commands, and their options."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from agentgraph.command_line.answers import given_answers
+from agentgraph.command_line.demo import demonstrate
+from agentgraph.command_line.session import (
+    STOPPED,
+    WRONG_USE,
+    Printer,
+    Session,
+    Whereabouts,
+    new_thread_id,
+    open_runner,
+)
+from agentgraph.command_line.target import load
+from agentgraph.compiler import compile_agent
+from agentgraph.display import mermaid, tree_lines
+from agentgraph.errors import AgentGraphError, InvalidAgentError
+from agentgraph.runner import UNANSWERED
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Refusal(click.ClickException):
+    exit_code = WRONG_USE
+
+
+class _Group(click.Group):
+    """Tells wrong use as a message, and Ctrl-C as an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AgentGraphError as error:
+            raise _Refusal(str(error)) from error
+        except KeyboardInterrupt:
+            sys.exit(STOPPED)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no JSON ({error}).") from None
+    if not isinstance(values, dict):
+        raise click.BadParameter(f'{text!r} is no JSON object such as {{"topic": "bees"}}.')
+    return values
+
+
+def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator that adds several options, in their order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_target = click.argument("target", metavar="FILE.py:NAME")
+_thread = click.option("--thread", metavar="ID", required=True, help="The thread.")
+_db = click.option(
+    "--db",
+    metavar="PATH",
+    default="agentgraph.db",
+    show_default=True,
+    help="The SQLite file that keeps the threads.",
+)
+_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
+)
+_run_options = _options(
+    click.option(
+        "--values",
+        metavar="JSON",
+        type=_json_object,
+        help="""Values of the run, such as '{"topic": "bees"}'.""",
+    ),
+    _db,
+    _as_json,
+    click.option("--no-input", is_flag=True, help="Pause at a question, also at a terminal."),
+    click.option(
+        "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
+    ),
+)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="agentgraph")
+def commands() -> None:
+    """Run trees of agents, and look at them.
+
+    FILE.py:NAME is the variable NAME of a Python file. A command ends with 0 when all is done,
+    3 when it paused at a question, 1 when an agent failed, 2 when it was called wrongly, and 130
+    when it was stopped by Ctrl-C; a thread that did not end can be resumed.
+    """
+
+
+@commands.command()
+@_target
+@click.argument("text", metavar="INPUT")
+@click.option("--thread", metavar="ID", help="The thread; a new one if left out.")
+@_run_options
+@click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
+def run(
+    target: str,
+    text: str,
+    thread: str | None,
+    values: dict[str, Any] | None,
+    db: str,
+    as_json: bool,
+    drop_pending: bool,
+    **options: bool,
+) -> None:
+    """Run a tree on INPUT, or on standard input where INPUT is -."""
+    agent = load(target)
+    where = Whereabouts(target=target, thread_id=thread or new_thread_id(), db=db)
+    given = _standard_input() if text == "-" else text
+    with open_runner(agent, db) as runner:
+        events = runner.run(given, thread_id=where.thread_id, values=values, drop_pending=drop_pending)
+        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(events))
+
+
+@commands.command()
+@_target
+@_thread
+@click.option(
+    "--answer",
+    "answers",
+    metavar="TEXT",
+    multiple=True,
+    help="An answer, or ADDRESS=TEXT or ID=TEXT for one of several questions.",
+)
+@_run_options
+def resume(
+    target: str,
+    thread: str,
+    answers: tuple[str, ...],
+    values: dict[str, Any] | None,
+    db: str,
+    as_json: bool,
+    **options: bool,
+) -> None:
+    """Go on where a thread stopped: at its questions, or at the step that failed.
+
+    A TEXT that is JSON is taken as such, unless the question asks for text. A TEXT that itself
+    begins like NAME= needs its ADDRESS= before it.
+    """
+    agent = load(target)
+    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    with open_runner(agent, db) as runner:
+        given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
+        events = runner.resume(thread, given, values=values)
+        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(events))
+
+
+@commands.command()
+@_target
+@_thread
+@_options(_db, _as_json)
+def events(target: str, thread: str, db: str, as_json: bool) -> None:
+    """Tell again what happened on a thread."""
+    printer = Printer(as_json=as_json)
+    with open_runner(load(target), _there(db)) as runner:
+        for event in runner.events(thread):
+            printer.show(event)
+
+
+@commands.command()
+@_target
+@click.option("--tree", is_flag=True, help="Print an outline of the tree instead.")
+def draw(target: str, tree: bool) -> None:
+    """Print the graph of a tree as Mermaid text."""
+    agent = load(target)
+    graph = compile_agent(agent)
+    click.echo("\n".join(tree_lines(agent)) if tree else mermaid(graph).rstrip())
+
+
+@commands.command()
+@_target
+def check(target: str) -> None:
+    """Print the faults of a tree, one a line."""
+    agent = load(target)
+    try:
+        compile_agent(agent)
+    except InvalidAgentError as error:
+        click.echo("\n".join(error.faults), err=True)
+        sys.exit(WRONG_USE)
+    click.echo(f"{target.rpartition(':')[2]}: no faults")
+
+
+@commands.command()
+@click.argument("file", required=False)
+@click.option("--db", metavar="PATH", help="The SQLite file; one in a temporary folder if left out.")
+@click.option("--no-input", is_flag=True, help="Ask nothing: the demo answers by itself.")
+def demo(file: str | None, db: str | None, no_input: bool) -> None:
+    """Report on FILE, or on a text about honeybees: pause, and go on in a second process.
+
+    Works offline; with OPENAI_API_KEY set, an OpenAI model speaks (OPENAI_MODEL,
+    OPENAI_BASE_URL).
+    """
+    sys.exit(demonstrate(file, db, no_input=no_input))
+
+
+def _there(db: str) -> str:
+    if not Path(db).is_file():
+        raise _Refusal(f"there is no file {db}; --db names the one that the thread is kept in")
+    return db
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise _Refusal(f"standard input is no UTF-8 text: {error}") from error

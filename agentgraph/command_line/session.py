@@ -1,0 +1,223 @@
+"""A thread on the command line: shows what happens, asks what is asked, says how to go on."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sqlite3
+import sys
+import textwrap
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from rich.console import Console
+
+from agentgraph.agents import Agent
+from agentgraph.command_line.answers import ask, choices_of
+from agentgraph.display import print_event
+from agentgraph.errors import AgentGraphError, MissingValueError, ThreadError
+from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.runner import Runner
+from agentgraph.savers import sqlite_saver
+
+DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
+"""The exit codes."""
+
+_SHOWN = 80
+"""How many characters of a question are repeated where a run pauses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """Where a thread is, in the words of the command line.
+
+    Attributes:
+        target: The tree, as `FILE.py:NAME`.
+        thread_id: The thread.
+        db: The SQLite file that keeps it.
+    """
+
+    target: str
+    thread_id: str
+    db: str
+
+    def resume(self, *options: str) -> list[str]:
+        """Return the arguments with which this program goes on with the thread."""
+        return ["resume", self.target, "--thread", self.thread_id, "--db", self.db, *options]
+
+
+class Printer:
+    """Prints events on standard output, all else on standard error.
+
+    Attributes:
+        as_json: Whether events are printed as JSON, one a line.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.console = Console(highlight=False, markup=False, emoji=False)
+        self._notes = Console(highlight=False, markup=False, emoji=False, stderr=True)
+
+    def show(self, event: AgentEvent) -> None:
+        """Print an event at once."""
+        if self.as_json:
+            print(json.dumps(event.to_dict()), flush=True)
+        else:
+            print_event(self.console, event)
+
+    def say(self, text: str) -> None:
+        """Print a text between events."""
+        self.console.print(text, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print a remark."""
+        self._notes.print(text, soft_wrap=True)
+
+
+class Session:
+    """Runs a thread until it is done, pauses where nobody can be asked, fails, or is stopped."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        where: Whereabouts,
+        printer: Printer,
+        *,
+        no_input: bool = False,
+        with_traceback: bool = False,
+    ) -> None:
+        self._runner, self._where, self._printer = runner, where, printer
+        self._may_ask = not (no_input or printer.as_json) and at_terminal()
+        self._with_traceback = with_traceback
+        self._told = 0
+
+    def go(self, events: Iterator[AgentEvent]) -> int:
+        """Show events, ask what they leave to ask, and go on; return the exit code.
+
+        Raises:
+            ThreadError: The thread refused before anything ran.
+        """
+        thread_id = self._where.thread_id
+        try:
+            self._show(events)
+            while questions := self._runner.pending(thread_id):
+                answers = self._ask(questions)
+                if answers is None:
+                    return self._pause(questions)
+                self._show(self._runner.resume(thread_id, answers))
+        except KeyboardInterrupt:
+            return self._stop()
+        except Exception as error:
+            return self._fail(error)
+        self._printer.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
+        return DONE
+
+    def _show(self, events: Iterator[AgentEvent]) -> None:
+        with self._stoppable():
+            for event in events:
+                self._told += 1
+                self._printer.show(event)
+
+    def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
+        """Return the answers by id; None where nobody gives them."""
+        if not self._may_ask:
+            return None
+        try:
+            return {question.id: ask(self._printer.console, question) for question in questions}
+        except EOFError:
+            self._printer.note("")
+            return None
+
+    def _pause(self, questions: Sequence[Interrupt]) -> int:
+        self._printer.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
+        for question in questions:
+            self._printer.note(_question_line(question))
+        option = "--answer TEXT" if len(questions) == 1 else "--answer ADDRESS=TEXT for each"
+        self._go_on(f"Go on, at a terminal or with {option}")
+        return PAUSED
+
+    def _stop(self) -> int:
+        self._go_on("Stopped. Go on")
+        return STOPPED
+
+    def _fail(self, error: Exception) -> int:
+        if isinstance(error, ThreadError) and not self._told:
+            raise error
+        if self._with_traceback:
+            traceback.print_exception(error)
+        self._printer.note(f"Failed: {type(error).__name__}: {error}")
+        if isinstance(error, MissingValueError):
+            values = json.dumps({error.placeholder: "..."})
+            self._go_on("Give the value and go on", "--values", values)
+            return WRONG_USE if self._told == 1 else FAILED
+        self._go_on("Try the failed step again")
+        return FAILED
+
+    def _go_on(self, how: str, *options: str) -> None:
+        command = shlex.join([*_program(), *self._where.resume(*options)])
+        self._printer.note(f"{how}: {command}")
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Let Ctrl-C stop the run behind the step that is running, and at once the second time."""
+
+        def stop(*_: object) -> NoReturn:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(self._stop()))
+            self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class DatabaseError(AgentGraphError):
+    """A file that cannot be opened as a SQLite file."""
+
+
+@contextmanager
+def open_runner(agent: Agent, db: str) -> Iterator[Runner]:
+    """Make a runner whose threads are kept in a SQLite file.
+
+    Raises:
+        DatabaseError: The file cannot be opened.
+        InvalidAgentError: The tree has faults.
+    """
+    try:
+        saver = sqlite_saver(db)
+    except sqlite3.Error as error:
+        raise DatabaseError(f"{db} cannot be opened as a SQLite file: {error}") from error
+    with saver:
+        yield Runner(agent, checkpointer=saver)
+
+
+def new_thread_id() -> str:
+    """Return a name for a thread that no other has, short enough to be typed."""
+    return uuid4().hex[:12]
+
+
+def at_terminal() -> bool:
+    """Tell whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _program() -> list[str]:
+    """Return how this program is called: by its name where a shell would find this very one."""
+    found = shutil.which("agentgraph")
+    is_this = found is not None and Path(found).resolve().parent == Path(sys.executable).parent
+    return ["agentgraph"] if is_this else [sys.executable, "-m", "agentgraph"]
+
+
+def _question_line(question: Interrupt) -> str:
+    value = question.value if isinstance(question.value, str) else json.dumps(question.value)
+    choices = ", ".join(choices_of(question.response_schema))
+    head = f"  {question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
+    return f"{head}: {textwrap.shorten(value, _SHOWN, placeholder=' ...')}"

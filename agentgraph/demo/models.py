@@ -1,0 +1,111 @@
+"""The model of the demo: OpenAI's where there is a key, else scripts that read what they are sent."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+
+from agentgraph.testing import ScriptedChatModel
+
+WORD_LIMIT = 40
+_CALLS = 100
+
+
+def uses_openai() -> bool:
+    """Tell whether there is a key for OpenAI, and the package that uses it."""
+    return bool(os.environ.get("OPENAI_API_KEY")) and find_spec("langchain_openai") is not None
+
+
+def openai_model() -> str:
+    """Return the name of OpenAI's model."""
+    return os.environ.get("OPENAI_MODEL") or "gpt-4o-mini"
+
+
+def speaker() -> str:
+    """Return who speaks, in words."""
+    if uses_openai():
+        return f"OpenAI's {openai_model()}"
+    if os.environ.get("OPENAI_API_KEY"):
+        return "scripted, offline (for OpenAI's: pip install 'agentgraph[openai]')"
+    return "scripted, offline (for OpenAI's: set OPENAI_API_KEY)"
+
+
+def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
+    """Return OpenAI's model if it can be used, else one that says what `script` makes of its input."""
+    if uses_openai():
+        from langchain_openai import ChatOpenAI
+
+        return ChatOpenAI(model=openai_model())
+    return ScriptedChatModel(responses=[script] * _CALLS)
+
+
+def write(messages: list[BaseMessage]) -> str:
+    """Return the first sentences of the text; once the critic has spoken, as few as it wants."""
+    text = _part(messages, "Text")
+    sentences = _sentences(text)
+    if not any(message.name == "critique" for message in messages):
+        return " ".join(sentences[:3])
+    source = f"(From {_count(_words(text), 'word')} in {_count(sentences, 'sentence')}.)"
+    return f"{_shortened(sentences, WORD_LIMIT - len(_words(source)))} {source}"
+
+
+def critique(messages: list[BaseMessage]) -> str:
+    """Return GOOD for a summary that is short and tells the length of the text, else REVISE."""
+    summary = _part(messages, "Summary")
+    count = _count(_words(summary), "word")
+    asked = [f"use at most {WORD_LIMIT}"] if len(_words(summary)) > WORD_LIMIT else []
+    if not re.search(r"\(From \d+ words?", summary):
+        asked.append("say how long the text is")
+    return f"REVISE: {count}; {', and '.join(asked)}." if asked else f"GOOD: {count}."
+
+
+def facts(messages: list[BaseMessage]) -> str:
+    """Return how many numbers of the text the summary names."""
+    text = set(_numbers(_part(messages, "Text")))
+    named = set(_numbers(_part(messages, "Summary").partition(" (From ")[0]))
+    strange = ", ".join(sorted(named - text))
+    verdict = f"not in the text: {strange}" if strange else "each stands in the text"
+    return f"{_count(text, 'number')} in the text, {len(named)} in the summary; {verdict}."
+
+
+def style(messages: list[BaseMessage]) -> str:
+    """Return the longest sentence of the text."""
+    longest = max(_sentences(_part(messages, "Text")), key=lambda sentence: len(_words(sentence)))
+    return f"The longest sentence of the text has {_count(_words(longest), 'word')}: {longest}"
+
+
+def _part(messages: Sequence[BaseMessage], title: str) -> str:
+    """Return what an instruction holds under a title."""
+    behind = messages[0].text.partition(f"\n\n{title}:\n")[2]
+    return behind if title == "Text" else behind.partition("\n\nText:\n")[0]
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+def _numbers(text: str) -> list[str]:
+    return re.findall(r"\d+(?:[.,]\d+)*", text)
+
+
+def _count(things: Sequence[str] | set[str], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def _shortened(sentences: list[str], limit: int) -> str:
+    """Return the first sentences that stay below a number of words; at least a part of the first."""
+    kept = _words(sentences[0])
+    if len(kept) > limit:
+        return " ".join(kept[:limit]) + " ..."
+    for sentence in sentences[1:]:
+        if len(kept) + len(_words(sentence)) > limit:
+            break
+        kept += _words(sentence)
+    return " ".join(kept)

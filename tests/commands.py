@@ -1,0 +1,110 @@
+"""Runs the command line in processes of their own, forked from one that has imported it already.
+
+A fresh interpreter takes seconds to import LangGraph; a forked one starts at once, and is as
+much a process: it has its exit code, its standard streams, and hears signals.
+"""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left: its exit code, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def go_on(self) -> str:
+        """The command that the last line of standard error ends with."""
+        return self.err.splitlines()[-1].partition(": ")[2]
+
+
+class Running:
+    """A command that runs."""
+
+    def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
+        self._server, self._folder = server, folder
+        self.pid = int(self._read())
+
+    def said(self, what: str) -> None:
+        """Wait until a text was printed."""
+        wait_until(lambda: what in self.out + self.err)
+
+    @property
+    def out(self) -> str:
+        return (self._folder / ".out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self._folder / ".err").read_text()
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def wait(self) -> Ended:
+        code = int(self._read())
+        return Ended(code, self.out, self.err)
+
+    def _read(self) -> str:
+        assert self._server.stdout is not None
+        return self._server.stdout.readline()
+
+
+class Commands:
+    """Starts commands in a folder, one at a time."""
+
+    def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
+        self._server, self.folder = server, folder
+
+    def __call__(self, *args: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> Ended:
+        """Run a command to its end."""
+        return self.start(*args, stdin=stdin, env=env).wait()
+
+    def start(
+        self, *args: str, stdin: str | bytes = "", env: dict[str, str] | None = None
+    ) -> Running:
+        """Start a command; its standard streams are files."""
+        (self.folder / ".in").write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
+        streams = [str(self.folder / name) for name in (".in", ".out", ".err")]
+        return self._start(args, streams, env)
+
+    def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]]) -> Ended:
+        """Run a command at a terminal; type each text when the one before it was printed."""
+        terminal, device = pty.openpty()
+        (self.folder / ".err").touch()
+        running = self._start(args, [os.ttyname(device)] * 3, {"TERM": "dumb", "COLUMNS": "200"})
+        os.close(device)
+        shown, left = "", list(typed)
+        while piece := _read(terminal):
+            shown += piece
+            if left and left[0][0] in shown:
+                shown_before, shown = shown, ""
+                os.write(terminal, left.pop(0)[1].encode())
+                shown = shown_before + "\0" if False else shown
+        os.close(terminal)
+        return Ended(running.wait().code, shown, "")
+
+    def _start(self, args: Sequence[str], streams: list[str], env: dict[str, str] | None) -> Running:
+        job = {"args": args, "cwd": str(self.folder), "streams": streams, "env": env or {}}
+        assert self._server.stdin is not None
+        print(json.dumps(job), file=self._server.stdin, flush=True)
+        return Running(self._server, self.folder)

@@ -1,0 +1,281 @@
+"""The shape of compiled graphs: which nodes and edges came out, and what they take and give."""
+
+from collections.abc import Iterator
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
+
+import agentgraph as ag
+
+
+def says(name, text="ok"):
+    def fn(ctx) -> str:
+        return text
+
+    return ag.function_agent(name, fn)
+
+
+def may(name, hint):
+    def fn(ctx):
+        return "ok"
+
+    fn.__annotations__["return"] = hint
+    return ag.function_agent(name, fn)
+
+
+def edges(agent, *, xray=False):
+    graph = ag.compile_agent(agent).get_graph(xray=xray)
+    return {f"{e.source} {'..' if e.conditional else '->'} {e.target}" for e in graph.edges}
+
+
+def test_a_sequence_is_a_chain_of_solid_edges():
+    assert edges(ag.sequential("s", [says("a"), says("b")])) == {
+        "__start__ -> __turn__",
+        "__turn__ -> a",
+        "a -> b",
+        "b -> __end__",
+    }
+
+
+def test_a_loop_goes_back_only_from_its_last_agent():
+    assert edges(ag.loop("l", [says("a"), says("b")], max_iterations=3)) == {
+        "__start__ -> __turn__",
+        "__turn__ -> a",
+        "a -> b",
+        "b .. a",
+        "b .. __end__",
+    }
+
+
+def test_a_loop_of_one_iteration_has_no_way_back():
+    assert "b -> __end__" in edges(ag.loop("l", [says("a"), says("b")], max_iterations=1))
+
+
+def test_a_loop_without_bound_has_only_the_ways_out_that_its_agents_name():
+    tree = ag.sequential(
+        "s", [ag.loop("l", [says("a"), may("b", str | ag.BreakLoop)], max_iterations=None), says("c")]
+    )
+    assert edges(tree) == {
+        "__start__ -> __turn__",
+        "__turn__ -> a",
+        "a -> b",
+        "b .. a",
+        "b .. c",
+        "c -> __end__",
+    }
+
+
+def test_an_exit_is_drawn_only_where_the_annotation_names_it():
+    tree = ag.sequential("s", [may("a", str | ag.Exit), says("b")])
+    assert {"a .. b", "a .. __end__", "b -> __end__"} <= edges(tree)
+
+
+def test_a_question_node_is_drawn_only_where_the_annotation_names_ask():
+    tree = ag.sequential("s", [may("a", Iterator[str | ag.Ask]), says("b")])
+    assert edges(tree) == {
+        "__start__ -> __turn__",
+        "__turn__ -> a",
+        "a .. a.ask",
+        "a.ask -> a",
+        "a .. b",
+        "b -> __end__",
+    }
+
+
+def test_a_function_without_annotation_may_do_everything_and_is_drawn_so():
+    tree = ag.loop("l", [ag.function_agent("a", lambda ctx: "x"), says("b")], max_iterations=2)
+    assert {"a .. b", "a .. __end__", "a .. a.ask", "a.ask -> a"} <= edges(tree)
+
+
+def test_branches_are_boxes_inside_the_node_that_runs_them():
+    tree = ag.parallel("review", [says("legal"), ag.sequential("press", [says("p"), says("q")])])
+    drawn = edges(tree, xray=True)
+    assert {
+        "review:__start__ -> review:legal:legal",
+        "review:__start__ -> review:press:p",
+        "review:press:p -> review:press:q",
+        "review:press:q -> review:__end__",
+    } <= drawn
+    assert {"__turn__ -> review", "review -> __end__"} <= edges(tree)
+
+
+def test_a_break_in_a_branch_leads_out_of_the_loop_behind_the_join():
+    both = ag.parallel("p", [may("a", str | ag.BreakLoop), says("b")])
+    tree = ag.sequential("s", [ag.loop("l", [both, says("c")], max_iterations=2), says("d")])
+    assert {"p .. c", "p .. d", "c .. p", "c .. d"} <= edges(tree)
+    assert "p .. __end__" not in edges(tree)
+
+
+def test_an_agent_in_several_places_has_a_node_for_each():
+    a = says("a")
+    assert edges(ag.sequential("s", [a, ag.loop("l", [a, a], max_iterations=1)])) == {
+        "__start__ -> __turn__",
+        "__turn__ -> s.a",
+        "s.a -> s.l.a",
+        "s.l.a -> s.l.a#2",
+        "s.l.a#2 -> __end__",
+    }
+
+
+def test_nodes_carry_the_name_of_their_agent():
+    nodes = ag.compile_agent(ag.sequential("s", [may("a", ag.Ask), says("b")])).get_graph().nodes
+    named = {name: node.metadata and node.metadata["agent_name"] for name, node in nodes.items()}
+    assert named == {
+        "__start__": None,
+        "__turn__": None,
+        "a": "a",
+        "a.ask": "a",
+        "b": "b",
+        "__end__": None,
+    }
+
+
+def test_a_compiled_tree_is_a_plain_graph_that_takes_and_gives_messages():
+    graph = ag.compile_agent(ag.sequential("s", [says("a", "one"), says("b", "two")]))
+    assert isinstance(graph, CompiledStateGraph)
+    assert graph.checkpointer is None
+    out = graph.invoke({"messages": [{"role": "user", "content": "hi"}]})
+    assert [(type(m).__name__, m.content) for m in out["messages"]] == [
+        ("HumanMessage", "hi"),
+        ("AIMessage", "one"),
+        ("AIMessage", "two"),
+    ]
+
+
+def test_values_go_in_and_come_out_and_branches_join_in_declared_order():
+    def first(ctx):
+        yield ag.SetValues(seen=dict(ctx.values), who="first")
+        yield "1"
+
+    def second(ctx):
+        yield ag.SetValues(who="second")
+        yield "2"
+
+    tree = ag.parallel("p", [ag.function_agent("b", first), ag.function_agent("a", second)])
+    out = ag.compile_agent(tree).invoke({"messages": ["hi"], "values": {"topic": "bees"}})
+    assert [m.text for m in out["messages"]] == ["hi", "1", "2"]
+    assert out["values"] == {"topic": "bees", "seen": {"topic": "bees"}, "who": "second"}
+
+
+def test_the_schemas_show_messages_and_values():
+    graph = ag.compile_agent(says("a"))
+    assert set(graph.get_input_jsonschema()["properties"]) == {"messages", "values"}
+    assert set(graph.get_output_jsonschema()["properties"]) == {"messages", "values"}
+
+
+def test_a_compiled_tree_nests_in_another_graph():
+    tree = ag.loop("l", [says("a", "x")], max_iterations=2)
+    outer = StateGraph(MessagesState)
+    outer.add_node("before", lambda state: {"messages": [AIMessage("before")]})
+    outer.add_node("tree", ag.compile_agent(tree))
+    outer.add_edge(START, "before")
+    outer.add_edge("before", "tree")
+    outer.add_edge("tree", END)
+    out = outer.compile().invoke({"messages": [HumanMessage("hi")]})
+    assert [m.text for m in out["messages"]] == ["hi", "before", "x", "x"]
+
+
+def test_a_second_turn_starts_afresh_with_the_history_kept():
+    graph = ag.compile_agent(
+        ag.loop("l", [ag.function_agent("a", lambda ctx: f"{ctx.iteration}")], max_iterations=2),
+        checkpointer=InMemorySaver(),
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["one"]}, config)
+    out = graph.invoke({"messages": ["two"]}, config)
+    assert [m.text for m in out["messages"]] == ["one", "0", "1", "two", "0", "1"]
+
+
+def test_a_second_turn_starts_afresh_after_a_turn_that_stopped_in_the_middle():
+    def fn(ctx):
+        if ctx.iteration == 1 and len(ctx.messages) < 4:
+            raise ValueError("once")
+        return f"{ctx.iteration}"
+
+    graph = ag.compile_agent(
+        ag.loop("l", [ag.function_agent("a", fn)], max_iterations=3), checkpointer=InMemorySaver()
+    )
+    config = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(ValueError, match="once"):
+        graph.invoke({"messages": ["one"]}, config)
+    out = graph.invoke({"messages": ["two", "three"]}, config)
+    assert [m.text for m in out["messages"]] == ["one", "0", "two", "three", "0", "1", "2"]
+
+
+def test_a_command_as_input_jumps_to_any_node_with_the_counters_it_names():
+    tree = ag.sequential(
+        "s",
+        [
+            ag.loop("l", [ag.function_agent("a", lambda ctx: ctx.address)], max_iterations=5),
+            ag.function_agent("b", lambda ctx: ctx.address),
+        ],
+    )
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    position = graph.get_state(config).values["position"]
+    jump = Command(goto="a", update={"position": {**position, "next": "a", "cursor": [3]}})
+    out = graph.invoke(jump, config)
+    assert [m.text for m in out["messages"]][-3:] == ["s/l[3]/a", "s/l[4]/a", "s/b"]
+
+
+def test_a_jump_without_a_position_starts_the_loops_on_the_way_at_zero():
+    tree = ag.loop("l", [ag.function_agent("a", lambda ctx: ctx.address)], max_iterations=2)
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    out = graph.invoke(Command(goto="a"), config)
+    assert [m.text for m in out["messages"]][-2:] == ["l[0]/a", "l[1]/a"]
+
+
+def test_state_edited_in_the_middle_of_a_loop_goes_on_with_the_right_counters():
+    tree = ag.loop("l", [says("a"), ag.function_agent("b", lambda c: c.address)], max_iterations=3)
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver(), interrupt_before=["b"])
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    graph.invoke(None, config)
+    graph.update_state(config, {"messages": [HumanMessage("a word from the side")]})
+    graph.invoke(None, config)
+    out = graph.invoke(None, config)
+    texts = [m.text for m in out["messages"]]
+    assert texts == ["hi", "ok", "l[0]/b", "ok", "a word from the side", "l[1]/b", "ok", "l[2]/b"]
+
+
+def test_messages_are_replaced_by_id_and_removed_as_langgraph_users_know_it():
+    from langchain_core.messages import RemoveMessage
+
+    def edit(ctx):
+        yield AIMessage("better", id="draft")
+        yield RemoveMessage(id="note")
+
+    def write(ctx):
+        yield AIMessage("draft", id="draft")
+        yield AIMessage("note", id="note")
+
+    tree = ag.sequential("s", [ag.function_agent("w", write), ag.function_agent("e", edit)])
+    out = ag.compile_agent(tree).invoke({"messages": ["hi"]})
+    assert [m.text for m in out["messages"]] == ["hi", "better"]
+
+
+def test_a_long_loop_does_not_meet_langgraphs_limit_of_steps():
+    ended = []
+
+    def fn(ctx) -> str | ag.BreakLoop:
+        return ag.BreakLoop() if ctx.iteration == 10_100 else ended.append(1)
+
+    fn.__annotations__["return"] = ag.BreakLoop | None
+    ag.compile_agent(ag.loop("l", [ag.function_agent("a", fn)], max_iterations=None)).invoke(
+        {"messages": []}
+    )
+    assert len(ended) == 10_100
+
+
+def test_the_users_own_limit_of_steps_holds():
+    graph = ag.compile_agent(ag.loop("l", [says("a")], max_iterations=100))
+    with pytest.raises(GraphRecursionError):
+        graph.invoke({"messages": []}, {"recursion_limit": 10})

@@ -1,0 +1,226 @@
+"""A process that is killed: what had finished does not run again, only the step in flight."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TREE = """
+import os, sys, time
+from pathlib import Path
+import agentgraph as ag
+
+FOLDER = Path(__file__).parent
+LEDGER = FOLDER / "ledger"
+
+
+def note(line):
+    with LEDGER.open("a") as file:
+        file.write(line + "\\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def step(name, hang_at=None):
+    def fn(ctx) -> str:
+        note(f"start {ctx.address}")
+        if ctx.address == hang_at and not (FOLDER / "go").exists():
+            (FOLDER / "hanging").touch()
+            time.sleep(60)
+        note(f"end {ctx.address}")
+        return ctx.address
+
+    return ag.function_agent(name, fn)
+
+
+loop = ag.loop("l", [step("a"), step("b", "l[7]/b")], max_iterations=12)
+branches = ag.sequential(
+    "s",
+    [
+        step("first"),
+        ag.parallel(
+            "p",
+            [
+                ag.sequential("x", [step("x1"), step("x2")]),
+                ag.loop("y", [step("y1"), step("y2", "s/p/y[2]/y2")], max_iterations=4),
+                step("z"),
+            ],
+        ),
+        step("last"),
+    ],
+)
+deep = ag.loop("o", [ag.parallel("p", [branches.sub_agents[0], ag.parallel("q", [
+    ag.sequential("r", [step("r1"), step("r2", "o[1]/p/q/r/r2")]), step("t")])])], max_iterations=2)
+"""
+
+RUN = """
+import sys
+sys.path.insert(0, {folder!r})
+import agentgraph as ag
+from agentgraph.testing import transcript
+import tree
+with ag.sqlite_saver({folder!r} + "/runs.db") as saver:
+    runner = ag.Runner(getattr(tree, {name!r}), checkpointer=saver)
+    events = runner.{call}
+    for line in events:
+        print(line.address, line.text, flush=True)
+    assert {{e.address for e in runner.events("t")}} >= {{line.address for line in events}}
+"""
+
+
+def run(folder: Path, name: str, call: str) -> subprocess.Popen:
+    code = RUN.format(folder=str(folder), name=name, call=call)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def killed_then_resumed(folder: Path, name: str) -> tuple[list[str], list[str]]:
+    """Kill a run with SIGKILL in the middle of a step, resume it, and return what both told."""
+    (folder / "tree.py").write_text(TREE)
+    first = run(folder, name, 'run("hi", thread_id="t")')
+    deadline = time.monotonic() + 60
+    while not (folder / "hanging").exists():
+        assert first.poll() is None, first.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(1)  # for the branches beside it to come to their ends
+    os.kill(first.pid, signal.SIGKILL)
+    told, _ = first.communicate(timeout=60)
+    assert first.returncode == -signal.SIGKILL
+    (folder / "go").touch()
+    second = run(folder, name, 'resume("t")')
+    rest, errors = second.communicate(timeout=120)
+    assert second.returncode == 0, errors
+    return told.splitlines(), rest.splitlines()
+
+
+def starts(folder: Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for line in (folder / "ledger").read_text().splitlines():
+        kind, address = line.split()
+        if kind == "start":
+            counts[address] = counts.get(address, 0) + 1
+    return counts
+
+
+def test_killed_in_the_middle_of_a_loop_only_the_step_in_flight_runs_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "loop")
+    steps = [f"l[{i}]/{name}" for i in range(12) for name in "ab"]
+    assert starts(tmp_path) == {step: 1 + (step == "l[7]/b") for step in steps}
+    assert [*told, *rest] == [f"{step} {step}" for step in steps]
+
+
+def test_killed_in_the_middle_of_a_parallel_only_the_step_in_flight_runs_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "branches")
+    branches = [
+        ["s/p/x/x1", "s/p/x/x2"],
+        [f"s/p/y[{i}]/{name}" for i in range(4) for name in ("y1", "y2")],
+        ["s/p/z"],
+    ]
+    steps = ["s/first", *(step for branch in branches for step in branch), "s/last"]
+    assert starts(tmp_path) == {step: 1 + (step == "s/p/y[2]/y2") for step in steps}
+    lines = [*told, *rest]
+    assert sorted(lines) == sorted(f"{step} {step}" for step in steps)
+    for branch in branches:
+        assert [line for line in lines if line.split()[0] in branch] == [f"{s} {s}" for s in branch]
+
+
+def test_killed_in_a_parallel_in_a_parallel_in_a_loop_only_the_step_in_flight_runs_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "deep")
+    inside = ["p/first", "p/q/r/r1", "p/q/r/r2", "p/q/t"]
+    steps = [f"o[{i}]/{step}" for i in range(2) for step in inside]
+    assert starts(tmp_path) == {step: 1 + (step == "o[1]/p/q/r/r2") for step in steps}
+    assert sorted([*told, *rest]) == sorted(f"{step} {step}" for step in steps)
+
+
+PAUSES = """
+import sys, json
+import agentgraph as ag
+from agentgraph.testing import transcript
+
+def fn(ctx):
+    return "ok"
+
+tree = ag.sequential("s", [
+    ag.function_agent("a", fn),
+    ag.parallel("p", [
+        ag.sequential(f"q{i}", [ag.function_agent(f"b{i}", fn), ag.human(f"h{i}", f"{i}?")])
+        for i in range(3)
+    ]),
+    ag.function_agent("z", lambda ctx: ", ".join(m.text for m in ctx.messages)),
+])
+with ag.sqlite_saver(sys.argv[1]) as saver:
+    runner = ag.Runner(tree, checkpointer=saver)
+    call, *rest = json.loads(sys.argv[2])
+    events = list(getattr(runner, call)(*rest, **({"thread_id": "t"} if call == "run" else {})))
+    print(json.dumps([transcript(events), [[q.id, q.address] for q in runner.pending("t")]]))
+"""
+
+
+def in_a_process(database: Path, *call: object) -> tuple[list[str], list[list[str]]]:
+    done = subprocess.run(
+        [sys.executable, "-c", PAUSES, str(database), json.dumps(call)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    lines, pending = json.loads(done.stdout)
+    return lines, pending
+
+
+def test_three_questions_in_three_branches_are_answered_one_by_one_across_processes(tmp_path):
+    database = tmp_path / "runs.db"
+    lines, pending = in_a_process(database, "run", "hi")
+    assert lines[0] == "s/a: ok"
+    assert [address for _, address in pending] == [f"s/p/q{i}/h{i}" for i in range(3)]
+    first = pending
+    lines, pending = in_a_process(database, "resume", "t", {first[1][0]: "one"})
+    assert "s/a/p/q1/b1/h1: one" in lines
+    assert pending == [first[0], first[2]]
+    lines, pending = in_a_process(database, "resume", "t", {"s/p/q2/h2": "two"})
+    assert "s/a/p/q2/b2/h2: two" in lines
+    assert pending == [first[0]]
+    lines, pending = in_a_process(database, "resume", "t", "zero")
+    assert pending == []
+    said = (
+        "[b0] said: ok, [h0] said: zero, [b1] said: ok, [h1] said: one, [b2] said: ok, [h2] said: two"
+    )
+    assert lines == ["s/a/p/q0/b0/h0: zero", f"s/a/p/z: hi, [a] said: ok, {said}"]
+
+
+def test_two_processes_do_not_run_on_one_thread_at_once(tmp_path):
+    (tmp_path / "tree.py").write_text(TREE)
+    first = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+    while not (tmp_path / "hanging").exists():
+        time.sleep(0.01)
+    try:
+        second = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+        _, errors = second.communicate(timeout=60)
+        assert second.returncode == 1
+        assert "ThreadBusyError: thread 't' is busy" in errors
+    finally:
+        first.kill()
+        first.communicate()
+    (tmp_path / "go").touch()
+    third = run(tmp_path, "loop", 'resume("t")')
+    assert third.communicate(timeout=60)[0].splitlines()[0] == "l[7]/b l[7]/b"
+    assert third.returncode == 0
+
+
+def test_interrupted_by_the_keyboard_a_run_goes_on_where_it_was(tmp_path):
+    (tmp_path / "tree.py").write_text(TREE)
+    first = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+    while not (tmp_path / "hanging").exists():
+        time.sleep(0.01)
+    first.send_signal(signal.SIGINT)
+    _, errors = first.communicate(timeout=90)
+    assert "KeyboardInterrupt" in errors
+    (tmp_path / "go").touch()
+    second = run(tmp_path, "loop", 'resume("t")')
+    assert second.communicate(timeout=60)[0].splitlines()[0] == "l[7]/b l[7]/b"
+    assert starts(tmp_path)["l[7]/b"] == 2

@@ -1,0 +1,162 @@
+"""What things cost: counts, sizes and ratios, with room for a noisy machine."""
+
+import asyncio
+import json
+import time
+import tracemalloc
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+import agentgraph as ag
+
+
+def says(name, text="x" * 60):
+    def fn(ctx) -> str:
+        return text
+
+    return ag.function_agent(name, fn)
+
+
+def two(iterations):
+    return ag.loop("l", [says("a"), says("b")], max_iterations=iterations)
+
+
+def waits(name, seconds, *, asynchronous=False):
+    def fn(ctx) -> str:
+        time.sleep(seconds)
+        return name
+
+    async def afn(ctx) -> str:
+        await asyncio.sleep(seconds)
+        return name
+
+    return ag.function_agent(name, afn if asynchronous else fn)
+
+
+def timed(agent, mode):
+    runner = ag.Runner(agent)
+
+    async def arun():
+        return [event async for event in runner.arun("hi")]
+
+    began = time.perf_counter()
+    events = list(runner.run("hi")) if mode == "run" else asyncio.run(arun())
+    return time.perf_counter() - began, events
+
+
+def test_each_leaf_costs_one_superstep():
+    saver = InMemorySaver()
+    graph = ag.compile_agent(two(50), checkpointer=saver)
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    steps = [saved.metadata["step"] for saved in graph.get_state_history(config)]
+    assert len(steps) == 100 + 3  # the empty start, the input, and the turn's beginning
+    assert max(steps) == 100 + 1
+
+
+def test_the_size_of_a_position_does_not_depend_on_the_iteration():
+    saver = InMemorySaver()
+    tree = ag.loop("o", [ag.loop("i", [says("a"), says("b")], max_iterations=10)], max_iterations=9)
+    graph = ag.compile_agent(tree, checkpointer=saver)
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    positions = [
+        saved.values["position"]
+        for saved in graph.get_state_history(config)
+        if "at" in saved.values.get("position", {}) and saved.next
+    ]
+    assert len(positions) > 150
+    assert {len(position["cursor"]) for position in positions} == {2}
+    assert len({len(json.dumps(position)) for position in positions}) <= 2  # node names and digits
+
+
+def test_nothing_that_grows_with_the_run_is_in_a_checkpoint_but_the_history():
+    saver = InMemorySaver()
+    graph = ag.compile_agent(two(100), checkpointer=saver)
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    saved = list(saver.list(config))
+    sizes = [len(saver.serde.dumps_typed(each.checkpoint)[1]) for each in saved]
+    assert max(sizes[:20]) <= 1.1 * max(sizes[100:120])
+
+
+@pytest.fixture(scope="module")
+def bytes_a_step(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sizes")
+
+    def measure(iterations):
+        path = folder / f"{iterations}.db"
+        with ag.sqlite_saver(path) as saver:
+            for _ in ag.Runner(two(iterations), checkpointer=saver).run("hi"):
+                pass
+            saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.stat().st_size / (2 * iterations)
+
+    return measure
+
+
+def test_bytes_on_disk_grow_with_the_run_and_not_with_its_square(bytes_a_step):
+    assert bytes_a_step(500) <= 1.3 * bytes_a_step(100)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_fifty_branches_that_wait_end_together(mode, asynchronous):
+    branches = [waits(f"a{i}", 0.2, asynchronous=asynchronous) for i in range(50)]
+    seconds, events = timed(ag.parallel("p", branches), mode)
+    assert {event.text for event in events} == {f"a{i}" for i in range(50)}
+    assert seconds < 0.2 * 50 / 6
+
+
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_branches_do_not_wait_for_each_other_at_every_step(mode):
+    tree = ag.parallel(
+        "p",
+        [
+            ag.sequential("x", [waits("a", 0.4), waits("b", 0.05)]),
+            ag.sequential("y", [waits("c", 0.05), waits("d", 0.4)]),
+        ],
+    )
+    best = min(timed(tree, mode)[0] for _ in range(3))
+    assert best <= 1.15 * 0.45
+
+
+def test_events_of_a_long_run_take_memory_in_proportion_to_its_length():
+    def memory(iterations):
+        runner = ag.Runner(two(iterations))
+        events = list(runner.run("hi"))
+        tracemalloc.start()
+        told = list(runner.events(events[0].thread_id))
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert len(told) == 2 * iterations
+        assert len(told[-1].run_path) == 2 * iterations + 1
+        return size / len(told)
+
+    assert memory(1000) <= 1.3 * memory(100)
+
+
+def test_a_tree_of_a_thousand_agents_compiles_in_the_time_of_ten_of_a_hundred():
+    def seconds(agents):
+        tree = ag.sequential(
+            "s",
+            [
+                ag.loop(f"l{i}", [says(f"a{i}"), ag.function_agent(f"b{i}", print)], max_iterations=3)
+                for i in range(agents // 2)
+            ],
+        )
+        began = time.perf_counter()
+        ag.compile_agent(tree)
+        return time.perf_counter() - began
+
+    assert min(seconds(1000) for _ in range(2)) <= 2.5 * 10 * min(seconds(100) for _ in range(3))
+
+
+def test_an_input_of_five_megabytes_is_kept_once(tmp_path):
+    path = tmp_path / "x.db"
+    with ag.sqlite_saver(path) as saver:
+        runner = ag.Runner(two(10), checkpointer=saver)
+        assert len(list(runner.run("b" * 5_000_000))) == 20
+        saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert path.stat().st_size < 2.5 * 5_000_000

@@ -1,0 +1,251 @@
+"""Places: a tree laid out, with the lane and the node of each occurrence."""
+
+from dataclasses import replace
+
+import pytest
+
+from agentgraph import Agent, chat_agent, function_agent, human, loop, parallel, sequential
+from agentgraph.places import Place, Tree, lay_out
+from agentgraph.testing import ScriptedChatModel
+
+
+def say(ctx) -> str:
+    return "said"
+
+
+def leaf(name: str) -> Agent:
+    return function_agent(name, say)
+
+
+a, b, c, d, e = map(leaf, "abcde")
+
+
+def nodes(tree: Tree) -> list[str]:
+    return [place.node for place in tree.places]
+
+
+def named(tree: Tree, name: str) -> Place:
+    (place,) = (place for place in tree.places if place.name == name)
+    return place
+
+
+def fingerprint(agent: Agent) -> str:
+    return lay_out(agent).fingerprint
+
+
+def test_a_leaf_alone_is_a_tree():
+    tree = lay_out(a)
+    assert tree.places == (tree.root,)
+    assert (tree.root.agent, tree.root.parent, tree.root.index) == (a, None, 0)
+    assert (tree.root.segment, tree.root.node, tree.root.loops) == ("a", "a", ())
+    assert list(tree.stops(tree.root)) == [tree.root]
+
+
+def test_places_stand_in_the_order_of_the_tree_each_before_those_inside_it():
+    tree = lay_out(sequential("s", [a, loop("l", [b, parallel("p", [c, d])], max_iterations=2), e]))
+    assert [place.name for place in tree.places] == ["s", "a", "l", "b", "p", "c", "d", "e"]
+    assert tree.places[0] is tree.root
+
+
+def test_each_place_knows_its_parent_and_its_index():
+    tree = lay_out(sequential("s", [a, loop("l", [b, c], max_iterations=2)]))
+    assert [(p.parent and p.parent.name, p.index) for p in tree.places] == [
+        (None, 0),
+        ("s", 0),
+        ("s", 1),
+        ("l", 0),
+        ("l", 1),
+    ]
+    assert [p.name for p in tree.children[tree.root]] == ["a", "l"]
+
+
+def test_only_composites_have_children():
+    tree = lay_out(sequential("s", [a, parallel("p", [b])]))
+    assert {place.name for place in tree.children} == {"s", "p"}
+
+
+def test_an_agent_that_stands_once_gives_its_node_its_name():
+    assert nodes(lay_out(sequential("s", [a, loop("l", [b], max_iterations=2)]))) == [
+        "s",
+        "a",
+        "l",
+        "b",
+    ]
+
+
+def test_an_agent_that_stands_in_several_places_has_a_node_for_each_named_by_its_way():
+    tree = lay_out(sequential("s", [a, loop("l", [a, b], max_iterations=2)]))
+    assert nodes(tree) == ["s", "s.a", "l", "s.l.a", "b"]
+    assert [place.segment for place in tree.places] == ["s", "a", "l", "a", "b"]
+
+
+def test_a_second_occurrence_in_one_parent_is_numbered():
+    tree = lay_out(sequential("s", [a, b, a, a]))
+    assert [place.segment for place in tree.places] == ["s", "a", "b", "a#2", "a#3"]
+    assert nodes(tree) == ["s", "s.a", "b", "s.a#2", "s.a#3"]
+
+
+def test_occurrences_are_counted_in_each_parent_anew():
+    tree = lay_out(sequential("s", [sequential("t", [a, a]), sequential("u", [a, a])]))
+    assert [place.segment for place in tree.places] == ["s", "t", "a", "a#2", "u", "a", "a#2"]
+
+
+def test_a_composite_may_stand_twice_with_all_that_is_in_it():
+    inner = loop("l", [a], max_iterations=2)
+    tree = lay_out(sequential("s", [inner, inner]))
+    assert nodes(tree) == ["s", "s.l", "s.l.a", "s.l#2", "s.l#2.a"]
+    first, second = (place for place in tree.places if place.name == "a")
+    assert first.loops != second.loops
+
+
+def test_no_two_places_share_a_node():
+    inner = sequential("t", [a, parallel("p", [a, b, a])])
+    tree = lay_out(sequential("s", [inner, a, inner, parallel("q", [inner, inner])]))
+    assert len(set(nodes(tree))) == len(tree.places)
+
+
+def test_places_are_told_apart_though_their_agents_are_equal():
+    tree = lay_out(sequential("s", [a, a]))
+    first, second = tree.children[tree.root]
+    assert first.agent is second.agent
+    assert first != second
+    assert lay_out(a).root != lay_out(a).root
+
+
+def test_a_place_knows_the_loops_around_it_outermost_first():
+    inner = loop("inner", [sequential("s", [a]), parallel("p", [b])], max_iterations=2)
+    tree = lay_out(sequential("r", [loop("outer", [inner, c], max_iterations=2), d]))
+    around = {place.name: [loop.name for loop in place.loops] for place in tree.places}
+    assert around == {
+        "r": [],
+        "outer": [],
+        "inner": ["outer"],
+        "s": ["outer", "inner"],
+        "a": ["outer", "inner"],
+        "p": ["outer", "inner"],
+        "b": ["outer", "inner"],
+        "c": ["outer"],
+        "d": [],
+    }
+    assert named(tree, "a").loops == (named(tree, "outer"), named(tree, "inner"))
+
+
+def test_lanes_start_at_the_root_and_at_each_branch():
+    tree = lay_out(
+        sequential("s", [a, parallel("p", [sequential("t", [b, parallel("q", [c, d])]), e])])
+    )
+    assert [place.name for place in tree.places if place.starts_lane] == ["s", "t", "c", "d", "e"]
+
+
+def test_leaves_and_parallels_are_the_stops_of_a_lane():
+    asked = human("boss", "ok?")
+    chat = chat_agent("writer", ScriptedChatModel(responses=[]))
+    tree = lay_out(
+        sequential("s", [chat, loop("l", [parallel("p", [a, b]), asked], max_iterations=2), c])
+    )
+    assert [place.name for place in tree.places if place.is_stop] == [
+        "writer",
+        "p",
+        "a",
+        "b",
+        "boss",
+        "c",
+    ]
+    assert [place.name for place in tree.stops(tree.root)] == ["writer", "p", "boss", "c"]
+
+
+def test_the_stops_of_a_branch_are_its_own():
+    tree = lay_out(parallel("p", [sequential("t", [a, parallel("q", [b, c])]), d]))
+    assert [place.name for place in tree.stops(tree.root)] == ["p"]
+    assert [place.name for place in tree.stops(named(tree, "t"))] == ["a", "q"]
+    assert [place.name for place in tree.stops(named(tree, "d"))] == ["d"]
+
+
+def test_a_stop_is_found_by_the_name_of_its_node():
+    tree = lay_out(sequential("s", [a, parallel("p", [a, b])]))
+    assert list(tree.by_node) == ["s.a", "p", "s.p.a", "b"]
+    assert all(tree.by_node[place.node] is place for place in tree.places if place.is_stop)
+
+
+def test_the_outline_is_a_line_for_each_place():
+    chat = chat_agent("writer", ScriptedChatModel(responses=[]))
+    tree = lay_out(
+        sequential(
+            "report",
+            [chat, loop("refine", [a, parallel("p", [b, c])], max_iterations=2), human("boss", "ok?")],
+        )
+    )
+    assert tree.outline == (
+        "sequential report",
+        "  chat writer",
+        "  loop refine",
+        "    function a",
+        "    parallel p",
+        "      function b",
+        "      function c",
+        "  human boss",
+    )
+
+
+def test_the_fingerprint_is_eight_characters_and_the_same_for_equal_trees():
+    tree = sequential("s", [a, b])
+    assert fingerprint(tree) == fingerprint(sequential("s", [leaf("a"), leaf("b")]))
+    assert len(fingerprint(tree)) == 8
+
+
+def test_the_fingerprint_is_the_same_in_every_process_and_release():
+    assert fingerprint(sequential("s", [a, b])) == "2170f4b4"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sequential("s", [b, a]),
+        sequential("s", [a, c]),
+        sequential("t", [a, b]),
+        sequential("s", [a, b, c]),
+        sequential("s", [a, b, b]),
+        sequential("s", [a]),
+        sequential("s", [sequential("a", [b])]),
+        sequential("s", [sequential("x", [a]), b]),
+        sequential("s", [a, human("b", "?")]),
+        sequential("s", [a, chat_agent("b", ScriptedChatModel(responses=[]))]),
+        parallel("s", [a, b]),
+        loop("s", [a, b], max_iterations=2),
+    ],
+    ids=lambda tree: " ".join(lay_out(tree).outline),
+)
+def test_the_fingerprint_changes_with_order_name_kind_and_nesting(other):
+    assert fingerprint(other) != fingerprint(sequential("s", [a, b]))
+
+
+def test_the_fingerprint_does_not_change_with_what_an_agent_says_or_how_often():
+    model = ScriptedChatModel(responses=[])
+    writer = chat_agent("writer", model, instruction="Write.", description="Writes.")
+    tree = sequential("s", [loop("l", [writer, a], max_iterations=2), human("boss", "ok?")])
+    other = sequential(
+        "s",
+        [
+            loop(
+                "l",
+                [
+                    replace(
+                        writer,
+                        instruction="Rewrite.",
+                        description="",
+                        model=ScriptedChatModel(responses=["x"]),
+                    ),
+                    function_agent("a", lambda ctx: None),
+                ],
+                max_iterations=9,
+                until=bool,
+            ),
+            human("boss", "Really?", response_schema=bool, output_key="ok"),
+        ],
+    )
+    assert fingerprint(tree) == fingerprint(other)
+
+
+def test_a_tree_of_1_000_agents_is_laid_out_with_as_many_nodes():
+    tree = lay_out(sequential("s", [leaf(f"a{i}") for i in range(999)]))
+    assert len(set(nodes(tree))) == 1_000

@@ -1,0 +1,109 @@
+"""Streams of bare compiled graphs translated to events, without a runner."""
+
+import asyncio
+
+import pytest
+from langchain_core.messages import AIMessageChunk
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, transcript
+
+
+def says(name, *texts):
+    def fn(ctx):
+        yield from texts or (name,)
+
+    return ag.function_agent(name, fn)
+
+
+def tree():
+    return ag.sequential(
+        "s",
+        [
+            says("a", "x", "y"),
+            ag.parallel("p", [says("b"), ag.sequential("q", [ag.human("h", "h?"), says("c")])]),
+            ag.function_agent("d", lambda ctx: ag.Exit()),
+        ],
+    )
+
+
+CONFIG = {"configurable": {"thread_id": "t"}}
+LINES = ["s/a: x", "s/a: y", "s/a/p/b: b", "s/a/p/q/h: [asks] h?"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_both_versions_of_a_stream_are_translated(version):
+    graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
+    options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
+    parts = graph.stream({"messages": ["hi"]}, CONFIG, **options)
+    assert sorted(transcript(ag.translate(tree(), parts))) == sorted(LINES)
+    parts = graph.stream(Command(resume="yes"), CONFIG, **options)
+    assert transcript(ag.translate(tree(), parts)) == [
+        "s/a/p/q/h: yes",
+        "s/a/p/q/h/c: c",
+        "s/a/p/d: [exit]",
+    ]
+
+
+def test_updates_alone_tell_all_but_chunks():
+    graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
+    parts = graph.stream(
+        {"messages": ["hi"]}, CONFIG, stream_mode=["updates"], subgraphs=True, version="v2"
+    )
+    events = list(ag.translate(tree(), parts, thread_id="t"))
+    assert sorted(transcript(events)) == sorted(LINES)
+    assert {event.thread_id for event in events} == {"t"}
+
+
+def test_an_async_stream_is_translated():
+    async def main():
+        graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
+        parts = graph.astream(
+            {"messages": ["hi"]},
+            CONFIG,
+            stream_mode=list(ag.STREAM_MODES),
+            subgraphs=True,
+            version="v2",
+        )
+        return [event async for event in ag.atranslate(tree(), parts)]
+
+    assert sorted(transcript(asyncio.run(main()))) == sorted(LINES)
+
+
+def test_the_question_carries_its_address_without_a_schema_of_its_own():
+    graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
+    parts = graph.stream({"messages": ["hi"]}, CONFIG, stream_mode=["updates"], subgraphs=True)
+    (asked,) = [e for e in ag.translate(tree(), parts) if e.kind == "interrupted"]
+    question = asked.action.interrupted
+    assert (question.address, question.agent_name, question.response_schema) == ("s/p/q/h", "h", None)
+
+
+def test_the_chunks_of_a_reply_come_before_the_whole_under_its_id():
+    agent = ag.chat_agent("w", ScriptedChatModel(responses=["one two three"]))
+    parts = ag.compile_agent(agent).stream(
+        {"messages": ["hi"]}, stream_mode=["updates", "messages"], version="v2"
+    )
+    *chunks, whole = ag.translate(agent, parts)
+    assert [chunk.text for chunk in chunks] == ["one ", "two ", "three"]
+    assert all(chunk.partial and isinstance(chunk.message, AIMessageChunk) for chunk in chunks)
+    assert {event.id for event in (*chunks, whole)} == {whole.message.id}
+    assert (whole.text, whole.partial) == ("one two three", False)
+
+
+def test_an_exception_of_the_stream_is_an_event_and_then_raised():
+    def fails(ctx) -> str:
+        raise ValueError("no")
+
+    agent = ag.sequential("s", [says("a"), ag.function_agent("b", fails)])
+    parts = ag.compile_agent(agent).stream({"messages": ["hi"]}, stream_mode=["updates"], version="v2")
+    told = ag.translate(agent, parts)
+    assert transcript([next(told), next(told)]) == ["s/a: a", "s/a/b: [error] ValueError('no')"]
+    with pytest.raises(ValueError, match="no"):
+        next(told)
+
+
+def test_a_tree_with_faults_is_refused():
+    with pytest.raises(ag.InvalidAgentError):
+        next(ag.translate(ag.sequential("s", []), []))
