@@ -19,6 +19,7 @@ from agentgraph.nodes.human import HumanNode, QuestionNode
 from agentgraph.nodes.lanes import Lane, LanesNode
 from agentgraph.nodes.model import ModelNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
+from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree
 from agentgraph.position import RunPaths, ends, may_do, start
 from agentgraph.state import Conversation, LaneState, Update, Whereabouts
@@ -93,20 +94,20 @@ class _LaneBuilder:
             builder.add_edge(NEW_TURN, first.node)
         else:
             builder.add_edge(START, first.node)
-        pictures = {}
+        inside: dict[str, list[Lane]] = {}
         for place in self.tree.stops(lane):
             metadata = {"agent_name": place.name}
             if _runs_lanes(place):
                 lanes = [Lane(child, self.build(child)) for child in self.tree.children[place]]
                 builder.add_node(place.node, LanesNode(self._site(place), lanes), metadata=metadata)
-                pictures[place.node] = _picture(lanes)
+                inside[place.node] = lanes
             else:
                 builder.add_node(place.node, _leaf(self._site(place)), metadata=metadata)
             self._wire(builder, place)
         graph = builder.compile(**options)
-        for node, picture in pictures.items():
-            graph.nodes[node].subgraphs = [picture]
-        return graph
+        for node, lanes in inside.items():
+            show_lanes(graph, node, lanes)
+        return graph if lane.parent is None else LaneGraph(**vars(graph))
 
     def _site(self, place: Place) -> Site:
         return Site(self.tree, place, self.paths)
@@ -148,13 +149,3 @@ def _runs_lanes(place: Place) -> bool:
 
 def _zeros(place: Place) -> tuple[int, ...]:
     return (0,) * len(place.loops)
-
-
-def _picture(lanes: list[Lane]) -> Graph:
-    """Return a graph that shows the lanes side by side, for drawing and for looking up state."""
-    builder = StateGraph(LaneState)
-    for lane in lanes:
-        builder.add_node(lane.place.node, lane.graph)
-        builder.add_edge(START, lane.place.node)
-        builder.add_edge(lane.place.node, END)
-    return builder.compile()

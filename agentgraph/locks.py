@@ -5,6 +5,7 @@ A lock ends with the process that holds it, however that process ends.
 """
 
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,12 @@ try:
 except ImportError:  # Windows: there the lock holds within one process
     fcntl = None  # type: ignore[assignment]
 
+Key = tuple[str | int, str]
+"""The file of a saver, or the id of one without a file, and the thread."""
+
 _guard = threading.Lock()
-_held: set[tuple[Any, str]] = set()
-_files: dict[str, Any] = {}
+_held: set[Key] = set()
+_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
 @contextmanager
@@ -29,10 +33,9 @@ def held(saver: Any, thread_id: str) -> Iterator[None]:
     Raises:
         ThreadBusyError: Another run holds it.
     """
-    path = getattr(saver, "path", None) if fcntl else None
-    key = (path or id(saver), thread_id)
+    key = _key(saver, thread_id)
     with _guard:
-        if key in _held or (path and not _lock_file(path, thread_id)):
+        if key in _held or not _lock_file(key):
             raise busy(thread_id)
         _held.add(key)
     try:
@@ -40,8 +43,7 @@ def held(saver: Any, thread_id: str) -> Iterator[None]:
     finally:
         with _guard:
             _held.discard(key)
-            if path:
-                _unlock_file(path, thread_id)
+            _unlock_file(key)
 
 
 def busy(thread_id: str) -> ThreadBusyError:
@@ -55,12 +57,20 @@ def busy(thread_id: str) -> ThreadBusyError:
 
 def is_held(saver: Any, thread_id: str) -> bool:
     """Tell whether a run of this process holds the thread."""
-    return (getattr(saver, "path", None) or id(saver), thread_id) in _held
+    return _key(saver, thread_id) in _held
 
 
-def _lock_file(path: str, thread_id: str) -> bool:
+def _key(saver: Any, thread_id: str) -> Key:
+    path: str | None = getattr(saver, "path", None)
+    return path or id(saver), thread_id
+
+
+def _lock_file(key: Key) -> bool:
+    path, thread_id = key
+    if fcntl is None or isinstance(path, int):
+        return True
     if path not in _files:
-        _files[path] = open(f"{path}-lock", "a+b")  # noqa: SIM115  closing it would end all locks
+        _files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.lockf(_files[path], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread_id))
     except OSError:
@@ -68,8 +78,10 @@ def _lock_file(path: str, thread_id: str) -> bool:
     return True
 
 
-def _unlock_file(path: str, thread_id: str) -> None:
-    fcntl.lockf(_files[path], fcntl.LOCK_UN, 1, _offset(thread_id))
+def _unlock_file(key: Key) -> None:
+    path, thread_id = key
+    if fcntl is not None and isinstance(path, str):
+        fcntl.lockf(_files[path], fcntl.LOCK_UN, 1, _offset(thread_id))
 
 
 def _offset(thread_id: str) -> int:

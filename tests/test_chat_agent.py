@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -19,43 +19,45 @@ from langchain_core.runnables import RunnableLambda
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, transcript
 
-Run = Callable[..., Iterable[ag.AgentEvent]]
-
 
 def scripted(*responses: Any) -> ScriptedChatModel:
     return ScriptedChatModel(responses=list(responses))
 
 
-def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return runner.run(*args, **options)
+class Sync:
+    run = staticmethod(ag.Runner.run)
+    resume = staticmethod(ag.Runner.resume)
 
 
-def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return runner.resume(*args, **options)
+class Async:
+    @staticmethod
+    def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.arun(*args, **options))
 
-
-def arun(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return driven(runner.arun(*args, **options))
-
-
-def aresume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return driven(runner.aresume(*args, **options))
+    @staticmethod
+    def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.aresume(*args, **options))
 
 
 def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
     """Yield what an async iterator gives, in an event loop of its own."""
+
+    async def following() -> ag.AgentEvent | None:
+        return await anext(events, None)
+
     with asyncio.Runner() as loop:
-        while (event := loop.run(anext_or_none(events))) is not None:
+        while (event := loop.run(following())) is not None:
             yield event
 
 
-async def anext_or_none(events: AsyncIterator[ag.AgentEvent]) -> ag.AgentEvent | None:
-    return await anext(events, None)
+Drive = type[Sync] | type[Async]
 
 
-both = pytest.mark.parametrize(
-    ("run", "resume"), [(run, resume), (arun, aresume)], ids=["sync", "async"]
-)
+@pytest.fixture(params=[Sync, Async])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    """Run a test on the sync and on the async methods of the runner."""
+    driver: Drive = request.param
+    return driver
 
 
 def failing(
@@ -83,19 +85,17 @@ def instruction_sent(template: str, **values: Any) -> str:
 
 
 class TestAnInstruction:
-    @both
-    def test_is_filled_from_the_values_of_the_run(self, run: Run, resume: Run) -> None:
+    def test_is_filled_from_the_values_of_the_run(self, drive: Drive) -> None:
         model = scripted("Done.")
         runner = ag.Runner(ag.chat_agent("writer", model, instruction="Write about {topic}{more?}."))
 
-        list(run(runner, "Go.", values={"topic": "bees"}))
+        list(drive.run(runner, "Go.", values={"topic": "bees"}))
 
         assert [sent(messages) for messages in model.inputs] == [
             ["system: Write about bees.", "human: Go."]
         ]
 
-    @both
-    def test_is_filled_from_what_earlier_agents_wrote(self, run: Run, resume: Run) -> None:
+    def test_is_filled_from_what_earlier_agents_wrote(self, drive: Drive) -> None:
         def planner(ctx: ag.Context) -> ag.SetValues:
             return ag.SetValues(topic="bees", sections=["hive", "dance"])
 
@@ -108,7 +108,7 @@ class TestAnInstruction:
                 ag.chat_agent("critic", model, instruction="{topic} {sections} {draft} {tone}"),
             ],
         )
-        list(run(ag.Runner(tree), "Go.", values={"tone": "kind", "topic": "wasps"}))
+        list(drive.run(ag.Runner(tree), "Go.", values={"tone": "kind", "topic": "wasps"}))
 
         assert model.inputs[0][0] == SystemMessage('bees ["hive", "dance"] A {draft}. kind')
 
@@ -159,15 +159,12 @@ class TestAMissingValue:
         "(there are: length, tone); pass it with values=, or write {topic?} where it may be missing"
     )
 
-    @both
-    def test_is_an_error_before_the_model_is_called_and_resume_may_give_it(
-        self, run: Run, resume: Run
-    ) -> None:
+    def test_is_an_error_before_the_model_is_called_and_resume_may_give_it(self, drive: Drive) -> None:
         model = scripted("Bees dance.")
         runner = ag.Runner(ag.chat_agent("writer", model, instruction="On {topic}, {tone}, {length}."))
 
         events, raised = failing(
-            run(runner, "Go.", thread_id="t", values={"tone": "kind", "length": 9}),
+            drive.run(runner, "Go.", thread_id="t", values={"tone": "kind", "length": 9}),
             ag.MissingValueError,
         )
         assert str(raised) == self.MESSAGE
@@ -179,12 +176,11 @@ class TestAMissingValue:
         ]
         assert model.inputs == []
 
-        resumed = list(resume(runner, "t", values={"topic": "bees"}))
+        resumed = list(drive.resume(runner, "t", values={"topic": "bees"}))
         assert transcript(resumed) == ["writer: Bees dance."]
         assert sent(model.inputs[0]) == ["system: On bees, kind, 9.", "human: Go."]
 
-    @both
-    def test_deep_in_a_tree_costs_nothing_of_what_had_finished(self, run: Run, resume: Run) -> None:
+    def test_deep_in_a_tree_costs_nothing_of_what_had_finished(self, drive: Drive) -> None:
         legal_has_read = threading.Event()
 
         def read_first(messages: list[BaseMessage]) -> str:
@@ -207,9 +203,9 @@ class TestAMissingValue:
         tree = ag.sequential("s", [ag.parallel("review", [ag.chat_agent("legal", legal), press])])
         runner = ag.Runner(tree)
 
-        first, raised = failing(run(runner, "Go.", thread_id="t"), ag.MissingValueError)
-        again, _ = failing(resume(runner, "t"), ag.MissingValueError)
-        resumed = list(resume(runner, "t", values={"tone": "loud"}))
+        first, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.MissingValueError)
+        again, _ = failing(drive.resume(runner, "t"), ag.MissingValueError)
+        resumed = list(drive.resume(runner, "t", values={"tone": "loud"}))
 
         assert set(transcript(first)) == {
             "s/review/legal: Legal.",
@@ -262,7 +258,6 @@ PRESS, PRESS_AGAIN = "human: [press] said: Press 1.", "human: [press] said: Pres
 
 
 class TestAHistory:
-    @both
     @pytest.mark.parametrize(
         ("history", "seen"),
         [
@@ -279,14 +274,11 @@ class TestAHistory:
             ("input", [[USER], [USER]]),
         ],
     )
-    def test_is_what_its_policy_says(
-        self, run: Run, resume: Run, history: Any, seen: list[list[str]]
-    ) -> None:
+    def test_is_what_its_policy_says(self, drive: Drive, history: Any, seen: list[list[str]]) -> None:
         runner, editor = newsroom(history)
-        list(run(runner, "Go."))
+        list(drive.run(runner, "Go."))
         assert [sent(messages) for messages in editor.inputs] == seen
 
-    @both
     @pytest.mark.parametrize(
         ("history", "seen"),
         [
@@ -302,16 +294,13 @@ class TestAHistory:
             ("input", [USER_AGAIN]),
         ],
     )
-    def test_goes_over_the_turns_of_a_thread(
-        self, run: Run, resume: Run, history: Any, seen: list[str]
-    ) -> None:
+    def test_goes_over_the_turns_of_a_thread(self, drive: Drive, history: Any, seen: list[str]) -> None:
         runner, editor = newsroom(history)
-        list(run(runner, "Go.", thread_id="t"))
-        list(run(runner, "Again.", thread_id="t"))
+        list(drive.run(runner, "Go.", thread_id="t"))
+        list(drive.run(runner, "Again.", thread_id="t"))
         assert sent(editor.inputs[2]) == seen
 
-    @both
-    def test_may_be_a_function_of_entries(self, run: Run, resume: Run) -> None:
+    def test_may_be_a_function_of_entries(self, drive: Drive) -> None:
         asked: list[list[tuple[str | None, str | None, str, str]]] = []
 
         def legal_only(entries: list[ag.Entry]) -> list[BaseMessage]:
@@ -321,7 +310,7 @@ class TestAHistory:
             return [HumanMessage(f"{e.address}?") for e in entries if e.agent_name == "legal"]
 
         runner, editor = newsroom(legal_only)
-        list(run(runner, "Go."))
+        list(drive.run(runner, "Go."))
 
         assert [sent(messages) for messages in editor.inputs] == [["human: paper/review/legal?"]] * 2
         assert asked[1] == [
@@ -332,8 +321,7 @@ class TestAHistory:
             ("editor", "paper/refine[0]/editor", "paper/writer/review/refine/editor", "Edit 1."),
         ]
 
-    @both
-    def test_of_a_branch_is_what_was_there_before_the_fork(self, run: Run, resume: Run) -> None:
+    def test_of_a_branch_is_what_was_there_before_the_fork(self, drive: Drive) -> None:
         legal, press = scripted("Legal 1.", "Legal 2."), scripted("Press 1.", "Press 2.")
         tree = ag.sequential(
             "paper",
@@ -348,7 +336,7 @@ class TestAHistory:
                 ),
             ],
         )
-        list(run(ag.Runner(tree), "Go."))
+        list(drive.run(ag.Runner(tree), "Go."))
         assert sent(legal.inputs[1]) == [USER, DRAFT, "ai: Legal 1."]
         assert sent(press.inputs[1]) == [USER, DRAFT, "ai: Press 1."]
 
@@ -400,12 +388,11 @@ class TestAHistory:
         assert sent(model.inputs[0]) == ["human: Go.", "human: [boss] said: Yes."]
         assert model.inputs[0][1].name == "boss"
 
-    @both
-    def test_of_a_second_turn_begins_with_the_first(self, run: Run, resume: Run) -> None:
+    def test_of_a_second_turn_begins_with_the_first(self, drive: Drive) -> None:
         model = scripted("Hello Ada.", "You are Ada.")
         runner = ag.Runner(ag.chat_agent("greeter", model, instruction="Greet {name}."))
-        list(run(runner, "I am Ada.", thread_id="t", values={"name": "Ada"}))
-        events = list(run(runner, "Who am I?", thread_id="t"))
+        list(drive.run(runner, "I am Ada.", thread_id="t", values={"name": "Ada"}))
+        events = list(drive.run(runner, "Who am I?", thread_id="t"))
         assert transcript(events) == ["greeter: You are Ada."]
         assert sent(model.inputs[1]) == [
             "system: Greet Ada.",
@@ -414,15 +401,14 @@ class TestAHistory:
             "human: Who am I?",
         ]
 
-    @both
-    def test_takes_five_megabytes_of_text(self, run: Run, resume: Run) -> None:
+    def test_takes_five_megabytes_of_text(self, drive: Drive) -> None:
         text = "bees dance " * 500_000
         model = scripted(lambda messages: messages[-1].text[::-1])
         tree = ag.sequential(
             "s", [ag.chat_agent("writer", model), ag.chat_agent("critic", scripted("Long."))]
         )
         runner = ag.Runner(tree)
-        events = list(run(runner, text, thread_id="t"))
+        events = list(drive.run(runner, text, thread_id="t"))
         assert model.inputs[0][0].text == text
         assert events[0].text == text[::-1]
         assert transcript(events)[1] == "s/writer/critic: Long."
@@ -430,21 +416,18 @@ class TestAHistory:
 
 
 class TestAModel:
-    @both
-    def test_may_give_a_text(self, run: Run, resume: Run) -> None:
+    def test_may_give_a_text(self, drive: Drive) -> None:
         tree = ag.chat_agent("writer", RunnableLambda(lambda messages: messages[-1].text.upper()))
-        (event,) = run(ag.Runner(tree), "Go.")
+        (event,) = drive.run(ag.Runner(tree), "Go.")
         assert isinstance(event.message, AIMessage)
         assert (event.text, event.message.name, event.id) == ("GO.", "writer", event.message.id)
 
-    @both
-    def test_may_give_a_chunk(self, run: Run, resume: Run) -> None:
+    def test_may_give_a_chunk(self, drive: Drive) -> None:
         model = RunnableLambda(lambda messages: AIMessageChunk("Go on."))
-        (event,) = run(ag.Runner(ag.chat_agent("writer", model)), "Go.")
+        (event,) = drive.run(ag.Runner(ag.chat_agent("writer", model)), "Go.")
         assert type(event.message) is AIMessage
         assert event.text == "Go on."
 
-    @both
     @pytest.mark.parametrize(
         ("given", "kind"),
         [
@@ -454,44 +437,40 @@ class TestAModel:
             ([AIMessage("text")], "list"),
         ],
     )
-    def test_that_gives_anything_else_is_an_error(
-        self, run: Run, resume: Run, given: Any, kind: str
-    ) -> None:
+    def test_that_gives_anything_else_is_an_error(self, drive: Drive, given: Any, kind: str) -> None:
         replies: list[Any] = [given, AIMessage("Better.")]
         model = RunnableLambda(lambda messages: replies.pop(0))
         tree = ag.sequential("s", [ag.chat_agent("writer", model)])
         runner = ag.Runner(tree)
 
-        events, raised = failing(run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
+        events, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
 
         assert str(raised) == (
             f"s/writer: the model gave {kind}, not an AIMessage; "
             "pass a chat model, or a runnable that ends in one"
         )
         assert transcript(events) == [f"s/writer: [error] {raised!r}"]
-        assert transcript(resume(runner, "t")) == ["s/writer: Better."]
+        assert transcript(drive.resume(runner, "t")) == ["s/writer: Better."]
 
-    @both
-    def test_may_be_tried_again_by_langchain(self, run: Run, resume: Run) -> None:
+    def test_may_be_tried_again_by_langchain(self, drive: Drive) -> None:
         model = scripted(ConnectionError("once"), ConnectionError("twice"), "Third time.")
         patient = model.with_retry(
             retry_if_exception_type=(ConnectionError,),
             wait_exponential_jitter=False,
             stop_after_attempt=3,
         )
-        events = list(run(ag.Runner(ag.chat_agent("writer", patient)), "Go."))
+        events = list(drive.run(ag.Runner(ag.chat_agent("writer", patient)), "Go."))
         assert transcript(events) == ["writer: Third time."]
         assert [sent(messages) for messages in model.inputs] == [["human: Go."]] * 3
 
-    @both
     @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-    def test_may_have_fallbacks(self, run: Run, resume: Run, stream: bool) -> None:
+    def test_may_have_fallbacks(self, drive: Drive, stream: bool) -> None:
         first, second = scripted(ConnectionError("down")), scripted("From the second.")
         model = first.with_fallbacks([second])
         writer = ag.chat_agent("writer", model, instruction="Write.", output_key="draft")
         critic = ag.chat_agent("critic", scripted("Read."), instruction="{draft}")
 
-        events = list(run(ag.Runner(ag.sequential("s", [writer, critic])), "Go.", stream=stream))
+        events = list(drive.run(ag.Runner(ag.sequential("s", [writer, critic])), "Go.", stream=stream))
 
         assert transcript(events) == ["s/writer: From the second.", "s/writer/critic: Read."]
         assert sent(first.inputs[0]) == sent(second.inputs[0]) == ["system: Write.", "human: Go."]
@@ -500,17 +479,14 @@ class TestAModel:
         whole = next(event for event in events if event.kind == "message" and not event.partial)
         assert {chunk.id for chunk in chunks} <= {whole.id}
 
-    @both
-    def test_that_fails_is_told_under_its_agent_and_tried_again_by_resume(
-        self, run: Run, resume: Run
-    ) -> None:
+    def test_that_fails_is_told_under_its_agent_and_tried_again_by_resume(self, drive: Drive) -> None:
         writer, critic = scripted("Draft."), scripted(ConnectionError("down"), OSError("out"), "Good.")
         tree = ag.sequential("s", [ag.chat_agent("writer", writer), ag.chat_agent("critic", critic)])
         runner = ag.Runner(tree)
 
-        first, _ = failing(run(runner, "Go.", thread_id="t"), ConnectionError)
-        second, _ = failing(resume(runner, "t"), OSError)
-        third = list(resume(runner, "t"))
+        first, _ = failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
+        second, _ = failing(drive.resume(runner, "t"), OSError)
+        third = list(drive.resume(runner, "t"))
 
         assert transcript(first) == [
             "s/writer: Draft.",
@@ -548,12 +524,11 @@ class TestAModel:
 
 
 class TestAStream:
-    @both
-    def test_tells_chunks_under_the_id_of_the_message_behind_them(self, run: Run, resume: Run) -> None:
+    def test_tells_chunks_under_the_id_of_the_message_behind_them(self, drive: Drive) -> None:
         model = scripted("One two three.", AIMessage([{"type": "text", "text": "A block."}]))
         tree = ag.loop("refine", [ag.chat_agent("writer", model)], max_iterations=2)
 
-        events = list(run(ag.Runner(tree), "Go.", thread_id="t", stream=True))
+        events = list(drive.run(ag.Runner(tree), "Go.", thread_id="t", stream=True))
 
         assert [(event.address, event.partial, event.text) for event in events] == [
             ("refine[0]/writer", True, "One "),
@@ -569,45 +544,40 @@ class TestAStream:
         assert {str(event.run_path) for event in events[4:]} == {"refine/writer/writer"}
         assert {event.thread_id for event in events} == {"t"}
 
-    @both
-    def test_is_told_again_from_the_thread_without_its_chunks(self, run: Run, resume: Run) -> None:
+    def test_is_told_again_from_the_thread_without_its_chunks(self, drive: Drive) -> None:
         agents = [ag.chat_agent(name, scripted("One two.", "Three four.")) for name in "ab"]
         runner = ag.Runner(ag.loop("l", [ag.parallel("p", agents)], max_iterations=2))
-        events = list(run(runner, "Go.", thread_id="t", stream=True))
+        events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
         assert len(events) == 4 * 3
         told = [event for event in events if not event.partial]
         assert sorted(runner.events("t"), key=told.index) == told
 
-    @both
-    def test_is_the_same_as_json(self, run: Run, resume: Run) -> None:
+    def test_is_the_same_as_json(self, drive: Drive) -> None:
         call = {"name": "weather", "args": {"city": "Rome"}, "id": "1", "type": "tool_call"}
         model = scripted(AIMessage("One two.", tool_calls=[call]))
-        events = list(run(ag.Runner(ag.chat_agent("writer", model)), "Go.", stream=True))
+        events = list(drive.run(ag.Runner(ag.chat_agent("writer", model)), "Go.", stream=True))
         assert [ag.AgentEvent.from_dict(json.loads(json.dumps(e.to_dict()))) for e in events] == events
 
-    @both
-    def test_that_was_not_asked_for_tells_no_chunks(self, run: Run, resume: Run) -> None:
+    def test_that_was_not_asked_for_tells_no_chunks(self, drive: Drive) -> None:
         model = scripted("One two three.")
-        events = list(run(ag.Runner(ag.chat_agent("writer", model)), "Go."))
+        events = list(drive.run(ag.Runner(ag.chat_agent("writer", model)), "Go."))
         assert [event.partial for event in events] == [False]
 
-    @both
-    def test_goes_on_in_what_is_resumed(self, run: Run, resume: Run) -> None:
+    def test_goes_on_in_what_is_resumed(self, drive: Drive) -> None:
         tree = ag.sequential(
             "s", [ag.human("boss", "Well?"), ag.chat_agent("writer", scripted("One two."))]
         )
         runner = ag.Runner(tree)
-        list(run(runner, "Go.", thread_id="t", stream=True))
-        events = list(resume(runner, "t", "Write.", stream=True))
+        list(drive.run(runner, "Go.", thread_id="t", stream=True))
+        events = list(drive.resume(runner, "t", "Write.", stream=True))
         assert [event.text for event in events] == ["Write.", "One ", "two.", "One two."]
 
-    @both
-    def test_of_branches_tells_each_chunk_under_its_own_agent(self, run: Run, resume: Run) -> None:
+    def test_of_branches_tells_each_chunk_under_its_own_agent(self, drive: Drive) -> None:
         names = [f"agent{i}" for i in range(8)]
         text = "one two three four five six seven eight nine ten"
         agents = [ag.chat_agent(name, scripted(f"{name} {text}")) for name in names]
 
-        events = list(run(ag.Runner(ag.parallel("all", agents)), "Go.", stream=True))
+        events = list(drive.run(ag.Runner(ag.parallel("all", agents)), "Go.", stream=True))
 
         for name in names:
             *chunks, whole = [event for event in events if event.agent_name == name]
@@ -615,11 +585,10 @@ class TestAStream:
             assert all(chunk.partial for chunk in chunks)
             assert {(event.id, event.address) for event in chunks} == {(whole.id, f"all/{name}")}
 
-    @both
-    def test_tells_tool_calls_in_chunks_that_add_up(self, run: Run, resume: Run) -> None:
+    def test_tells_tool_calls_in_chunks_that_add_up(self, drive: Drive) -> None:
         call = {"name": "weather", "args": {"city": "Rome"}, "id": "1", "type": "tool_call"}
         model = scripted(AIMessage("", tool_calls=[call]))
-        *chunks, whole = run(ag.Runner(ag.chat_agent("writer", model)), "Go.", stream=True)
+        *chunks, whole = drive.run(ag.Runner(ag.chat_agent("writer", model)), "Go.", stream=True)
         messages: list[Any] = [chunk.message for chunk in chunks]
         assert [chunk.partial for chunk in chunks] == [True, True]
         assert (messages[0] + messages[1]).tool_calls == [call]

@@ -96,12 +96,34 @@ def test_branches_are_boxes_inside_the_node_that_runs_them():
     tree = ag.parallel("review", [says("legal"), ag.sequential("press", [says("p"), says("q")])])
     drawn = edges(tree, xray=True)
     assert {
-        "review:__start__ -> review:legal:legal",
+        "review:__start__ -> review:legal",
         "review:__start__ -> review:press:p",
         "review:press:p -> review:press:q",
         "review:press:q -> review:__end__",
     } <= drawn
     assert {"__turn__ -> review", "review -> __end__"} <= edges(tree)
+
+
+def test_branches_of_a_branch_are_boxes_too():
+    inner = ag.parallel("q", [says("a"), says("b")])
+    assert {"p:q:__start__ -> p:q:a", "p:q:b -> p:q:__end__", "p:q:__end__ -> p:__end__"} <= edges(
+        ag.parallel("p", [inner, says("c")]), xray=True
+    )
+
+
+def test_the_state_of_a_branch_is_found():
+    tree = ag.parallel("p", [ag.sequential("x", [says("a"), ag.human("h", "?")]), says("b")])
+    saver = InMemorySaver()
+    graph = ag.compile_agent(tree, checkpointer=saver)
+    graph.invoke({"messages": ["hi"]}, {"configurable": {"thread_id": "t"}})
+    (namespace,) = {
+        saved.config["configurable"]["checkpoint_ns"]
+        for saved in saver.list({"configurable": {"thread_id": "t"}})
+        if "|x:" in saved.config["configurable"]["checkpoint_ns"]
+    }
+    state = graph.get_state({"configurable": {"thread_id": "t", "checkpoint_ns": namespace}})
+    assert state.next == ("h",)
+    assert [message.text for message in state.values["messages"]] == ["ok"]
 
 
 def test_a_break_in_a_branch_leads_out_of_the_loop_behind_the_join():

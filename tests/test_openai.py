@@ -6,18 +6,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import openai
 import pytest
 from langchain_openai import ChatOpenAI
-from openai_server import Body, Failure, OpenAIServer, Reply
+from openai_server import Body, Failure, OpenAIServer, Reply, serving
 
 import agentgraph as ag
 from agentgraph.testing import transcript
-
-Run = Callable[..., Iterable[ag.AgentEvent]]
 
 
 def chat_model(server: OpenAIServer, **options: Any) -> ChatOpenAI:
@@ -32,36 +30,42 @@ def report(model: ChatOpenAI) -> ag.Agent:
     return ag.sequential("report", [writer, critic])
 
 
-def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return runner.run(*args, **options)
+class Sync:
+    run = staticmethod(ag.Runner.run)
+    resume = staticmethod(ag.Runner.resume)
 
 
-def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return runner.resume(*args, **options)
+class Async:
+    @staticmethod
+    def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.arun(*args, **options))
 
-
-def arun(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return driven(runner.arun(*args, **options))
-
-
-def aresume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-    return driven(runner.aresume(*args, **options))
+    @staticmethod
+    def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.aresume(*args, **options))
 
 
 def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
     """Yield what an async iterator gives, in an event loop of its own."""
+
+    async def following() -> ag.AgentEvent | None:
+        return await anext(events, None)
+
     with asyncio.Runner() as loop:
-        while (event := loop.run(anext_or_none(events))) is not None:
+        while (event := loop.run(following())) is not None:
             yield event
 
 
-async def anext_or_none(events: AsyncIterator[ag.AgentEvent]) -> ag.AgentEvent | None:
-    return await anext(events, None)
+Drive = type[Sync] | type[Async]
 
 
-both = pytest.mark.parametrize(
-    ("run", "resume"), [(run, resume), (arun, aresume)], ids=["sync", "async"]
-)
+@pytest.fixture(params=[Sync, Async])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    """Run a test on the sync and on the async methods of the runner."""
+    driver: Drive = request.param
+    return driver
+
+
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
@@ -91,15 +95,14 @@ def whole(events: Iterable[ag.AgentEvent], agent_name: str) -> ag.AgentEvent:
 
 
 class TestASequence:
-    @both
     @streamed
     def test_tells_what_each_agent_said(
-        self, openai_server: OpenAIServer, run: Run, resume: Run, stream: bool
+        self, openai_server: OpenAIServer, drive: Drive, stream: bool
     ) -> None:
         openai_server.script = ["Bees dance.", "Too short."]
         runner = ag.Runner(report(chat_model(openai_server)))
 
-        events = list(run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
+        events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
 
         assert transcript(events) == [
             "report/writer: Bees dance.",
@@ -107,15 +110,14 @@ class TestASequence:
         ]
         assert list(runner.events("t")) == [event for event in events if not event.partial]
 
-    @both
     @streamed
     def test_sends_the_filled_instruction_the_users_words_and_the_words_of_others(
-        self, openai_server: OpenAIServer, run: Run, resume: Run, stream: bool
+        self, openai_server: OpenAIServer, drive: Drive, stream: bool
     ) -> None:
         openai_server.script = ["Bees dance.", "Too short."]
         runner = ag.Runner(report(chat_model(openai_server)))
 
-        list(run(runner, "Go.", values={"topic": "bees"}, stream=stream))
+        list(drive.run(runner, "Go.", values={"topic": "bees"}, stream=stream))
 
         to_writer, to_critic = openai_server.requests
         assert sent(to_writer) == [("system", None, "Write about bees."), ("user", None, "Go.")]
@@ -126,22 +128,20 @@ class TestASequence:
         ]
         assert {body["model"] for body in openai_server.requests} == {"test-model"}
 
-    @both
     def test_asks_for_a_stream_only_when_it_tells_one(
-        self, openai_server: OpenAIServer, run: Run, resume: Run
+        self, openai_server: OpenAIServer, drive: Drive
     ) -> None:
         openai_server.script = ["Bees dance.", "Too short."] * 2
         runner = ag.Runner(report(chat_model(openai_server)))
 
-        untold = list(run(runner, "Go.", values={"topic": "bees"}))
-        list(run(runner, "Go.", values={"topic": "bees"}, stream=True))
+        untold = list(drive.run(runner, "Go.", values={"topic": "bees"}))
+        list(drive.run(runner, "Go.", values={"topic": "bees"}, stream=True))
 
         assert [event.partial for event in untold] == [False, False]
         assert [body["stream"] for body in openai_server.requests] == [False, False, True, True]
 
-    @both
     def test_leaves_it_to_the_model_whether_it_streams(
-        self, openai_server: OpenAIServer, run: Run, resume: Run
+        self, openai_server: OpenAIServer, drive: Drive
     ) -> None:
         openai_server.script = ["Bees dance.", "Too short."]
         tree = ag.sequential(
@@ -152,22 +152,21 @@ class TestASequence:
             ],
         )
         runner = ag.Runner(tree)
-        assert [event.partial for event in run(runner, "Go.", stream=True)] == [
+        assert [event.partial for event in drive.run(runner, "Go.", stream=True)] == [
             *[False],
             *[True, True, False],
         ]
         openai_server.script += ["Bees sing.", "Too long."]
-        assert [event.partial for event in run(runner, "Go.")] == [False, False]
+        assert [event.partial for event in drive.run(runner, "Go.")] == [False, False]
         assert [body["stream"] for body in openai_server.requests] == [False, True, False, True]
 
-    @both
     def test_tells_chunks_that_carry_the_name_path_address_and_id_of_the_message_behind_them(
-        self, openai_server: OpenAIServer, run: Run, resume: Run
+        self, openai_server: OpenAIServer, drive: Drive
     ) -> None:
         openai_server.script = ["Bees dance in\n\n the  dark.", "Too short. "]
         runner = ag.Runner(report(chat_model(openai_server)))
 
-        events = list(run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True))
+        events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True))
 
         assert [(e.agent_name, str(e.run_path), e.address, e.partial, e.text) for e in events] == [
             ("writer", "report/writer", "report/writer", True, "Bees"),
@@ -206,17 +205,16 @@ class TestASequence:
 
 
 class TestALoop:
-    @both
     @streamed
     def test_keeps_own_messages_native_across_iterations(
-        self, openai_server: OpenAIServer, run: Run, resume: Run, stream: bool
+        self, openai_server: OpenAIServer, drive: Drive, stream: bool
     ) -> None:
         openai_server.script = ["First draft.", "No.", "Second draft.", "Yes."]
         model = chat_model(openai_server)
         writer, critic = ag.chat_agent("writer", model), ag.chat_agent("critic", model)
         runner = ag.Runner(ag.loop("refine", [writer, critic], max_iterations=2))
 
-        events = list(run(runner, "Go.", stream=stream))
+        events = list(drive.run(runner, "Go.", stream=stream))
 
         assert transcript(events) == [
             "refine/writer: First draft.",
@@ -242,9 +240,8 @@ class TestALoop:
 
 
 class TestAParallel:
-    @both
     def test_tells_the_chunks_of_branches_that_stream_at_once_each_under_its_own_agent(
-        self, openai_server: OpenAIServer, run: Run, resume: Run
+        self, openai_server: OpenAIServer, drive: Drive
     ) -> None:
         texts = {"Be legal.": ["Sue ", "them ", "all."], "Be press.": ["Print ", "it ", "now."]}
         both_were_heard = threading.Event()
@@ -264,7 +261,7 @@ class TestAParallel:
         runner = ag.Runner(ag.sequential("paper", [ag.parallel("review", [legal, press])]))
 
         events: list[ag.AgentEvent] = []
-        for event in run(runner, "Go.", stream=True):
+        for event in drive.run(runner, "Go.", stream=True):
             events.append(event)
             if partials(events, "legal") and partials(events, "press"):
                 both_were_heard.set()
@@ -280,7 +277,6 @@ class TestAParallel:
 
 
 class TestAFailingServer:
-    @both
     @streamed
     @pytest.mark.parametrize(
         ("status", "error"), [(500, openai.InternalServerError), (429, openai.RateLimitError)]
@@ -288,8 +284,7 @@ class TestAFailingServer:
     def test_is_told_as_an_event_and_raised_and_resume_tries_that_step_alone_again(
         self,
         openai_server: OpenAIServer,
-        run: Run,
-        resume: Run,
+        drive: Drive,
         stream: bool,
         status: int,
         error: type[Exception],
@@ -298,7 +293,7 @@ class TestAFailingServer:
         runner = ag.Runner(report(chat_model(openai_server)))
 
         events, raised = failing(
-            run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream), error
+            drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream), error
         )
         assert [event.kind for event in events if not event.partial] == ["message", "error"]
         told = events[-1]
@@ -307,16 +302,15 @@ class TestAFailingServer:
         assert told.error == repr(raised)
         assert "out of order" in told.error
 
-        resumed = list(resume(runner, "t", stream=stream))
+        resumed = list(drive.resume(runner, "t", stream=stream))
         assert transcript(resumed) == ["report/writer/critic: Too short."]
         assert openai_server.requests[2] == openai_server.requests[1]
         assert len(openai_server.requests) == 3
         told = [event for event in [*events, *resumed] if not event.partial]
         assert list(runner.events("t")) == told
 
-    @both
     def test_in_the_middle_of_a_reply_leaves_chunks_that_are_told_and_not_kept(
-        self, openai_server: OpenAIServer, run: Run, resume: Run
+        self, openai_server: OpenAIServer, drive: Drive
     ) -> None:
         def half(body: Body) -> Reply:
             return Reply(broken())
@@ -329,13 +323,14 @@ class TestAFailingServer:
         runner = ag.Runner(report(chat_model(openai_server)))
 
         events, _ = failing(
-            run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True), openai.APIError
+            drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True),
+            openai.APIError,
         )
         assert [(event.kind, event.partial, event.text) for event in events] == [
             ("message", True, "Bees "),
             ("error", False, ""),
         ]
-        resumed = list(resume(runner, "t", stream=True))
+        resumed = list(drive.resume(runner, "t", stream=True))
         assert transcript(resumed) == [
             "report/writer: Bees dance.",
             "report/writer/critic: Too short.",
@@ -421,6 +416,15 @@ class TestTheServer:
             with pytest.raises(openai.BadRequestError, match="the script has 0 steps"):
                 client.chat.completions.create(model="test-model", messages=hello)
         assert openai_server.requests == []
+
+    def test_leaves_no_thread_and_no_open_port_behind(self) -> None:
+        before = set(threading.enumerate())
+        with serving() as server:
+            server.script = ["Hello."]
+            assert chat_model(server).invoke("Hello?").text == "Hello."
+        assert set(threading.enumerate()) <= before
+        with socket.socket() as late:
+            assert late.connect_ex(("127.0.0.1", server.server_port)) != 0
 
     def test_is_the_only_one_that_a_test_can_reach(self) -> None:
         model = ChatOpenAI(

@@ -1,7 +1,7 @@
 """Position: what comes next, how it is addressed, and the run path that led there."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,7 @@ from agentgraph import (
 from agentgraph.places import Place, Tree, lay_out
 from agentgraph.position import (
     Cursor,
+    Next,
     RunPaths,
     address,
     advance,
@@ -33,8 +34,10 @@ from agentgraph.position import (
     start,
 )
 from agentgraph.run_path import RunPath, RunStep
-from agentgraph.signals import May
+from agentgraph.signals import May, Signal
 from agentgraph.testing import ScriptedChatModel
+
+Ending = Callable[[Place, Cursor], Signal | None]
 
 
 def say(ctx) -> str:
@@ -77,26 +80,32 @@ def named(tree: Tree, name: str) -> Place:
     return place
 
 
-def activations(agent: Agent, signals=None, until=never) -> tuple[Tree, list[tuple[Place, Cursor]]]:
-    """Walk a tree as a run does; `signals` says with what the leaf at an address ends."""
-    tree = lay_out(agent)
-    visited: list[tuple[Place, Cursor]] = []
+def walk(tree: Tree, signal_of: Ending, until=never) -> Iterator[tuple[Place, Cursor, Next]]:
+    """Walk a tree as a run does; yield each stop that ended, and what comes behind it."""
 
-    def run_lane(lane: Place, cursor: Cursor):
-        comes = start(tree, lane, cursor)
+    def lane(place: Place, cursor: Cursor):
+        comes = start(tree, place, cursor)
         while comes.place is not None:
             place, cursor = comes.place, comes.cursor
             if place in tree.children:
-                ended = {run_lane(branch, cursor) for branch in tree.children[place]}
+                ended = set()
+                for branch in tree.children[place]:
+                    ended.add((yield from lane(branch, cursor)))
                 signal = next((s for s in ("exit", "break_loop") if s in ended), None)
             else:
-                visited.append((place, cursor))
-                signal = (signals or {}).get(address(place, cursor))
+                signal = signal_of(place, cursor)
             comes = advance(tree, place, cursor, signal, until)
+            yield place, cursor, comes
         return comes.signal
 
-    run_lane(tree.root, ())
-    return tree, visited
+    yield from lane(tree.root, ())
+
+
+def activations(agent: Agent, signals=None, until=never) -> tuple[Tree, list[tuple[Place, Cursor]]]:
+    """Return the leaves that run, in order; `signals` says with what the one at an address ends."""
+    tree = lay_out(agent)
+    stops = walk(tree, lambda *leaf: (signals or {}).get(address(*leaf)), until)
+    return tree, [(place, cursor) for place, cursor, _ in stops if place not in tree.children]
 
 
 def addresses(agent: Agent, signals=None, until=never) -> list[str]:
@@ -587,9 +596,6 @@ def test_what_an_agent_may_do_is_read_off_its_annotation():
         ([loop("I", [leaf("f", may_stop)], max_iterations=2)], True),
         ([parallel("P", [loop("I", [leaf("f", may_leave)], max_iterations=2)])], False),
     ],
-    ids=lambda body: (
-        " ".join(map(str, lay_out(sequential("S", body)).outline)) if body is list else None
-    ),
 )
 def test_a_loop_without_bound_can_end_only_by_what_is_in_its_own_body(body, ends_it):
     tree = lay_out(sequential("S", [loop("L", body, max_iterations=None)]))
@@ -697,24 +703,15 @@ def trees(draw) -> Agent:
 def test_a_run_takes_only_edges_that_are_drawn(agent, data):
     tree = lay_out(agent)
 
-    def run_lane(lane: Place, cursor: Cursor):
-        comes = start(tree, lane, cursor)
-        while comes.place is not None:
-            place, cursor = comes.place, comes.cursor
-            if place in tree.children:
-                ended = {run_lane(branch, cursor) for branch in tree.children[place]}
-                signal = next((s for s in ("exit", "break_loop") if s in ended), None)
-            else:
-                may = may_do(tree, place)
-                choices = [None] * may.go_on + ["exit"] * may.exit + ["break_loop"] * may.break_loop
-                signal = data.draw(st.sampled_from(choices))
-            comes = advance(tree, place, cursor, signal, never)
-            assert comes.place in ends(tree, place)
-            assert comes.place is None or len(comes.cursor) == len(comes.place.loops)
-            assert comes.place is not None or len(comes.cursor) == len(lane.loops)
-        return comes.signal
+    def signal_of(place: Place, cursor: Cursor):
+        may = may_do(tree, place)
+        choices = [None] * may.go_on + ["exit"] * may.exit + ["break_loop"] * may.break_loop
+        return data.draw(st.sampled_from(choices))
 
-    run_lane(tree.root, ())
+    for place, cursor, comes in walk(tree, signal_of):
+        assert comes.place in ends(tree, place)
+        assert len(cursor) == len(place.loops)
+        assert comes.place is None or len(comes.cursor) == len(comes.place.loops)
 
 
 @given(trees())

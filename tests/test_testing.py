@@ -15,6 +15,7 @@ from langchain_core.messages import (
     HumanMessage,
     message_chunk_to_message,
 )
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.tools import tool
 from pydantic import BaseModel
 
@@ -197,6 +198,9 @@ REPLIES: dict[str, str | AIMessage] = {
     ),
     "a tool call alone": AIMessage(
         "", tool_calls=[call("weather", city="Rome", deep={"a": [1, None]})]
+    ),
+    "an invalid tool call": AIMessage(
+        "", invalid_tool_calls=[invalid_tool_call(name="weather", args="Rome", id="1")]
     ),
     "content blocks": AIMessage(
         [{"type": "reasoning", "reasoning": "Hm."}, {"type": "text", "text": "one two"}]

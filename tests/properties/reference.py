@@ -1,23 +1,21 @@
 """A reference interpreter of sections 4 to 7 of the design: what a run tells, sees and keeps.
 
-It runs the branches of a parallel one after the other, which is one of the orders that a run may
-take. A call that fails is followed by the next one, and a question by its answer.
+It runs the branches of a parallel one after the other, and answers each question at once.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
 import specs
-from specs import Event, Path, Rendered, Sight
 
 
 class Here(NamedTuple):
     """An activation: its run path, its address, and the iteration of the nearest loop."""
 
-    path: Path
+    path: specs.Path
     address: str
     iteration: int | None
 
@@ -26,16 +24,15 @@ class Here(NamedTuple):
 class Said:
     """A message of the history, who said it and where; the user where there is no agent."""
 
-    message: Rendered
+    message: specs.Rendered
     agent: str | None = None
     address: str | None = None
-    path: Path = ()
+    path: specs.Path = ()
 
-    def told(self, policy: str, me: str) -> Rendered:
+    def told(self, policy: str, me: str) -> specs.Rendered:
         text = self.message[1]
         if policy == "entries":
-            names = "/".join(name for name, _ in self.path)
-            return "human", f"{self.agent} at {self.address} by {names}: {text}", None
+            return "human", f"{self.agent} at {self.address} by {self.path}: {text}", None
         others = ("human", f"[{self.agent}] said: {text}", self.agent)
         return self.message if self.agent in (None, me) else others
 
@@ -47,8 +44,8 @@ class Lane:
     history: list[Said] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     input: list[Said] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    saw: dict[str, list[Sight]] = field(default_factory=lambda: defaultdict(list))
+    events: list[specs.Event] = field(default_factory=list)
+    saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     written: dict[str, Any] = field(default_factory=dict)
 
     def fork(self) -> "Lane":
@@ -58,7 +55,7 @@ class Lane:
         self.values |= values
         self.written |= values
 
-    def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...]) -> Sight:
+    def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...]) -> specs.Sight:
         last = [said for said in self.history if said.agent][-1:]
         chosen = {
             "path": lambda said: here.path[: len(said.path)] == said.path,
@@ -69,11 +66,10 @@ class Lane:
         told = [said.told(leaf.history, leaf.name) for said in self.history if chosen(said)]
         instruction = specs.filled(getattr(leaf, "instruction", ""), self.values)
         seen = [("system", instruction, None), *told] if instruction else told
-        return Sight(here.path, here.iteration, seen, dict(self.values), answered)
+        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
 
 
 def turn(tree: specs.Spec, lane: Lane, text: str) -> None:
-    """Run a turn of a thread: a lane in which the user says `text`."""
     lane.input = [Said(("human", text, None))]
     lane.history += lane.input
     run(tree, Here(((tree.name, None),), tree.name, None), lane)
@@ -94,14 +90,13 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
 
 
 def children(spec: Any, here: Here) -> Iterator[tuple[specs.Spec, str]]:
-    seen: Counter[str] = Counter()
-    for child in spec.sub_agents:
-        seen[child.name] += 1
-        again = f"#{seen[child.name]}" if seen[child.name] > 1 else ""
-        yield child, f"{here.address}/{child.name}{again}"
+    names = [child.name for child in spec.sub_agents]
+    for i, child in enumerate(spec.sub_agents):
+        nth = names[: i + 1].count(child.name)
+        yield child, f"{here.address}/{child.name}" + (f"#{nth}" if nth > 1 else "")
 
 
-def in_turn(spec: Any, here: Here, lane: Lane) -> tuple[Path, str | None]:
+def in_turn(spec: Any, here: Here, lane: Lane) -> tuple[specs.Path, str | None]:
     path, signal = here.path, None
     for child, address in children(spec, here):
         path = (*path, (child.name, here.iteration))
@@ -116,7 +111,7 @@ def loop(spec: specs.Loop, here: Here, lane: Lane) -> str | None:
         path, signal = in_turn(spec, Here(path, f"{here.address}[{k}]", k), lane)
         if signal or k + 1 == spec.max_iterations:
             break
-        sight = Sight(here.path, k, [said.message for said in lane.history], dict(lane.values))
+        sight = specs.Sight(here.path, k, [said.message for said in lane.history], dict(lane.values))
         lane.saw[here.address].append(sight)
         if specs.stops(spec.until, sight):
             break
@@ -137,15 +132,11 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
 
 def leaf(spec: specs.Leaf, here: Here, lane: Lane) -> str | None:
     signal, answered = None, ()
-    for n, call in enumerate(specs.calls(spec, here.address, lane.sight(spec, here, ()))):
+    for call in specs.calls(spec, here.address, lane.sight(spec, here, ())):
         lane.saw[here.address].append(lane.sight(spec, here, answered))
-        given = [Event(here.address, here.path, *item, kept=not call.fails) for item in call.items]
-        lane.events += [event for event in given if event.kind != "values"]
-        if call.fails:
-            error = specs.failure(spec.name, n)
-            lane.events.append(Event(here.address, here.path, "error", error, kept=False))
-            continue
         for kind, data in call.items:
+            lane.events.append(specs.Event(here.address, here.path, kind, data, kept=not call.fails))
+        for kind, data in () if call.fails else call.items:
             if kind == "message":
                 lane.history.append(Said(data, spec.name, here.address, here.path))
                 value = answered[0] if isinstance(spec, specs.Human) else data[1]
@@ -154,6 +145,6 @@ def leaf(spec: specs.Leaf, here: Here, lane: Lane) -> str | None:
                 lane.write(data)
             elif kind == "interrupted":
                 answered = (specs.answer(here.address, data),)
-            elif kind in ("exit", "break_loop"):
+            elif kind != "custom":
                 signal = kind
     return signal

@@ -13,7 +13,8 @@ from zlib import crc32
 Path = tuple[tuple[str, int | None], ...]
 Rendered = tuple[str, str, str | None]
 """A message as its type, its text and its name."""
-Item = tuple[Literal["message", "custom", "values", "interrupted", "exit", "break_loop"], Any]
+Kind = Literal["message", "custom", "values", "interrupted", "exit", "break_loop", "error"]
+Item = tuple[Kind, Any]
 """Something that a leaf gives: its kind, and a rendered message, data, values or a question."""
 Policy = Literal["shared", "path", "own", "last", "input", "entries"]
 """A history policy; "entries" stands for a function that tells each entry as a line."""
@@ -23,10 +24,14 @@ ANSWERS = ("yes, @", "", None, 0, False, ["a", 1], {"sure": True})
 
 @dataclass(frozen=True)
 class Call:
-    """What a leaf gives when it is called once, and whether it fails behind that."""
+    """What a leaf gives when it is called once; a call that fails gives an error last."""
 
     items: tuple[Item, ...] = ()
-    fails: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether the call fails."""
+        return any(kind == "error" for kind, _ in self.items)
 
 
 @dataclass(frozen=True)
@@ -121,21 +126,16 @@ def calls(leaf: Leaf, address: str, sight: Sight) -> tuple[Call, ...]:
     match leaf:
         case Function():
             script = leaf.scripts[crc32(address.encode()) % len(leaf.scripts)]
-            return tuple(Call(_at(address, call.items), call.fails) for call in script)
+            return tuple(Call(_at(address, call.items)) for call in script)
         case Chat():
             said = ("ai", reply(leaf.name, sight.messages), leaf.name)
-            return (Call(fails=True),) * leaf.fails + (Call((("message", said),)),)
+            return (Call((("error", leaf.name),)),) * leaf.fails + (Call((("message", said),)),)
         case Human():
             asked = filled(leaf.prompt, sight.values)
             given = answer(address, asked)
             text = given if isinstance(given, str) else json.dumps(given)
             said = ("human", text, leaf.name)
             return Call((("interrupted", asked),)), Call((("message", said),))
-
-
-def failure(name: str, call: int) -> str:
-    """Return the text of the error with which a call fails."""
-    return f"{name} failed in call {call}"
 
 
 def answer(address: str, asked: Any) -> Any:
@@ -170,8 +170,8 @@ def _at(address: str, data: Any) -> Any:
     match data:
         case str():
             return data.replace("@", address)
-        case tuple():
-            return tuple(_at(address, item) for item in data)
+        case tuple() | list():
+            return type(data)(_at(address, item) for item in data)
         case dict():
             return {key: _at(address, item) for key, item in data.items()}
     return data

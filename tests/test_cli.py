@@ -1,0 +1,541 @@
+"""The command line, run as a user runs it."""
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import Commands, serving, wait_until
+
+from agentgraph.events import AgentEvent
+
+AGENTS = """
+import time
+from pathlib import Path
+from typing import Literal
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+
+
+def says(name, text):
+    def fn(ctx) -> str:
+        with open("ledger", "a") as ledger:
+            ledger.write(name + "\\n")
+        return text(ctx) if callable(text) else text
+
+    return ag.function_agent(name, fn)
+
+
+def told(messages):
+    return "told: " + messages[0].text
+
+
+def fails(ctx):
+    if not Path("mended").exists():
+        raise ValueError("the printer is jammed")
+    return "printed"
+
+
+def hangs(ctx):
+    Path("hanging").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return "went on"
+
+
+first, last = says("first", "one"), says("last", "three")
+echo = says("echo", lambda ctx: ctx.messages[-1].text)
+chat = ag.chat_agent("chat", ScriptedChatModel(responses=[told]), instruction="About {topic}.")
+failing = ag.sequential("failing", [first, says("failer", fails), last])
+hanging = ag.sequential("hanging", [first, says("hanger", hangs), last])
+boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
+asking = ag.sequential("asking", [first, boss, says("printer", lambda ctx: ctx.values["word"])])
+size = ag.human("size", "How many?", response_schema=int, output_key="size")
+label = ag.human("label", "Which label?", response_schema=str, output_key="label")
+glossy = ag.human("glossy", {"ask": "Glossy?"}, response_schema=bool, output_key="glossy")
+order = says("order", lambda ctx: repr([ctx.values[key] for key in ("size", "label", "glossy")]))
+three = ag.sequential("three", [ag.parallel("form", [size, label, glossy]), order])
+broken = ag.sequential("broken", [
+    ag.loop("empty", [], max_iterations=2),
+    ag.loop("none", [first], max_iterations=0),
+    ag.chat_agent("mute", "gpt"),
+    ag.function_agent("bad name", print),
+    ag.function_agent("keyed", print, output_key="no key"),
+])
+runner = ag.Runner(first)
+"""
+
+REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def command(server: subprocess.Popen[str], tmp_path: Path) -> Commands:
+    return Commands(server, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def agents(tmp_path: Path) -> Path:
+    file = tmp_path / "agents.py"
+    file.write_text(AGENTS)
+    return file
+
+
+def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line,
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def ledger(folder: Path) -> list[str]:
+    return (folder / "ledger").read_text().split()
+
+
+def test_a_run_is_shown_line_by_line_and_ends_with_0(command: Commands) -> None:
+    ended = command("run", "agents.py:failing", "bees", "--thread", "t")
+    (command.folder / "mended").touch()
+    ended = command("run", "agents.py:failing", "bees", "--thread", "u")
+    assert ended.lines == [
+        "failing/first: one",
+        "failing/first/failer: printed",
+        "failing/first/failer/last: three",
+    ]
+    assert (ended.code, ended.err) == (0, "Done: thread u, kept in agentgraph.db.\n")
+
+
+def test_without_a_thread_each_run_has_a_new_one(command: Commands) -> None:
+    one, two = (command("run", "agents.py:first", "x", "--json") for _ in range(2))
+    threads = {json.loads(ended.out)["thread_id"] for ended in (one, two)}
+    assert len(threads) == 2
+    assert all(thread in one.err + two.err for thread in threads)
+
+
+def test_a_thread_that_is_named_again_goes_on_with_its_history(command: Commands) -> None:
+    for text in ("bees", "ants"):
+        command("run", "agents.py:echo", text, "--thread", "t")
+    assert command("events", "agents.py:echo", "--thread", "t").lines == ["echo: bees", "echo: ants"]
+
+
+def test_further_lines_of_a_text_are_indented(command: Commands) -> None:
+    ended = command(
+        "run", "agents.py:echo", "one\n\n  two\n[bold]three[/bold] " + 30 * "long " + ":bee:"
+    )
+    assert ended.out.split("\n") == [
+        "echo: one",
+        "    ",
+        "      two",
+        "    [bold]three[/bold] " + 30 * "long " + ":bee:",
+        "",
+    ]
+
+
+def test_events_are_shown_as_they_happen(command: Commands) -> None:
+    running = command.start("run", "agents.py:hanging", "bees")
+    wait_until((command.folder / "hanging").exists)
+    running.said("hanging/first: one\n")
+    (command.folder / "go").touch()
+    assert running.wait().lines[-1] == "hanging/first/hanger/last: three"
+
+
+def test_values_reach_a_template(command: Commands) -> None:
+    ended = command("run", "agents.py:chat", "go", "--values", '{"topic": "bees"}')
+    assert ended.lines == ["chat: told: About bees."]
+
+
+def test_a_missing_value_is_named_and_can_be_given(command: Commands) -> None:
+    ended = command("run", "agents.py:chat", "go", "--thread", "t")
+    assert ended.code == REFUSED
+    assert "the template names {topic}, but the run has no value of that name" in ended.err
+    given = shell(ended.go_on.replace("...", "ants"), command.folder)
+    assert (given.returncode, given.stdout) == (0, "chat: told: About ants.\n")
+
+
+@pytest.mark.parametrize("values", ['{"topic": ', '["topic"]', "topic=bees"])
+def test_values_that_are_no_json_object_are_refused(command: Commands, values: str) -> None:
+    ended = command("run", "agents.py:chat", "go", "--values", values)
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert "Invalid value for '--values'" in ended.err
+    assert "no JSON" in ended.err
+
+
+def test_standard_input_is_the_input_where_it_is_a_dash(command: Commands) -> None:
+    assert command("run", "agents.py:echo", "-", stdin="bees\nänts").lines == ["echo: bees", "    änts"]
+
+
+def test_standard_input_that_is_no_text_is_refused(command: Commands) -> None:
+    ended = command("run", "agents.py:echo", "-", stdin=b"\xff\x00")
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert ended.err.startswith("Error: standard input is no UTF-8 text: ")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nowhere.py:report", "there is no file nowhere.py"),
+        ("nowhere.py", "there is no file nowhere.py"),
+        (".:report", ". is no file"),
+        ("agentgraph.txt:report", "agentgraph.txt is no Python file"),
+    ],
+)
+def test_a_missing_target_file_is_named(command: Commands, target: str, message: str) -> None:
+    (command.folder / "agentgraph.txt").touch()
+    ended = command("run", target, "bees")
+    assert (ended.code, ended.out, ended.err) == (REFUSED, "", f"Error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("agents.py", "name an agent, as in agents.py:NAME."),
+        ("agents.py:", "name an agent, as in agents.py:NAME."),
+        ("agents.py:lst", "agents.py has no agent 'lst'."),
+        ("agents.py:runner", "agents.py:runner is no agent, but a Runner."),
+    ],
+)
+def test_a_wrong_name_lists_the_agents_of_the_file(
+    command: Commands, target: str, message: str
+) -> None:
+    ended = command("check", target)
+    assert ended.code == REFUSED
+    assert ended.err.startswith(f"Error: {message} It defines:\n  agents.py:first (function)\n")
+    assert "\n  agents.py:boss (human, writes word)\n" in ended.err
+
+
+def test_an_exception_in_the_file_is_shown_with_its_line(command: Commands, agents: Path) -> None:
+    agents.write_text("import helper\n\nhelper.divide(1, 0)\n")
+    (command.folder / "helper.py").write_text("def divide(a, b):\n    return a / b\n")
+    ended = command("run", "agents.py:first", "bees")
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert ended.err == (
+        "Error: agents.py, line 3 cannot be loaded:\nZeroDivisionError: division by zero\n"
+    )
+
+
+def test_a_syntax_error_in_the_file_is_shown_with_its_line(command: Commands, agents: Path) -> None:
+    agents.write_text("first = 1\nsecond = (\n")
+    ended = command("run", "agents.py:first", "bees")
+    assert ended.code == REFUSED
+    assert ended.err.startswith("Error: agents.py, line 2 cannot be loaded:\n")
+    assert "SyntaxError: '(' was never closed" in ended.err
+
+
+def test_a_file_may_be_named_like_a_module_that_is_loaded(command: Commands, agents: Path) -> None:
+    (command.folder / "json.py").write_text(AGENTS)
+    assert command("run", "json.py:first", "bees", "--json").code == 0
+
+
+def test_a_failure_tells_how_to_go_on_and_ends_with_1(command: Commands) -> None:
+    ended = command("run", "agents.py:failing", "bees", "--thread", "a thread", "--db", "my runs.db")
+    assert ended.code == FAILED
+    assert ended.lines == [
+        "failing/first: one",
+        "failing/first/failer: [error] ValueError('the printer is jammed')",
+    ]
+    assert ended.err.startswith(
+        "Failed: ValueError: the printer is jammed\nTry the failed step again: "
+    )
+    assert ended.go_on.endswith("resume agents.py:failing --thread 'a thread' --db 'my runs.db'")
+    (command.folder / "mended").touch()
+    again = shell(ended.go_on, command.folder)
+    assert again.stdout.splitlines() == [
+        "failing/first/failer: printed",
+        "failing/first/failer/last: three",
+    ]
+    assert again.returncode == 0
+    assert ledger(command.folder) == ["first", "failer", "failer", "last"]
+
+
+def test_the_traceback_is_printed_where_it_is_asked_for(command: Commands) -> None:
+    assert "Traceback" not in command("run", "agents.py:failing", "bees", "--thread", "t").err
+    ended = command("resume", "agents.py:failing", "--thread", "t", "--traceback")
+    assert ended.code == FAILED
+    assert "Traceback" in ended.err
+    assert 'raise ValueError("the printer is jammed")' in ended.err
+
+
+def test_a_pause_in_one_process_is_resumed_in_another(command: Commands) -> None:
+    paused = command("run", "agents.py:asking", "bees", "--thread", "t")
+    assert paused.code == PAUSED
+    assert paused.lines == ["asking/first: one", "asking/first/boss: [asks] Print it?"]
+    told = paused.err.splitlines()
+    assert told[0] == "Paused: thread t in agentgraph.db waits for"
+    assert told[1].startswith("  asking/boss (id ")
+    assert told[1].endswith("), one of yes, no: Print it?")
+    assert told[2].startswith("Go on, at a terminal or with --answer TEXT: ")
+    resumed = shell(f"{paused.go_on} --answer yes", command.folder)
+    assert resumed.stdout.splitlines() == ["asking/first/boss: yes", "asking/first/boss/printer: yes"]
+    assert (resumed.returncode, resumed.stderr) == (0, "Done: thread t, kept in agentgraph.db.\n")
+    assert ledger(command.folder) == ["first", "printer"]
+
+
+def test_a_thread_that_ended_has_nothing_to_resume(command: Commands) -> None:
+    command("run", "agents.py:first", "bees", "--thread", "t")
+    ended = command("resume", "agents.py:first", "--thread", "t")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "Done: thread t, kept in agentgraph.db.\n"
+
+
+def test_without_an_answer_the_question_is_told_again(command: Commands) -> None:
+    command("run", "agents.py:asking", "bees", "--thread", "t")
+    ended = command("resume", "agents.py:asking", "--thread", "t")
+    assert (ended.code, ended.lines) == (PAUSED, ["asking/first/boss: [asks] Print it?"])
+
+
+def test_an_invalid_answer_keeps_the_question(command: Commands) -> None:
+    command("run", "agents.py:asking", "bees", "--thread", "t")
+    ended = command("resume", "agents.py:asking", "--thread", "t", "--answer", "perhaps")
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert "'perhaps' to asking/boss does not fit: must be one of ['yes', 'no']" in ended.err
+    assert command("resume", "agents.py:asking", "--thread", "t", "--answer", "no").code == 0
+
+
+def test_answers_are_named_by_address_or_id_and_fit_their_schema(command: Commands) -> None:
+    paused = command("run", "agents.py:three", "go", "--thread", "t", "--json")
+    ids = {q["agent_name"]: q["id"] for q in map(json.loads, paused.lines)}
+    assert paused.err.splitlines()[3].endswith('), one of yes, no: {"ask": "Glossy?"}')
+    resume = ("resume", "agents.py:three", "--thread", "t", "--answer")
+    subset = command(*resume, "three/form/label=12", "--answer", f"{ids['glossy']}=true")
+    assert subset.code == PAUSED
+    assert [line for line in subset.lines if "[asks]" in line] == ["three/form/size: [asks] How many?"]
+    assert subset.err.splitlines()[1].startswith(f"  three/form/size (id {ids['size']}): How many?")
+    assert command(*resume, "3").lines[-1] == "three/form/order: [3, '12', True]"
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (["3"], "'3' answers which question? Write ADDRESS=3; pending are:\n  three/form/size\n"),
+        (["three/form/siez=3"], "the question 'three/form/siez' is not pending"),
+        (["three/form/size=3", "three/form/size=4"], "three/form/size is answered more than once"),
+        (["three/form/size=many"], "the answer 'many' to three/form/size does not fit"),
+    ],
+)
+def test_an_answer_to_no_question_is_refused_and_changes_nothing(
+    command: Commands, answers: list[str], message: str
+) -> None:
+    command("run", "agents.py:three", "go", "--thread", "t")
+    options = [word for answer in answers for word in ("--answer", answer)]
+    ended = command("resume", "agents.py:three", "--thread", "t", *options)
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert message in ended.err
+    assert len(command("resume", "agents.py:three", "--thread", "t").lines) == 3
+
+
+def test_an_answer_that_nothing_waits_for_is_refused(command: Commands) -> None:
+    command("run", "agents.py:first", "bees", "--thread", "t")
+    ended = command("resume", "agents.py:first", "--thread", "t", "--answer", "yes")
+    assert ended.code == REFUSED
+    assert ended.err == (
+        "Error: nothing waits for the answer 'yes': the thread has no pending question\n"
+    )
+
+
+def test_new_input_where_a_question_waits_is_refused(command: Commands) -> None:
+    run = ("run", "agents.py:asking", "bees", "--thread", "t")
+    command(*run)
+    ended = command(*run)
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert "thread 't' waits for answers to asking/boss" in ended.err
+    assert command(*run, "--drop-pending").code == PAUSED
+
+
+def test_an_unknown_thread_is_refused(command: Commands) -> None:
+    command("run", "agents.py:first", "bees", "--thread", "t")
+    for name in ("resume", "events"):
+        ended = command(name, "agents.py:first", "--thread", "u")
+        assert (ended.code, ended.out) == (REFUSED, "")
+        assert "thread 'u' is not known" in ended.err
+
+
+def test_a_tree_that_changed_is_refused_with_the_difference(command: Commands) -> None:
+    command("run", "agents.py:asking", "bees", "--thread", "t")
+    ended = command("resume", "agents.py:three", "--thread", "t", "--answer", "yes")
+    assert ended.code == REFUSED
+    assert "\n-sequential asking\n" in ended.err
+
+
+def test_a_database_that_cannot_be_opened_is_refused(command: Commands, agents: Path) -> None:
+    for db, message in (("no/runs.db", "unable to open"), ("agents.py", "file is not a database")):
+        ended = command("run", "agents.py:first", "bees", "--db", db)
+        assert ended.code == REFUSED
+        assert f"{db} cannot be opened as a SQLite file: {message}" in ended.err
+
+
+def test_a_database_that_is_not_there_is_not_made_by_looking(command: Commands) -> None:
+    for name in ("resume", "events"):
+        ended = command(name, "agents.py:first", "--thread", "t")
+        assert ended.code == REFUSED
+        assert ended.err.startswith("Error: there is no file agentgraph.db; ")
+    assert not (command.folder / "agentgraph.db").exists()
+
+
+def test_events_as_json_are_agent_events(command: Commands) -> None:
+    run = command("run", "agents.py:asking", "bees", "--thread", "t", "--json")
+    resumed = command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes", "--json")
+    live = [AgentEvent.from_dict(json.loads(line)) for line in run.lines + resumed.lines]
+    assert [event.kind for event in live] == ["message", "interrupted", "message", "message"]
+    replay = command("events", "agents.py:asking", "--thread", "t", "--json")
+    assert [AgentEvent.from_dict(json.loads(line)) for line in replay.lines] == live
+
+
+def test_events_tell_the_thread_again(command: Commands) -> None:
+    run = command("run", "agents.py:failing", "bees", "--thread", "t")
+    events = command("events", "agents.py:failing", "--thread", "t")
+    assert (events.code, events.out, events.err) == (0, run.out, "")
+
+
+def test_draw_prints_mermaid_text_and_an_outline(command: Commands) -> None:
+    drawn = command("draw", "agents.py:asking")
+    assert drawn.code == 0
+    assert "\tfirst --> boss;" in drawn.lines
+    assert command("draw", "agents.py:asking", "--tree").lines == [
+        "asking (sequential)",
+        "├─ first (function)",
+        "├─ boss (human, writes word)",
+        "└─ printer (function)",
+    ]
+
+
+def test_check_finds_no_faults(command: Commands) -> None:
+    ended = command("check", "agents.py:asking")
+    assert (ended.code, ended.out, ended.err) == (0, "asking: no faults\n", "")
+
+
+def test_check_prints_each_fault_on_a_line(command: Commands) -> None:
+    ended = command("check", "agents.py:broken")
+    assert (ended.code, ended.out) == (REFUSED, "")
+    places = [line.partition(": ")[0] for line in ended.err.splitlines()]
+    assert places == [f"broken/{name}" for name in ("empty", "none", "mute", "bad name", "keyed")]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "agents.py:broken", "bees"], ["draw", "agents.py:broken"]]
+)
+def test_a_tree_with_faults_is_not_run(command: Commands, arguments: list[str]) -> None:
+    ended = command(*arguments)
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert ended.err.startswith("Error: 5 faults:\n- broken/empty: ")
+
+
+def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Commands) -> None:
+    prompt = "asking/boss (yes, no): "
+    typed = [(prompt, "perhaps\n"), (prompt, "yes\n")]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert ended.lines == [
+        "asking/first: one",
+        "asking/first/boss: [asks] Print it?",
+        f"{prompt}perhaps",
+        "'perhaps' does not fit: must be one of ['yes', 'no']",
+        f"{prompt}yes",
+        "asking/first/boss: yes",
+        "asking/first/boss/printer: yes",
+        "Done: thread t, kept in agentgraph.db.",
+    ]
+
+
+def test_several_questions_are_asked_one_after_the_other(command: Commands) -> None:
+    command("run", "agents.py:three", "go", "--thread", "t")
+    typed = [("size: ", "many\n"), ("size: ", "3\n"), ("label: ", "12\n"), ("(yes, no): ", "yes\n")]
+    ended = command.at_terminal("resume", "agents.py:three", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert "'many' does not fit: Input should be a valid integer" in ended.lines
+    assert ended.lines[-2] == "three/form/order: [3, '12', True]"
+
+
+def test_the_end_of_input_at_a_question_is_a_pause(command: Commands) -> None:
+    typed = [("(yes, no): ", "\x04")]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == PAUSED
+    assert "Paused: thread t in agentgraph.db waits for" in ended.lines
+    typed = [("(yes, no): ", "\x03")]
+    stopped = command.at_terminal("resume", "agents.py:asking", "--thread", "t", typed=typed)
+    assert stopped.code == STOPPED
+    assert "Stopped. Go on: " in stopped.out
+
+
+def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
+    arguments = ("run", "agents.py:asking", "bees", "--no-input")
+    assert command.at_terminal(*arguments, typed=[]).code == PAUSED
+
+
+def test_ctrl_c_stops_behind_the_running_step_and_the_thread_goes_on(command: Commands) -> None:
+    running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
+    wait_until((command.folder / "hanging").exists)
+    running.signal(signal.SIGINT)
+    running.said("Ctrl-C again stops at once")
+    (command.folder / "go").touch()
+    stopped = running.wait()
+    assert (stopped.code, stopped.lines) == (STOPPED, ["hanging/first: one"])
+    assert stopped.err.splitlines()[-1].startswith("Stopped. Go on: ")
+    resumed = shell(stopped.go_on, command.folder)
+    assert resumed.returncode == 0
+    assert resumed.stdout.splitlines()[-1] == "hanging/first/hanger/last: three"
+    assert ledger(command.folder).count("first") == 1
+
+
+def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
+    running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
+    wait_until((command.folder / "hanging").exists)
+    running.signal(signal.SIGINT)
+    running.said("Ctrl-C again stops at once")
+    running.signal(signal.SIGINT)
+    stopped = running.wait()
+    assert stopped.code == STOPPED
+    (command.folder / "go").touch()
+    resumed = shell(stopped.go_on, command.folder)
+    assert resumed.stdout.splitlines() == [
+        "hanging/first/hanger: went on",
+        "hanging/first/hanger/last: three",
+    ]
+
+
+def test_a_thread_on_which_a_run_is_under_way_is_refused(command: Commands) -> None:
+    arguments = [
+        sys.executable,
+        "-m",
+        "agentgraph",
+        "run",
+        "agents.py:hanging",
+        "bees",
+        "--thread",
+        "t",
+    ]
+    with subprocess.Popen(arguments, cwd=command.folder, stdout=-1, stderr=-1) as other:
+        wait_until((command.folder / "hanging").exists)
+        ended = command("run", "agents.py:hanging", "bees", "--thread", "t")
+        (command.folder / "go").touch()
+        other.communicate()
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert ended.err.startswith("Error: thread 't' is busy: another run is under way on it")
+    assert other.returncode == 0
+
+
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['click'] = None; from agentgraph.cli import main; main()"
+    ended = shell(shlex.join([sys.executable, "-c", code]), tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "agentgraph's command line needs two more packages: pip install 'agentgraph[cli]'\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["resume", "agents.py:first"]])
+def test_a_wrong_call_ends_with_2(command: Commands, arguments: list[str]) -> None:
+    assert command(*arguments).code == REFUSED
