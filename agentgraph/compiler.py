@@ -115,7 +115,7 @@ class _LaneBuilder:
     def _wire(self, builder: StateGraph[Any, Any, Any, Any], place: Place) -> None:
         behind = [END if end is None else end.node for end in ends(self.tree, place)]
         if may_do(self.tree, place).ask and isinstance(place.agent, FunctionAgent):
-            node = f"{place.node}.ask"
+            node = place.question_node
             metadata = {"agent_name": place.name}
             builder.add_node(node, QuestionNode(self._site(place)), metadata=metadata)
             builder.add_edge(node, place.node)

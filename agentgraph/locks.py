@@ -62,7 +62,7 @@ def is_held(saver: Any, thread_id: str) -> bool:
 
 def _key(saver: Any, thread_id: str) -> Key:
     path: str | None = getattr(saver, "path", None)
-    return path or id(saver), thread_id
+    return path or id(saver), str(thread_id)
 
 
 def _lock_file(key: Key) -> bool:

@@ -43,6 +43,11 @@ class Place:
         return self.agent.name
 
     @property
+    def question_node(self) -> str:
+        """The name of the node that asks what this leaf leaves to ask."""
+        return f"{self.node}.ask"
+
+    @property
     def starts_lane(self) -> bool:
         """Whether a lane starts here: at the root and at each branch."""
         return self.parent is None or isinstance(self.parent.agent, ParallelAgent)
@@ -72,8 +77,9 @@ class Tree:
 
     @cached_property
     def by_node(self) -> Mapping[str, Place]:
-        """The stops of the tree by the name of their node."""
-        return {place.node: place for place in self.places if place.is_stop}
+        """The stops of the tree by the names of their nodes, that for questions included."""
+        stops = [place for place in self.places if place.is_stop]
+        return {node: place for place in stops for node in (place.node, place.question_node)}
 
     @cached_property
     def outline(self) -> tuple[str, ...]:

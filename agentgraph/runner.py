@@ -9,8 +9,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import aclosing, closing
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -19,6 +20,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.runtime import RunControl
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
@@ -43,8 +45,14 @@ from agentgraph.validation import validate
 T = TypeVar("T")
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+Parts = Generator[Any, None, None]
+AsyncParts = AsyncGenerator[Any, None]
 Begin = Callable[[], Reads[Any]]
 """Checks the thread, and returns what LangGraph is to be given; run while the thread is held."""
+
+
+_LEFT = "the run was left"
+"""Why branches that are still running stop behind their step; a run that has ended has none."""
 
 
 class _Unanswered:
@@ -191,8 +199,9 @@ class Runner:
         """Run a turn as `run` does, on the event loop."""
         thread_id = thread_id or str(uuid4())
         begin = partial(self._admitted, _input(messages, values), thread_id, drop_pending)
-        async for event in self._astream(begin, thread_id, stream):
-            yield event
+        async with aclosing(self._astream(begin, thread_id, stream)) as events:
+            async for event in events:
+                yield event
 
     def aquery(self, text: str, **options: Any) -> AsyncIterator[AgentEvent]:
         """Run a turn on a text, on the event loop; options as in `run`."""
@@ -208,8 +217,9 @@ class Runner:
     ) -> AsyncIterator[AgentEvent]:
         """Go on where a thread stopped as `resume` does, on the event loop."""
         begin = partial(self._resumption, thread_id, answers, values)
-        async for event in self._astream(begin, thread_id, stream):
-            yield event
+        async with aclosing(self._astream(begin, thread_id, stream)) as events:
+            async for event in events:
+                yield event
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, as `pending` does."""
@@ -259,30 +269,36 @@ class Runner:
         self._drive(begin(), thread_id)
 
     def _stream(self, begin: Begin, thread_id: str, stream: bool) -> Generator[AgentEvent, None, None]:
-        translator = Translator(self._tree, thread_id)
+        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream)
         with held(self.saver, thread_id):
             given = self._drive(begin(), thread_id)
-            try:
-                for part in self.graph.stream(given, **self._options(thread_id, stream)):
-                    yield from translator.feed(part)
-            except Exception as error:
-                yield from translator.fail(error)
-                raise
+            with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
+                try:
+                    for part in parts:
+                        yield from translator.feed(part)
+                except Exception as error:
+                    yield from translator.fail(error)
+                    raise
+                finally:
+                    options["control"].request_drain(_LEFT)
 
     async def _astream(
         self, begin: Begin, thread_id: str, stream: bool
     ) -> AsyncGenerator[AgentEvent, None]:
-        translator = Translator(self._tree, thread_id)
+        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream)
         with held(self.saver, thread_id):
             given = await self._adrive(begin(), thread_id)
-            try:
-                async for part in self.graph.astream(given, **self._options(thread_id, stream)):
-                    for event in translator.feed(part):
+            async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
+                try:
+                    async for part in parts:
+                        for event in translator.feed(part):
+                            yield event
+                except Exception as error:
+                    for event in translator.fail(error):
                         yield event
-            except Exception as error:
-                for event in translator.fail(error):
-                    yield event
-                raise
+                    raise
+                finally:
+                    options["control"].request_drain(_LEFT)
 
     def _options(self, thread_id: str, stream: bool) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
@@ -295,6 +311,7 @@ class Runner:
             "config": _config(thread_id),
             "stream_mode": modes,
             "subgraphs": self._tree.has_branches,
+            "control": RunControl(),
             "durability": "sync",
             "version": "v2",
         }
@@ -350,7 +367,7 @@ class Runner:
 
 
 def _config(thread_id: str, namespace: str | None = None) -> RunnableConfig:
-    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    config: RunnableConfig = {"configurable": {"thread_id": str(thread_id)}}
     if namespace is not None:
         config["configurable"]["checkpoint_ns"] = namespace
     return config
@@ -366,6 +383,10 @@ def _input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
             f"{messages!r} cannot be read as messages ({reason}); pass a text, a LangChain message, "
             "or a list of messages"
         ) from None
+    if not isinstance(values, Mapping | None):
+        raise AgentGraphError(
+            f"values={values!r} are no mapping; pass a dict such as {{'topic': 'bees'}}"
+        )
     given: dict[str, Any] = {"messages": converted}
     return {**given, "values": dict(values)} if values else given
 

@@ -202,7 +202,7 @@ def _position(saved: CheckpointTuple) -> Position | None:
 
 def _place(tree: Tree, position: Position | None) -> Place | None:
     node = position["next"] if position else None
-    return tree.by_node.get(node.removesuffix(".ask")) if node else None
+    return tree.by_node.get(node) if node else None
 
 
 def _address(tree: Tree, saved: CheckpointTuple) -> str | None:

@@ -124,7 +124,7 @@ class Translator:
                 yield from self.update(update)
 
     def _is_leaf(self, node: str) -> bool:
-        place = self._tree.by_node.get(node.removesuffix(".ask"))
+        place = self._tree.by_node.get(node)
         return place is not None and not isinstance(place.agent, ParallelAgent)
 
     def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:

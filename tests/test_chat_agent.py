@@ -494,12 +494,25 @@ class TestAModel:
         ]
         assert transcript(second) == ["s/writer/critic: [error] OSError('out')"]
         assert transcript(third) == ["s/writer/critic: Good."]
-        assert list(runner.events("t")) == [*first, *second, *third]
         writer.assert_finished()
         critic.assert_finished()
         assert [sent(messages) for messages in critic.inputs] == [
             ["human: Go.", "human: [writer] said: Draft."]
         ] * 3
+
+    def test_that_failed_is_told_again_from_the_thread(self, drive: Drive) -> None:
+        runner = ag.Runner(ag.chat_agent("writer", scripted(ConnectionError("down"), "Good.")))
+        first, _ = failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
+        second = list(drive.resume(runner, "t"))
+        assert list(runner.events("t")) == [*first, *second]
+
+    def test_that_failed_twice_is_told_again_twice_from_the_thread(self, drive: Drive) -> None:
+        model = scripted(ConnectionError("down"), OSError("out"), "Good.")
+        runner = ag.Runner(ag.chat_agent("writer", model))
+        first, _ = failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
+        second, _ = failing(drive.resume(runner, "t"), OSError)
+        third = list(drive.resume(runner, "t"))
+        assert list(runner.events("t")) == [*first, *second, *third]
 
     def test_reply_keeps_what_the_model_told_with_it(self) -> None:
         reply = AIMessage(

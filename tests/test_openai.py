@@ -341,6 +341,34 @@ class TestAFailingServer:
         assert sent(openai_server.requests[2])[2:] == [("user", "writer", "[writer] said: Bees dance.")]
 
 
+class TestAnIteratorLeftEarly:
+    def test_leaves_a_thread_that_goes_on_with_nothing_said_twice(
+        self, openai_server: OpenAIServer, drive: Drive
+    ) -> None:
+        was_left = threading.Event()
+
+        def slow(body: Body) -> Reply:
+            return Reply(until_it_was_left())
+
+        def until_it_was_left() -> Iterator[str]:
+            yield "Too "
+            was_left.wait(0.5)
+            yield "short."
+
+        openai_server.script = ["Bees dance.", slow, "Too long."]
+        runner = ag.Runner(report(chat_model(openai_server)))
+
+        events: Any = drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True)
+        while next(events).text != "Too ":
+            pass
+        events.close()
+        was_left.set()
+        list(drive.resume(runner, "t"))
+
+        assert [event.agent_name for event in runner.events("t")] == ["writer", "critic"]
+        assert list(drive.resume(runner, "t")) == []
+
+
 TREE = """
 import json
 import sys

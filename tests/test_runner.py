@@ -528,6 +528,51 @@ def test_a_run_that_is_left_early_frees_its_thread_when_it_is_closed():
     assert transcript(runner.resume("t"))[-1] == "s/a/b/c: c"
 
 
+@pytest.mark.parametrize("mode", ["run", "arun"])
+def test_branches_stop_behind_their_step_when_a_run_is_left(mode):
+    calls = []
+
+    def step(ctx) -> str:
+        calls.append(ctx.address)
+        threading.Event().wait(0.02)
+        return "x"
+
+    tree = ag.parallel(
+        "p",
+        [ag.loop(f"l{i}", [ag.function_agent(f"a{i}", step)], max_iterations=40) for i in range(2)],
+    )
+    runner = ag.Runner(tree)
+
+    async def amain():
+        run = runner.arun("hi", thread_id="t")
+        await anext(run)
+        await run.aclose()
+        assert len(calls) < 20
+        return [event async for event in runner.aresume("t")]
+
+    if mode == "arun":
+        asyncio.run(amain())
+    else:
+        run = runner.run("hi", thread_id="t")
+        next(run)
+        run.close()
+        assert len(calls) < 20
+        list(runner.resume("t"))
+    again = len(calls) - len(set(calls))
+    assert len(set(calls)) == 80
+    assert again <= (2 if mode == "arun" else 0)
+
+
+def test_a_pool_too_small_for_branches_is_refused():
+    graph = ag.compile_agent(ag.parallel("p", [says("a"), says("b")]))
+    with pytest.raises(ag.AgentGraphError) as caught:
+        graph.invoke({"messages": ["hi"]}, {"max_concurrency": 1})
+    assert str(caught.value) == (
+        "max_concurrency=1 in the config leaves no thread for the branches of p; leave it out there, "
+        "and bound them with parallel(..., max_concurrency=1)"
+    )
+
+
 def test_a_busy_thread_is_refused_in_async_runs_too():
     async def main():
         runner = ag.Runner(says("a", "x", "y"))
@@ -538,6 +583,11 @@ def test_a_busy_thread_is_refused_in_async_runs_too():
         return [event.text async for event in first]
 
     assert asyncio.run(main()) == ["y"]
+
+
+def test_values_that_are_no_mapping_are_refused():
+    with pytest.raises(ag.AgentGraphError, match="values=5 are no mapping"):
+        ag.Runner(says("a")).run("hi", values=5)
 
 
 @pytest.mark.parametrize("messages", [5, None, [object()], [{"no": "message"}]])

@@ -48,11 +48,8 @@ class Site:
         """Return the counters here, also where someone jumped here without setting them."""
         if position is None:
             return cursor_at(self.place, None, ())
-        node = (position["next"] or "").removesuffix(".ask")
-        cursor = tuple(position["cursor"])
-        if node == self.place.node:
-            return cursor
-        return cursor_at(self.place, self.tree.by_node.get(node), cursor)
+        left, cursor = self.tree.by_node.get(position["next"] or ""), tuple(position["cursor"])
+        return cursor if left is self.place else cursor_at(self.place, left, cursor)
 
     def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
         """Return all that is visible here: what is around the lane, and the lane's own."""
@@ -205,7 +202,7 @@ class Activation:
 
     def _position(self) -> Position:
         if self._question is not None:
-            position = self._here(f"{self.site.place.node}.ask")
+            position = self._here(self.site.place.question_node)
             position["ask"] = self._question
             return position
         if self._answered is not None:

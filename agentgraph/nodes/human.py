@@ -40,7 +40,7 @@ class QuestionNode(LeafNode):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self.name = f"{site.place.node}.ask"
+        self.name = site.place.question_node
 
     def run(self, activation: Activation) -> None:
         """Ask the question that stands in the position."""

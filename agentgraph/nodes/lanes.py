@@ -21,12 +21,15 @@ from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents import ParallelAgent
+from agentgraph.errors import AgentGraphError
 from agentgraph.failures import join_failures
 from agentgraph.nodes.activation import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.position import Cursor, start
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Update
+
+_FEWEST_THREADS = 3
 
 LaneGraph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -67,6 +70,7 @@ class LanesNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes in threads."""
+        _check_threads(self.site.place.node, config or {})
         limit = self.agent.max_concurrency
         slots = nullcontext() if limit is None else threading.Semaphore(limit)
         call = self._call(input, config or {}, slots)
@@ -178,6 +182,16 @@ def _stop_others(done: Collection[Any], control: RunControl) -> None:
     errors = [future.exception() for future in done]
     if any(error is not None and not isinstance(error, GraphBubbleUp) for error in errors):
         control.request_drain("another branch failed")
+
+
+def _check_threads(node: str, config: RunnableConfig) -> None:
+    """Refuse a pool in which the node and the stream leave no thread for a lane: all would wait."""
+    threads = config.get("max_concurrency")
+    if threads is not None and threads < _FEWEST_THREADS:
+        raise AgentGraphError(
+            f"max_concurrency={threads} in the config leaves no thread for the branches of {node}; "
+            f"leave it out there, and bound them with parallel(..., max_concurrency={threads})"
+        )
 
 
 def _result(state: dict[str, Any]) -> LaneResult:

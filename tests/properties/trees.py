@@ -6,8 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from itertools import count
+from functools import cache, reduce
 from operator import or_
 from typing import Any
 
@@ -96,7 +95,7 @@ def build(tree: specs.Spec, record: Record) -> ag.Agent:
 
 def trees(*, calm: bool = False) -> st.SearchStrategy[specs.Spec]:
     """Return the strategy of all trees; the calm ones neither fail nor ask."""
-    return _trees(calm).filter(lambda tree: _activations(tree) <= MOST_ACTIVATIONS)
+    return _trees(calm).filter(_fits)
 
 
 @st.composite
@@ -136,16 +135,14 @@ class _Growing:
         until = self.draw(UNTILS)
         bounds = [1, 2, 3] if until is None or until[0] != "iteration" else [1, 2, 3, None]
         loops = [specs.Loop(name, inner, bound, until) for bound in bounds]
-        return self.pick(
-            loops[0], *(loop for loop in loops[1:] if _activations(loop) <= MOST_ACTIVATIONS)
-        )
+        return self.pick(loops[0], *(each for each in loops[1:] if _fits(each)))
 
     def leaf(self) -> specs.Leaf:
         """Draw a leaf; one that has an output key, or a model that fails, stands in one place only."""
         self.leaves += 1
         kind = self.pick(*(kind for kind in KINDS if kind != "human" or not self.calm))
         name = self.name(kind)
-        key = self.pick(None, None, f"{name}_said".replace(" ", "_"))
+        key = self.pick(None, None, f"{name}_said")
         history = self.draw(POLICIES)
         if kind == "human":
             return specs.Human(name, self.pick("Go on?", "Go on with {x?}?"), key)
@@ -175,13 +172,14 @@ class _Growing:
     def name(self, kind: str) -> str:
         """Return a name that no agent has."""
         self.names += 1
-        return f"{kind.replace(' ', '-')}-{self.names}"
+        return f"{kind.replace(' ', '_')}_{self.names}"
 
     def pick(self, *choices: Any) -> Any:
         """Draw one of several, the first ones being the simplest."""
         return self.draw(st.sampled_from(choices))
 
 
+@cache
 def _items(name: str) -> st.SearchStrategy[specs.Item]:
     text, number = st.sampled_from(("@", "more from @", "")), st.integers(0, 9)
     says = st.builds(lambda text: ("message", ("ai", text, name)), text)
@@ -193,6 +191,10 @@ def _items(name: str) -> st.SearchStrategy[specs.Item]:
 
 def _is_single(spec: specs.Spec) -> bool:
     return bool(getattr(spec, "output_key", None) or getattr(spec, "fails", 0))
+
+
+def _fits(spec: specs.Spec) -> bool:
+    return _activations(spec) <= MOST_ACTIVATIONS
 
 
 def _activations(spec: specs.Spec) -> int:
@@ -281,9 +283,8 @@ def _given(item: specs.Item) -> Any:
 
 def _sight(ctx: ag.Context) -> specs.Sight:
     answer = (ctx.answer,) if ctx.answered else ()
-    return specs.Sight(
-        steps(ctx.run_path), ctx.iteration, rendered(ctx.messages), dict(ctx.values), answer
-    )
+    path, messages = steps(ctx.run_path), rendered(ctx.messages)
+    return specs.Sight(path, ctx.iteration, messages, dict(ctx.values), answer)
 
 
 def _entries(entries: list[ag.Entry]) -> list[BaseMessage]:

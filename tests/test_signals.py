@@ -1,0 +1,252 @@
+"""Signals, and what a return annotation allows of them."""
+
+import functools
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Annotated, Any, Optional, Union
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+
+from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues
+from agentgraph.signals import EVERYTHING, May, allowed
+
+StrOrExit = str | Exit
+
+
+def annotated(annotation: object):
+    """Return a function with this return annotation."""
+
+    def fn(ctx):
+        return None
+
+    fn.__annotations__ = {"return": annotation}
+    return fn
+
+
+@pytest.mark.parametrize(
+    ("annotation", "may"),
+    [
+        (str, May()),
+        (None, May()),
+        (AIMessage, May()),
+        (BaseMessage | str | None, May()),
+        (Custom, May()),
+        (SetValues | Custom, May()),
+        (Exit, May(go_on=False, exit=True)),
+        (BreakLoop, May(go_on=False, break_loop=True)),
+        (Ask, May(go_on=False, ask=True)),
+        (Exit | BreakLoop, May(go_on=False, exit=True, break_loop=True)),
+        (Exit | BreakLoop | Ask, May(go_on=False, exit=True, break_loop=True, ask=True)),
+        (str | Exit, May(exit=True)),
+        (BreakLoop | None, May(break_loop=True)),
+        (Optional[Exit], May(exit=True)),  # noqa: UP045
+        (Union[str, Ask], May(ask=True)),  # noqa: UP007
+        (Union[str, Union[Exit, None]], May(exit=True)),  # noqa: UP007
+        (Annotated[str | Exit, "a note"], May(exit=True)),
+        (StrOrExit, May(exit=True)),
+        (str | Exit | BreakLoop | Ask, EVERYTHING),
+    ],
+    ids=repr,
+)
+def test_a_function_may_do_what_its_annotation_names(annotation, may):
+    assert allowed(annotated(annotation)) == may
+
+
+@pytest.mark.parametrize(
+    ("annotation", "may"),
+    [
+        (Iterator[str], May()),
+        (Iterable[str | Exit], May(exit=True)),
+        (Iterator[str | Ask], May(ask=True)),
+        (Iterator[Optional[BreakLoop]], May(break_loop=True)),  # noqa: UP045
+        (Generator[str | Exit, None, None], May(exit=True)),
+        (Generator[str | Ask], May(ask=True)),
+        (AsyncIterator[str | Exit], May(exit=True)),
+        (AsyncIterable[str | BreakLoop], May(break_loop=True)),
+        (AsyncGenerator[str | Ask, None], May(ask=True)),
+        (typing.Iterator[str | Exit], May(exit=True)),
+        (typing.AsyncGenerator[Union[str, Ask], None], May(ask=True)),  # noqa: UP007
+        (Iterator[str | Exit] | None, May(exit=True)),
+    ],
+    ids=repr,
+)
+def test_a_generator_may_do_what_it_yields(annotation, may):
+    assert allowed(annotated(annotation)) == may
+
+
+@pytest.mark.parametrize("annotation", [Iterator[Exit], AsyncIterator[BreakLoop], Generator[Ask]])
+def test_a_generator_may_end_without_a_signal_though_it_yields_nothing_else(annotation):
+    assert allowed(annotated(annotation)).go_on
+
+
+@pytest.mark.parametrize(
+    ("annotation", "may"),
+    [
+        (Awaitable[str | Exit], May(exit=True)),
+        (Coroutine[Any, Any, str | Ask], May(ask=True)),
+        (Awaitable[Exit], May(go_on=False, exit=True)),
+    ],
+    ids=repr,
+)
+def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation, may):
+    assert allowed(annotated(annotation)) == may
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Any,
+        object,
+        str | Any,
+        Iterator[Any],
+        AsyncIterator[Any],
+        Iterator,
+        Generator,
+        AsyncIterator,
+        typing.Iterator,
+        typing.AsyncGenerator,
+        "NoSuchName",
+        "Iterator[NoSuchName]",
+        "str |",
+    ],
+    ids=repr,
+)
+def test_an_annotation_that_says_nothing_allows_everything(annotation):
+    assert allowed(annotated(annotation)) == EVERYTHING
+
+
+def test_a_function_without_annotation_may_do_everything():
+    def fn(ctx):
+        return None
+
+    def half(ctx: Any, more: int = 0):
+        return None
+
+    assert allowed(fn) == allowed(half) == allowed(lambda ctx: "said") == EVERYTHING
+
+
+def test_everything_is_all_that_there_is():
+    assert May(go_on=True, exit=True, break_loop=True, ask=True) == EVERYTHING
+
+
+def test_annotations_may_be_written_as_text():
+    def fn(ctx: "Any") -> "str | Exit":
+        return ""
+
+    def stream(ctx) -> "Iterator[str | Ask]":
+        yield ""
+
+    assert allowed(fn) == May(exit=True)
+    assert allowed(stream) == May(ask=True)
+
+
+def test_an_async_function_is_read_as_a_plain_one():
+    async def fn(ctx) -> str | Exit:
+        return ""
+
+    async def stream(ctx) -> AsyncIterator[str | BreakLoop]:
+        yield ""
+
+    assert allowed(fn) == May(exit=True)
+    assert allowed(stream) == May(break_loop=True)
+
+
+def test_a_callable_object_is_read_by_its_call():
+    class Speaker:
+        def __call__(self, ctx) -> str:
+            return "said"
+
+    class Anything:
+        def __call__(self, ctx):
+            return None
+
+    assert allowed(Speaker()) == May()
+    assert allowed(Anything()) == EVERYTHING
+
+
+def test_a_callable_object_with_annotated_fields_is_read_by_its_call():
+    @dataclass
+    class Speaker:
+        words: int
+
+        def __call__(self, ctx) -> str | Exit:
+            return "said"
+
+    assert allowed(Speaker(words=3)) == May(exit=True)
+
+
+def test_methods_are_read_as_functions():
+    class Speaker:
+        def bound(self, ctx) -> str | Ask:
+            return "said"
+
+        @classmethod
+        def of_class(cls, ctx) -> str | Exit:
+            return "said"
+
+        @staticmethod
+        def static(ctx) -> str:
+            return "said"
+
+    assert allowed(Speaker().bound) == May(ask=True)
+    assert allowed(Speaker.of_class) == May(exit=True)
+    assert allowed(Speaker.static) == May()
+
+
+def test_a_wrapped_function_is_read_as_the_one_inside():
+    def fn(ctx) -> str | Exit:
+        return "said"
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    assert allowed(wrapper) == May(exit=True)
+
+
+def test_a_partial_may_do_at_least_what_its_function_may():
+    def fn(ctx, words: int) -> str | Exit:
+        return "said"
+
+    assert allowed(functools.partial(fn, words=3)) in (May(exit=True), EVERYTHING)
+
+
+def test_signals_show_as_they_are_written():
+    assert repr(Exit()) == "Exit()"
+    assert repr(BreakLoop()) == "BreakLoop()"
+    assert repr(Ask("ok?", bool)) == "Ask(value='ok?', response_schema=<class 'bool'>)"
+    assert repr(Custom({"done": 3})) == "Custom(data={'done': 3})"
+    assert repr(SetValues(topic="bees", n=2)) == "SetValues(topic='bees', n=2)"
+    assert repr(SetValues()) == "SetValues()"
+
+
+def test_signals_are_equal_by_value():
+    assert Exit() == Exit()
+    assert BreakLoop() == BreakLoop() != Exit()
+    assert Ask("ok?") == Ask("ok?", None) != Ask("why?")
+    assert Custom([1]) == Custom([1]) != Custom([2])
+    assert SetValues(a=1, b=2) == SetValues(b=2, a=1) != SetValues(a=1)
+
+
+@pytest.mark.parametrize(
+    ("signal", "attribute"), [(Ask("ok?"), "value"), (Custom(1), "data"), (May(), "exit")], ids=repr
+)
+def test_signals_cannot_be_changed(signal, attribute):
+    with pytest.raises(FrozenInstanceError):
+        setattr(signal, attribute, "other")
+
+
+@pytest.mark.parametrize("name", ["topic", "values", "self", "größe"])
+def test_a_value_of_any_name_can_be_set(name):
+    assert SetValues(**{name: 1}).values == {name: 1}
