@@ -95,18 +95,6 @@ def may_do(tree: Tree, place: Place) -> May:
     )
 
 
-def can_end(tree: Tree, loop: Place) -> bool:
-    """Tell whether anything can end a loop."""
-    agent = loop.agent
-    assert isinstance(agent, LoopAgent)
-    if agent.max_iterations is not None or agent.until is not None:
-        return True
-    inside = [(stop, may_do(tree, stop)) for stop in tree.stops(loop)]
-    return any(
-        may.exit or (may.break_loop and stop.loops and stop.loops[-1] is loop) for stop, may in inside
-    )
-
-
 def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
     """Return the cursor for a jump to `place` from `left`: shared loops keep their counters."""
     around = left.loops if left else ()

@@ -180,6 +180,9 @@ class Runner:
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, chunks aside, from the saver alone.
 
+        A question that was reported again stands once. What a failed attempt said is not kept,
+        and of a step that failed several times only the last failure is.
+
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
             TreeChangedError: The thread was left by a tree of another shape.

@@ -65,7 +65,7 @@ class ScriptedChatModel(BaseChatModel):
         if self.left_over:
             raise ScriptError(
                 f"{len(self.left_over)} of {len(self.responses)} responses are left over, the first is "
-                f"{self.left_over[0]!r}; the model was called {len(self._inputs)} times"
+                f"{self.left_over[0]!r}; calls so far: {len(self._inputs)}"
             )
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
@@ -113,6 +113,11 @@ class ScriptedChatModel(BaseChatModel):
             reply = reply(list(messages))
         if isinstance(reply, BaseException):
             raise reply
+        if not isinstance(reply, str | AIMessage):
+            raise ScriptError(
+                f"response {call + 1} of the script is {reply!r}; use a text, an AIMessage, an "
+                "exception, or a function from the messages to one of these"
+            )
         return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
 
 
@@ -131,8 +136,8 @@ def _chunks(reply: AIMessage) -> Iterator[AIMessageChunk]:
             yield AIMessageChunk(content=word, id=reply.id)
     else:
         yield AIMessageChunk(content=reply.content, id=reply.id)
-    for index, call in enumerate(reply.tool_calls):
-        args = json.dumps(call["args"])
+    for index, call in enumerate([*reply.tool_calls, *reply.invalid_tool_calls]):
+        args = call["args"] if isinstance(call["args"], str) else json.dumps(call["args"])
         half = len(args) // 2
         head = tool_call_chunk(name=call["name"], args=args[:half], id=call["id"], index=index)
         tail = tool_call_chunk(args=args[half:], index=index)

@@ -21,8 +21,8 @@ from agentgraph.agents import (
 from agentgraph.errors import InvalidAgentError
 from agentgraph.history import POLICIES
 from agentgraph.places import Tree, lay_out
-from agentgraph.position import address, can_end
 from agentgraph.schemas import schema_fault
+from agentgraph.signals import allowed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
@@ -36,10 +36,7 @@ def validate(root: Agent) -> Tree:
     """
     if faults := list(_faults(root)):
         raise InvalidAgentError(faults)
-    tree = lay_out(root)
-    if faults := list(_endless_loops(tree)):
-        raise InvalidAgentError(faults)
-    return tree
+    return lay_out(root)
 
 
 def _faults(root: Agent) -> Iterator[str]:
@@ -94,9 +91,7 @@ def _own_faults(agent: Agent) -> Iterator[str]:
             yield from _shared_keys(agent)
         case LoopAgent():
             yield from _sub_agent_faults(agent)
-            yield from _limit_faults("max_iterations", agent.max_iterations)
-            if agent.until is not None and not callable(agent.until):
-                yield f"until={agent.until!r} cannot be called; pass a function that takes a context"
+            yield from _loop_faults(agent)
         case _:
             assert_never(agent)
     if isinstance(agent, LEAVES):
@@ -119,6 +114,18 @@ def _history_faults(history: object) -> Iterator[str]:
 def _sub_agent_faults(agent: Composite) -> Iterator[str]:
     if not agent.sub_agents:
         yield f"a {_kind(agent)} needs at least one sub-agent"
+
+
+def _loop_faults(agent: LoopAgent) -> Iterator[str]:
+    yield from _limit_faults("max_iterations", agent.max_iterations)
+    if agent.until is not None and not callable(agent.until):
+        yield f"until={agent.until!r} cannot be called; pass a function that takes a context"
+    unbounded = agent.max_iterations is None and agent.until is None
+    if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
+        yield (
+            "nothing can end this loop; give it max_iterations or until, or an agent inside that "
+            "may exit or break_loop"
+        )
 
 
 def _kind(agent: Agent) -> str:
@@ -149,10 +156,15 @@ def _shared_keys(agent: ParallelAgent) -> Iterator[str]:
             )
 
 
-def _endless_loops(tree: Tree) -> Iterator[str]:
-    for place in tree.places:
-        if isinstance(place.agent, LoopAgent) and not can_end(tree, place):
-            yield (
-                f"{address(place, (0,) * len(place.loops))}: nothing can end this loop; "
-                "give it max_iterations or until, or an agent inside that may exit or break_loop"
-            )
+def _can_end(agent: Agent, nearest: bool = True) -> bool:
+    """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
+    match agent:
+        case FunctionAgent():
+            may = allowed(agent.fn)
+            return may.exit or (nearest and may.break_loop)
+        case SequentialAgent() | ParallelAgent():
+            return any(_can_end(child, nearest) for child in agent.sub_agents)
+        case LoopAgent():
+            return any(_can_end(child, nearest=False) for child in agent.sub_agents)
+        case _:
+            return False

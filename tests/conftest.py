@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from driving import Async, Drive, Sync
 from openai_server import OpenAIServer, serving
 
 
@@ -18,6 +19,13 @@ def openai_server() -> Iterator[OpenAIServer]:
     with serving() as server:
         yield server
     assert server.errors == []
+
+
+@pytest.fixture(params=[Sync, Async])
+def drive(request: pytest.FixtureRequest) -> Drive:
+    """Run a test on the sync and on the async methods of the runner."""
+    driver: Drive = request.param
+    return driver
 
 
 @pytest.fixture(autouse=True, scope="session")

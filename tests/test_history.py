@@ -7,7 +7,7 @@ from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, 
 from agentgraph.history import POLICIES, unchanged, visible
 from agentgraph.places import lay_out
 from agentgraph.position import RunPaths
-from agentgraph.state import stamped
+from agentgraph.state import speaker_at, stamped
 
 
 def say(ctx) -> str:
@@ -46,8 +46,7 @@ def says(address: str, said: str | list | BaseMessage) -> BaseMessage:
 
 
 def seen(messages: list[BaseMessage], at: str, policy="shared") -> list[BaseMessage]:
-    me = at.rpartition("/")[2].partition("[")[0]
-    return visible(messages, policy, me, at, paths.of)
+    return visible(messages, policy, speaker_at(at), at, paths.of)
 
 
 def lines(messages: list[BaseMessage]) -> list[str]:

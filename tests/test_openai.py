@@ -1,16 +1,16 @@
 """Trees whose model is the real `ChatOpenAI`, speaking to a server on the loopback address."""
 
-import asyncio
 import json
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import openai
 import pytest
+from driving import Drive, failing
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Failure, OpenAIServer, Reply, serving
 
@@ -30,53 +30,7 @@ def report(model: ChatOpenAI) -> ag.Agent:
     return ag.sequential("report", [writer, critic])
 
 
-class Sync:
-    run = staticmethod(ag.Runner.run)
-    resume = staticmethod(ag.Runner.resume)
-
-
-class Async:
-    @staticmethod
-    def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-        return driven(runner.arun(*args, **options))
-
-    @staticmethod
-    def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
-        return driven(runner.aresume(*args, **options))
-
-
-def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
-    """Yield what an async iterator gives, in an event loop of its own."""
-
-    async def following() -> ag.AgentEvent | None:
-        return await anext(events, None)
-
-    with asyncio.Runner() as loop:
-        while (event := loop.run(following())) is not None:
-            yield event
-
-
-Drive = type[Sync] | type[Async]
-
-
-@pytest.fixture(params=[Sync, Async])
-def drive(request: pytest.FixtureRequest) -> Drive:
-    """Run a test on the sync and on the async methods of the runner."""
-    driver: Drive = request.param
-    return driver
-
-
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-
-
-def failing(
-    events: Iterable[ag.AgentEvent], error: type[Exception]
-) -> tuple[list[ag.AgentEvent], Exception]:
-    """Return the events of a run that ends in an error, and the error."""
-    told: list[ag.AgentEvent] = []
-    with pytest.raises(error) as caught:
-        told.extend(events)
-    return told, caught.value
 
 
 def sent(body: Body) -> list[tuple[str, str | None, str]]:

@@ -165,7 +165,7 @@ class TestAScript:
             model.assert_finished()
         assert str(caught.value) == (
             "1 of 3 responses are left over, the first is ValueError('three'); "
-            "the model was called 2 times"
+            "calls so far: 2"
         )
 
     def test_that_is_finished_complains_of_nothing(self) -> None:

@@ -1,0 +1,48 @@
+"""Runs a runner sync and async in one way, for tests of what must be the same in both."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+import agentgraph as ag
+
+
+class Sync:
+    run = staticmethod(ag.Runner.run)
+    resume = staticmethod(ag.Runner.resume)
+
+
+class Async:
+    @staticmethod
+    def run(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.arun(*args, **options))
+
+    @staticmethod
+    def resume(runner: ag.Runner, *args: Any, **options: Any) -> Iterator[ag.AgentEvent]:
+        return driven(runner.aresume(*args, **options))
+
+
+def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
+    """Yield what an async iterator gives, in an event loop of its own."""
+
+    async def following() -> ag.AgentEvent | None:
+        return await anext(events, None)
+
+    with asyncio.Runner() as loop:
+        while (event := loop.run(following())) is not None:
+            yield event
+
+
+Drive = type[Sync] | type[Async]
+
+
+def failing(
+    events: Iterable[ag.AgentEvent], error: type[Exception]
+) -> tuple[list[ag.AgentEvent], Exception]:
+    """Return the events of a run that ends in an error, and the error."""
+    told: list[ag.AgentEvent] = []
+    with pytest.raises(error) as caught:
+        told.extend(events)
+    return told, caught.value
