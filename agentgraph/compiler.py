@@ -4,15 +4,23 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 
-from agentgraph.agents import Agent, ChatAgent, FunctionAgent, HumanAgent, ParallelAgent
+from agentgraph.agents import (
+    Agent,
+    ChatAgent,
+    FunctionAgent,
+    HumanAgent,
+    LoopAgent,
+    ParallelAgent,
+    SequentialAgent,
+)
 from agentgraph.nodes.activation import Site
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
@@ -27,6 +35,7 @@ from agentgraph.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Node = Runnable[LaneState, Update]
+Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps: a tree's own limits end it, so this one never does."""
@@ -65,87 +74,87 @@ def compile_agent(
 
 def compile_tree(tree: Tree, **options: Any) -> Graph:
     """Compile a tree that was laid out."""
-    lane = _LaneBuilder(tree, RunPaths(tree))
     options.setdefault("name", tree.root.name)
-    graph = lane.build(tree.root, **options)
+    graph = _LaneBuilder(tree).build(tree.root, **options)
     return graph.with_config(_limits(tree))
 
 
-def _limits(tree: Tree) -> Any:
-    widest = max((len(tree.children[p]) for p in tree.places if _runs_lanes(p)), default=0)
-    limits = {"recursion_limit": _STEPS}
-    return {**limits, "max_concurrency": widest + _SPARE_THREADS} if widest else limits
+def _limits(tree: Tree) -> RunnableConfig:
+    parallels = [place for place in tree.places if isinstance(place.agent, ParallelAgent)]
+    limits = RunnableConfig(recursion_limit=_STEPS)
+    if parallels:
+        widest = max(len(tree.children[place]) for place in parallels)
+        limits["max_concurrency"] = widest + _SPARE_THREADS
+    return limits
 
 
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes."""
 
-    def __init__(self, tree: Tree, paths: RunPaths) -> None:
-        self.tree, self.paths = tree, paths
+    def __init__(self, tree: Tree) -> None:
+        self.tree, self.paths = tree, RunPaths(tree)
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         outer = Conversation if lane.parent is None else LaneState
         builder = StateGraph(LaneState, input_schema=outer, output_schema=outer)
-        first = cast(Place, start(self.tree, lane, _zeros(lane)).place)
-        if lane.parent is None:
-            builder.add_node(NEW_TURN, TurnNode(self._site(lane)))
-            builder.add_edge(START, NEW_TURN)
-            builder.add_edge(NEW_TURN, first.node)
-        else:
-            builder.add_edge(START, first.node)
-        inside: dict[str, list[Lane]] = {}
-        for place in self.tree.stops(lane):
-            metadata = {"agent_name": place.name}
-            if _runs_lanes(place):
-                lanes = [Lane(child, self.build(child)) for child in self.tree.children[place]]
-                builder.add_node(place.node, LanesNode(self._site(place), lanes), metadata=metadata)
-                inside[place.node] = lanes
-            else:
-                builder.add_node(place.node, _leaf(self._site(place)), metadata=metadata)
+        self._enter(builder, lane)
+        nodes = {place: self._node(place) for place in self.tree.stops(lane)}
+        for place, node in nodes.items():
+            builder.add_node(place.node, node, metadata={"agent_name": place.name})
             self._wire(builder, place)
         graph = builder.compile(**options)
-        for node, lanes in inside.items():
-            show_lanes(graph, node, lanes)
+        for node in nodes.values():
+            if isinstance(node, LanesNode):
+                show_lanes(graph, node)
         return graph if lane.parent is None else LaneGraph(**vars(graph))
 
-    def _site(self, place: Place) -> Site:
-        return Site(self.tree, place, self.paths)
+    def _enter(self, builder: Builder, lane: Place) -> None:
+        """Lead to the first node; the root's lane by a node that begins the turn."""
+        first = cast(Place, start(self.tree, lane, (0,) * len(lane.loops)).place)
+        if lane.parent is not None:
+            builder.add_edge(START, first.node)
+            return
+        builder.add_node(NEW_TURN, TurnNode(self._site(lane)))
+        builder.add_edge(START, NEW_TURN)
+        builder.add_edge(NEW_TURN, first.node)
 
-    def _wire(self, builder: StateGraph[Any, Any, Any, Any], place: Place) -> None:
+    def _node(self, place: Place) -> Node:
+        site, agent = self._site(place), place.agent
+        match agent:
+            case ChatAgent():
+                return ModelNode(site)
+            case FunctionAgent():
+                return FunctionNode(site)
+            case HumanAgent():
+                return HumanNode(site)
+            case ParallelAgent():
+                lanes = self.tree.children[place]
+                return LanesNode(site, [Lane(lane, self.build(lane)) for lane in lanes])
+            case SequentialAgent() | LoopAgent():
+                raise AssertionError(f"{agent.name} is only the way from node to node")
+            case _:
+                assert_never(agent)
+
+    def _wire(self, builder: Builder, place: Place) -> None:
+        """Draw the ways on from a node; where there is one only, it is no choice."""
         behind = [END if end is None else end.node for end in ends(self.tree, place)]
-        if may_do(self.tree, place).ask and isinstance(place.agent, FunctionAgent):
-            node = place.question_node
-            metadata = {"agent_name": place.name}
-            builder.add_node(node, QuestionNode(self._site(place)), metadata=metadata)
-            builder.add_edge(node, place.node)
-            behind.append(node)
+        if may_do(self.tree, place).ask:
+            self._add_question(builder, place)
+            behind.append(place.question_node)
         if len(behind) == 1:
             builder.add_edge(place.node, behind[0])
         else:
             builder.add_conditional_edges(place.node, _way_on, behind)
 
+    def _add_question(self, builder: Builder, place: Place) -> None:
+        question = QuestionNode(self._site(place))
+        builder.add_node(place.question_node, question, metadata={"agent_name": place.name})
+        builder.add_edge(place.question_node, place.node)
 
-def _leaf(site: Site) -> Node:
-    agent = site.place.agent
-    match agent:
-        case ChatAgent():
-            return ModelNode(site)
-        case FunctionAgent():
-            return FunctionNode(site)
-        case HumanAgent():
-            return HumanNode(site)
-        case _:
-            raise AssertionError(f"{agent.name} is no leaf")
+    def _site(self, place: Place) -> Site:
+        return Site(self.tree, place, self.paths)
 
 
 def _way_on(state: Whereabouts) -> str:
     return state["position"]["next"] or END
-
-
-def _runs_lanes(place: Place) -> bool:
-    return isinstance(place.agent, ParallelAgent)
-
-
-def _zeros(place: Place) -> tuple[int, ...]:
-    return (0,) * len(place.loops)

@@ -4,7 +4,6 @@ LangGraph looks for both in the first graph of a node's `subgraphs`, so the node
 carries one: a graph with the lanes as its nodes, which never runs.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -12,7 +11,7 @@ from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from agentgraph.nodes.lanes import Lane
+from agentgraph.nodes.lanes import LanesNode
 from agentgraph.state import LaneState
 
 
@@ -30,11 +29,11 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 
-def show_lanes(graph: CompiledStateGraph[Any, Any, Any, Any], node: str, lanes: Sequence[Lane]) -> None:
-    """Give the node that runs `lanes` the picture of them."""
+def show_lanes(graph: CompiledStateGraph[Any, Any, Any, Any], node: LanesNode) -> None:
+    """Give a node that runs lanes the picture of them."""
     builder = StateGraph(LaneState)
-    for lane in lanes:
+    for lane in node.lanes:
         builder.add_node(lane.place.node, lane.graph)
         builder.add_edge(START, lane.place.node)
         builder.add_edge(lane.place.node, END)
-    graph.nodes[node].subgraphs = [builder.compile()]
+    graph.nodes[node.site.place.node].subgraphs = [builder.compile()]

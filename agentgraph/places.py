@@ -85,8 +85,8 @@ class Tree:
     def outline(self) -> tuple[str, ...]:
         """The shape of the tree, a line for each place: what a thread relies on.
 
-        >>> laid_out(sequential("s", [loop("l", [greeter], max_iterations=2)])).outline
-        ('sequential s', '  loop l', '    function greeter')
+        For a function `greeter` in a loop `l` in a sequence `s` these are
+        `('sequential s', '  loop l', '    function greeter')`.
         """
         return tuple(self._outline(self.root, 0))
 

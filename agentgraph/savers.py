@@ -57,8 +57,10 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
 
     What was written survives a crash of the process; a loss of power may take the last steps.
 
-    >>> with sqlite_saver("runs.db") as saver:
-    ...     runner = Runner(agent, checkpointer=saver)
+    ```
+    with sqlite_saver("runs.db") as saver:
+        runner = Runner(report, checkpointer=saver)
+    ```
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.
@@ -76,8 +78,10 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
 def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
     """Open LangGraph's `AsyncSqliteSaver` as `sqlite_saver` does; call it inside an event loop.
 
-    >>> async with async_sqlite_saver("runs.db") as saver:
-    ...     runner = Runner(agent, checkpointer=saver)
+    ```
+    async with async_sqlite_saver("runs.db") as saver:
+        runner = Runner(report, checkpointer=saver)
+    ```
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.

@@ -124,8 +124,10 @@ class ScriptedChatModel(BaseChatModel):
 def transcript(events: Iterable[AgentEvent]) -> list[str]:
     """Return what a run said and did as lines, a line for each event; chunks are left out.
 
-    >>> transcript(runner.query("bees"))
+    ```
+    transcript(runner.query("bees"))
     ['report/writer: A draft.', 'report/writer/critic: [break_loop]', 'report/boss: [asks] Print it?']
+    ```
     """
     return [f"{event.run_path}: {event_text(event)}" for event in events if not event.partial]
 

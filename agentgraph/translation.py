@@ -34,10 +34,12 @@ def translate(
 ) -> Iterator[AgentEvent]:
     """Translate the stream of a compiled tree.
 
-    >>> graph = compile_agent(report)
-    >>> modes = list(STREAM_MODES)
-    >>> parts = graph.stream(input, stream_mode=modes, subgraphs=True, version="v2")
-    >>> for event in translate(report, parts): ...
+    ```
+    graph = compile_agent(report)
+    modes = list(STREAM_MODES)
+    parts = graph.stream(input, stream_mode=modes, subgraphs=True, version="v2")
+    for event in translate(report, parts): ...
+    ```
 
     Args:
         agent: The root of the tree that the graph was compiled from.

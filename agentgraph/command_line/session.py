@@ -139,11 +139,11 @@ class Session:
         for question in questions:
             self._printer.note(_question_line(question))
         option = "--answer TEXT" if len(questions) == 1 else "--answer ADDRESS=TEXT for each"
-        self._go_on(f"Go on, at a terminal or with {option}")
+        self._printer.note(self._on(f"Go on, at a terminal or with {option}"))
         return PAUSED
 
     def _stop(self) -> int:
-        self._go_on("Stopped. Go on")
+        self._printer.note(self._on("Stopped. Go on"))
         return STOPPED
 
     def _fail(self, error: Exception) -> int:
@@ -154,21 +154,24 @@ class Session:
         self._printer.note(f"Failed: {type(error).__name__}: {error}")
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
-            self._go_on("Give the value and go on", "--values", values)
+            self._printer.note(self._on("Give the value and go on", "--values", values))
             return WRONG_USE if self._told == 1 else FAILED
-        self._go_on("Try the failed step again")
+        self._printer.note(self._on("Try the failed step again"))
         return FAILED
 
-    def _go_on(self, how: str, *options: str) -> None:
-        command = shlex.join([*_program(), *self._where.resume(*options)])
-        self._printer.note(f"{how}: {command}")
+    def _on(self, how: str, *options: str) -> str:
+        return f"{how}: {shlex.join([*_program(), *self._where.resume(*options)])}"
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
         """Let Ctrl-C stop the run behind the step that is running, and at once the second time."""
 
+        def stop_at_once(*_: object) -> NoReturn:
+            os.write(2, f"{self._on('Stopped. Go on')}\n".encode())  # a console may be in use
+            os._exit(STOPPED)
+
         def stop(*_: object) -> NoReturn:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(self._stop()))
+            signal.signal(signal.SIGINT, stop_at_once)
             self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
             raise KeyboardInterrupt
 

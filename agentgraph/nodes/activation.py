@@ -44,12 +44,14 @@ class Site:
         self.tree, self.place, self.paths = tree, place, paths
         self._in_branch = _in_branch(place)
 
-    def cursor(self, position: Position | None) -> Cursor:
-        """Return the counters here, also where someone jumped here without setting them."""
-        if position is None:
-            return cursor_at(self.place, None, ())
-        left, cursor = self.tree.by_node.get(position["next"] or ""), tuple(position["cursor"])
-        return cursor if left is self.place else cursor_at(self.place, left, cursor)
+    def arrived(self, position: Position | None) -> Position:
+        """Return the position of an activation here, also where someone jumped here without one."""
+        position = position or Position(next=None, cursor=[], tree=self.tree.fingerprint)
+        left = self.tree.by_node.get(position["next"] or "")
+        if left is self.place:
+            return position
+        cursor = cursor_at(self.place, left, tuple(position["cursor"]))
+        return self.position(Next(self.place, cursor))
 
     def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
         """Return all that is visible here: what is around the lane, and the lane's own."""
@@ -86,12 +88,12 @@ class Activation:
     """One activation of a leaf."""
 
     def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
-        position = state.get("position")
+        position = site.arrived(state.get("position"))
         self.site, self.config = site, config
-        self.cursor = site.cursor(position)
+        self.cursor = tuple(position["cursor"])
         self.address = address(site.place, self.cursor)
-        self.asked = position.get("ask") if position else None
-        self._answer = position.get("answer", []) if position else []
+        self.asked = position.get("ask")
+        self._answer = position.get("answer", [])
         self._seen = site.surroundings(state, config)
         self._said: list[BaseMessage] = []
         self._told: list[Any] = []

@@ -6,6 +6,7 @@ from typing import Any, cast
 from langchain_core.messages import HumanMessage
 
 from agentgraph.agents import HumanAgent
+from agentgraph.errors import AgentGraphError
 from agentgraph.nodes.activation import Activation, Site
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.schemas import json_schema, plain
@@ -44,7 +45,10 @@ class QuestionNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Ask the question that stands in the position."""
-        assert activation.asked is not None
+        if activation.asked is None:
+            raise AgentGraphError(
+                f"{activation.address}: there is no question to ask; go to {self.site.place.node!r}"
+            )
         activation.hand_back(activation.ask(activation.asked))
 
 

@@ -31,8 +31,6 @@ from agentgraph.state import LaneState, Update
 
 _FEWEST_THREADS = 3
 
-LaneGraph = CompiledStateGraph[Any, Any, Any, Any]
-
 
 class LaneResult(TypedDict):
     """What a lane hands back: only what is new."""
@@ -46,7 +44,7 @@ class Lane(NamedTuple):
     """One branch: its place, and the graph that it was compiled to."""
 
     place: Place
-    graph: LaneGraph
+    graph: CompiledStateGraph[Any, Any, Any, Any]
 
 
 class _Call(NamedTuple):
@@ -65,6 +63,7 @@ class LanesNode(Runnable[LaneState, Update]):
         self.site = site
         self.name = site.place.node
         self.agent = cast(ParallelAgent, site.place.agent)
+        self.lanes = tuple(lanes)
         self.tasks = [_task(lane, self._runner(lane)) for lane in lanes]
         self.atasks = [_task(lane, self._arunner(lane)) for lane in lanes]
 
@@ -76,9 +75,12 @@ class LanesNode(Runnable[LaneState, Update]):
         call = self._call(input, config or {}, slots)
         futures: list[Future[LaneResult]] = [run(call) for run in self.tasks]
         pending: Collection[Future[LaneResult]] = futures
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            _stop_others(done, call.control)
+        try:
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                _stop_others(done, call.control)
+        finally:
+            call.control.request_drain("nobody waits any more")
         return self._joined(call, futures)
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -94,7 +96,7 @@ class LanesNode(Runnable[LaneState, Update]):
         return self._joined(call, futures)
 
     def _call(self, state: LaneState, config: RunnableConfig, slots: Any) -> _Call:
-        cursor = self.site.cursor(state.get("position"))
+        cursor = tuple(self.site.arrived(state.get("position"))["cursor"])
         return _Call(self.site.surroundings(state, config), cursor, _SharedControl(), slots)
 
     def _runner(self, lane: Lane) -> Callable[[_Call], LaneResult]:
