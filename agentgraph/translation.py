@@ -2,10 +2,10 @@
 
 Of a part it matters only:
 
-- `updates`: what a leaf wrote, told entry by entry. Results of lanes and joins are passed over,
-  for their leaves have told all, and so is what a resume streams again (`cached`).
-- `custom`: what a generator tells before it ends, under the key "agentgraph": an entry and its
-  number, so that the update tells only what is behind it.
+- `updates`: what a leaf wrote, told entry by entry. Results of lanes (they carry a `signal`) and
+  joins are passed over, for their leaves have told all, and so is what a resume streams again.
+- `custom`: what a leaf tells before it ends, under the key "agentgraph": an entry and its number,
+  so that the update tells only what is behind it.
 - `messages`: the chunks of a model's reply, which carry name and address in their metadata.
 """
 
@@ -22,7 +22,7 @@ from agentgraph.places import Tree
 from agentgraph.position import RunPaths, address
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
-from agentgraph.state import STAMP, speaker_at
+from agentgraph.state import STAMP, address_of, speaker_at
 from agentgraph.validation import validate
 
 STREAM_MODES = ("updates", "custom", "messages")
@@ -111,10 +111,11 @@ class Translator:
 
     def update(self, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
         """Yield what a leaf wrote, but for what it told before it ended."""
-        at = update["position"]["at"]
-        told = self._told.pop(at, 0)
-        for entry in _entries(update)[told:]:
-            yield self._entry(at, entry)
+        at = _writer(update)
+        if at is not None:
+            told = self._told.pop(at, 0)
+            for entry in _entries(update)[told:]:
+                yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         if (data.get("__metadata__") or {}).get("cached"):
@@ -122,7 +123,7 @@ class Translator:
         for node, update in data.items():
             if node == "__interrupt__":
                 yield from self._questions(update)
-            elif self._is_leaf(node) and "at" in ((update or {}).get("position") or {}):
+            elif self._is_leaf(node) and update and "signal" not in update:
                 yield from self.update(update)
 
     def _is_leaf(self, node: str) -> bool:
@@ -178,11 +179,19 @@ def _opened(part: Any) -> tuple[str, Any]:
     return part[-2], part[-1]
 
 
+def _writer(update: Mapping[str, Any]) -> str | None:
+    """Return the address of the leaf that wrote; by its messages where the position was left out."""
+    said = [message for message in update.get("messages") or () if isinstance(message, BaseMessage)]
+    at: str | None = (update.get("position") or {}).get("at")
+    return at or next(filter(None, map(address_of, said)), None)
+
+
 def _entries(update: Mapping[str, Any]) -> list[Any]:
     """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else."""
     messages = update.get("messages") or []
     entries: list[Any] = []
-    behind = [(before, entry) for before, *entry in update["position"].get("told", ())]
+    told = (update.get("position") or {}).get("told", ())
+    behind = [(before, entry) for before, *entry in told]
     for i, message in enumerate([*messages, None]):
         entries += [entry for before, entry in behind if before == i]
         if message is not None and not isinstance(message, RemoveMessage):

@@ -119,10 +119,11 @@ class Session:
         return DONE
 
     def _show(self, events: Iterator[AgentEvent]) -> None:
-        with self._stoppable():
-            for event in events:
-                self._told += 1
-                self._printer.show(event)
+        before = signal.signal(signal.SIGINT, self._stop_soon)
+        for event in events:
+            self._told += 1
+            self._printer.show(event)
+        signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
         """Return the answers by id; None where nobody gives them."""
@@ -162,24 +163,15 @@ class Session:
     def _on(self, how: str, *options: str) -> str:
         return f"{how}: {shlex.join([*_program(), *self._where.resume(*options)])}"
 
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """Let Ctrl-C stop the run behind the step that is running, and at once the second time."""
+    def _stop_soon(self, *_: object) -> NoReturn:
+        """Stop the run on Ctrl-C: LangGraph waits for the steps that run in other threads."""
+        signal.signal(signal.SIGINT, self._stop_at_once)
+        self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
+        raise KeyboardInterrupt
 
-        def stop_at_once(*_: object) -> NoReturn:
-            os.write(2, f"{self._on('Stopped. Go on')}\n".encode())  # a console may be in use
-            os._exit(STOPPED)
-
-        def stop(*_: object) -> NoReturn:
-            signal.signal(signal.SIGINT, stop_at_once)
-            self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _stop_at_once(self, *_: object) -> NoReturn:
+        os.write(2, f"{self._on('Stopped. Go on')}\n".encode())  # not by a console: one may be in use
+        os._exit(STOPPED)
 
 
 class DatabaseError(AgentGraphError):

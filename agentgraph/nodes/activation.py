@@ -21,8 +21,11 @@ from agentgraph.schemas import addressed, answer_fault, asker
 from agentgraph.signals import Signal
 from agentgraph.state import STAMP, LaneState, Position, Question, Update, stamped
 
-SURROUNDINGS = "agentgraph_surroundings"
-"""The key of `config["configurable"]` under which a lane finds what is around it."""
+SURROUNDINGS = "__agentgraph_surroundings"
+"""Where a lane finds in `config["configurable"]` what is around it.
+
+Savers keep what is configurable with each checkpoint, but for keys that begin like this one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +138,20 @@ class Activation:
         if live:
             self._tell_live(said)
 
-    def tell(self, kind: str, data: Any = None, *, live: bool = False) -> None:
-        """Tell something that is no message: `custom` data, or a signal."""
+    def tell(self, kind: str, data: Any = None) -> None:
+        """Tell something that is no message: `custom` data, or a signal.
+
+        It is told at once, too, for a server's stream leaves the position out. A function that
+        does not yield gives one thing only, so this does not overtake a message.
+        """
         told = [str(uuid4()), kind, data]
         self._told.append([len(self._said), *told])
-        if live:
-            self._tell_live(told)
+        self._tell_live(told)
 
-    def signal(self, signal: Signal, *, live: bool = False) -> None:
+    def signal(self, signal: Signal) -> None:
         """End with a signal."""
         self._signal = signal
-        self.tell(signal, live=live)
+        self.tell(signal)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""

@@ -84,13 +84,13 @@ class FunctionNode(LeafNode):
             case BaseMessage():
                 activation.say(item, live=live)
             case Custom(data=data):
-                activation.tell("custom", plain(data), live=live)
+                activation.tell("custom", plain(data))
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():
-                return self._signal(activation, "exit", item, self.may.exit, live)
+                return self._signal(activation, "exit", item, self.may.exit)
             case BreakLoop():
-                return self._signal(activation, "break_loop", item, self.may.break_loop, live)
+                return self._signal(activation, "break_loop", item, self.may.break_loop)
             case Ask():
                 self._permit(activation, item, self.may.ask)
                 activation.put(_question(activation, item))
@@ -103,11 +103,9 @@ class FunctionNode(LeafNode):
                 )
         return False
 
-    def _signal(
-        self, activation: Activation, signal: Signal, item: Any, permitted: bool, live: bool
-    ) -> bool:
+    def _signal(self, activation: Activation, signal: Signal, item: Any, permitted: bool) -> bool:
         self._permit(activation, item, permitted)
-        activation.signal(signal, live=live)
+        activation.signal(signal)
         return True
 
     def _permit(self, activation: Activation, item: Any, permitted: bool) -> None:
