@@ -31,6 +31,7 @@ from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.locks import busy, held, is_held
 from agentgraph.threads import (
     AllSaved,
+    NextTasks,
     Reads,
     Request,
     Saved,
@@ -342,15 +343,19 @@ class Runner:
 
     def _read(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved():
-                return self.saver.get_tuple(_config(thread_id, ""))
+            case Saved(namespace=namespace):
+                return self.saver.get_tuple(_config(thread_id, namespace))
+            case NextTasks(namespace=namespace):
+                return self.graph.get_state(_config(thread_id, namespace)).tasks
             case AllSaved():
                 return list(self.saver.list(_config(thread_id)))
 
     async def _aread(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved():
-                return await self.saver.aget_tuple(_config(thread_id, ""))
+            case Saved(namespace=namespace):
+                return await self.saver.aget_tuple(_config(thread_id, namespace))
+            case NextTasks(namespace=namespace):
+                return (await self.graph.aget_state(_config(thread_id, namespace))).tasks
             case AllSaved():
                 return [saved async for saved in self.saver.alist(_config(thread_id))]
 

@@ -10,6 +10,7 @@ from difflib import unified_diff
 from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.agents import ParallelAgent
 from agentgraph.errors import (
@@ -20,7 +21,7 @@ from agentgraph.errors import (
 )
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.places import Place, Tree
-from agentgraph.position import Cursor, address, parse_address
+from agentgraph.position import address
 from agentgraph.schemas import answer_fault, plain
 from agentgraph.state import Position
 from agentgraph.translation import Translator, opened_question
@@ -32,7 +33,16 @@ Reads = Generator["Request", Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Asks for the latest `CheckpointTuple` of the thread's outermost lane, or None."""
+    """Asks for the latest `CheckpointTuple` of a namespace, or None."""
+
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextTasks:
+    """Asks for the tasks that LangGraph runs next in a namespace."""
+
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class AllSaved:
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
 
 
-Request = Saved | AllSaved
+Request = Saved | NextTasks | AllSaved
 
 
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
@@ -66,20 +76,12 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
 def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
     """Return the questions that wait for answers, in the order of the tree.
 
-    All are found with the outermost lane's checkpoint, for each lane runs as a task of it.
-
     Raises:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    saved = yield from opened(tree, thread_id)
-    asked = {
-        one.id: opened_question(tree, one)
-        for writes in _by_task(saved).values()
-        if not _finished(writes)
-        for one in writes.get("__interrupt__", ())
-    }
-    return sorted(asked.values(), key=lambda question: _order(tree, question.address))
+    yield from opened(tree, thread_id)
+    return (yield from _asked_in(tree, ""))
 
 
 def resume_map(
@@ -153,6 +155,58 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     return [event for _, _, event in sorted(told, key=lambda item: item[:2])]
 
 
+def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
+    """Return the questions of a lane, those of the lanes inside it included.
+
+    A task of LangGraph's keeps its last question also when it was answered and the task failed
+    then, so a question is looked for where it was asked, with the answers that came since.
+    """
+    saved: CheckpointTuple | None = yield Saved(namespace)
+    position = _position(saved) if saved else None
+    place = _place(tree, position)
+    if saved is None or position is None or place is None:
+        return []
+    asked = {
+        task: writes
+        for task, writes in _by_task(saved).items()
+        if "__interrupt__" in writes and not _finished(writes)
+    }
+    if isinstance(place.agent, ParallelAgent):
+        return (yield from _asked_in_lanes(tree, namespace, place, set(asked))) if asked else []
+    return [
+        opened_question(tree, one)
+        for task, writes in asked.items()
+        for one in writes["__interrupt__"]
+        if one.id not in _answered(_inside(namespace, f"{position['next']}:{task}"), writes)
+    ]
+
+
+def _asked_in_lanes(
+    tree: Tree, namespace: str, place: Place, tasks: set[str]
+) -> Reads[list[Interrupt]]:
+    (runs_lanes,) = yield NextTasks(namespace)
+    outer = _inside(namespace, f"{place.node}:{runs_lanes.id}")
+    found: list[Interrupt] = []
+    for lane in tree.children[place]:
+        for task in tasks:
+            if inner := (yield from _asked_in(tree, _inside(outer, f"{lane.node}:{task}"))):
+                found.extend(inner)
+                tasks.discard(task)
+                break
+    return found
+
+
+def _inside(namespace: str, task: str) -> str:
+    return f"{namespace}|{task}" if namespace else task
+
+
+def _answered(namespace: str, writes: Mapping[str, Any]) -> set[str]:
+    """Return the ids of a task's questions that have answers: LangGraph counts them in the id."""
+    count = len(writes.get("__resume__", ()))
+    counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
+    return {LangGraphInterrupt.from_ns(None, each).id for each in counted}
+
+
 def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
     """Return the checkpoints that led to the head, each with the id of the one behind it."""
     every = list(newest_first)
@@ -209,11 +263,6 @@ def _address(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = _position(saved)
     place = _place(tree, position)
     return address(place, tuple(position["cursor"])) if place and position else None
-
-
-def _order(tree: Tree, at: str) -> tuple[int, Cursor]:
-    found = parse_address(tree, at)
-    return (tree.places.index(found[0]), found[1]) if found else (0, ())
 
 
 def _shown(error: Any) -> str:

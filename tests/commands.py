@@ -4,10 +4,14 @@ A fresh interpreter takes seconds to import LangGraph; a forked one starts at on
 much a process: it has its exit code, its standard streams, and hears signals.
 """
 
+import gc
+import importlib
 import json
 import os
 import pty
 import select
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 30.0
+CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,8 @@ class Running:
 
     def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
         self._server, self._folder = server, folder
-        self.pid = int(self._read())
-
-    def said(self, what: str) -> None:
-        """Wait until a text was printed."""
-        wait_until(lambda: what in self.out + self.err)
+        self.pid = int(self._answer())
+        self.ended = False
 
     @property
     def out(self) -> str:
@@ -57,6 +59,10 @@ class Running:
     def err(self) -> str:
         return (self._folder / ".err").read_text()
 
+    def said(self, what: str) -> None:
+        """Wait until a text was printed."""
+        wait_until(lambda: what in self.out + self.err)
+
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
@@ -64,9 +70,11 @@ class Running:
         return Ended(self.wait_for_code(), self.out, self.err)
 
     def wait_for_code(self) -> int:
-        return int(self._read())
+        code = int(self._answer())
+        self.ended = True
+        return code
 
-    def _read(self) -> str:
+    def _answer(self) -> str:
         assert self._server.stdout is not None
         return self._server.stdout.readline()
 
@@ -76,37 +84,62 @@ class Commands:
 
     def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
         self._server, self.folder = server, folder
+        self._running: Running | None = None
 
-    def __call__(self, *args: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> Ended:
-        """Run a command to its end."""
-        return self.start(*args, stdin=stdin, env=env).wait()
+    def __call__(self, *args: str, **options: Any) -> Ended:
+        """Run a command to its end; options as in `start`."""
+        return self.start(*args, **options).wait()
 
-    def start(self, *args: str, stdin: str | bytes = "", env: dict[str, str] | None = None) -> Running:
-        """Start a command; its standard streams are files."""
+    def start(self, *args: str, stdin: str | bytes = "", **job: Any) -> Running:
+        """Start a command; its standard streams are files.
+
+        Args:
+            *args: Its arguments.
+            stdin: Its standard input.
+            **job: `env`, more environment variables; `without`, a package that it cannot import.
+        """
         (self.folder / ".in").write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
         streams = [str(self.folder / name) for name in (".in", ".out", ".err")]
-        return self._start(args, streams, env)
+        for stream in streams[1:]:
+            Path(stream).write_text("")
+        return self._start(args, streams, **job)
 
     def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]]) -> Ended:
-        """Run a command at a terminal; type each text when the one before it was printed."""
+        """Run a command at a terminal; type each text when what is printed ends with its prompt."""
         terminal, device = pty.openpty()
-        running = self._start(args, [os.ttyname(device)] * 3, {"TERM": "dumb", "COLUMNS": "200"})
-        os.close(device)
-        shown, left = [""], list(typed)
-        while piece := _read(terminal):
-            shown[-1] += piece
-            if left and left[0][0] in shown[-1]:
-                os.write(terminal, left.pop(0)[1].encode())
+        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", "COLUMNS": "200"})
+        shown, left, last = [_read(terminal)], list(typed), ""
+        os.close(device)  # the command has opened it; once it ends, nobody holds it
+        while True:
+            if left and shown[-1].endswith(left[0][0]):
+                last = left.pop(0)[1]
+                os.write(terminal, last.encode())
                 shown.append("")
+            piece = _read(terminal, again=last)
+            if not piece:
+                break
+            shown[-1] += piece
         os.close(terminal)
         assert not left, f"{left[0][0]!r} was not printed: {shown}"
         return Ended(running.wait_for_code(), "".join(shown).replace("\r\n", "\n"), "")
 
-    def _start(self, args: Sequence[str], streams: list[str], env: dict[str, str] | None) -> Running:
-        job = {"args": args, "cwd": str(self.folder), "streams": streams, "env": env or {}}
+    def follow(self, line: str, *more: str) -> Ended:
+        """Run the command that another one printed."""
+        words = shlex.split(line)
+        return self(*words[words.index("agentgraph") + 1 :], *more)
+
+    def stop(self) -> None:
+        """Kill what still runs."""
+        if self._running and not self._running.ended:
+            self._running.signal(signal.SIGKILL)
+            self._running.wait_for_code()
+
+    def _start(self, args: Sequence[str], streams: list[str], **job: Any) -> Running:
+        job |= {"args": args, "cwd": str(self.folder), "streams": streams}
         assert self._server.stdin is not None
         print(json.dumps(job), file=self._server.stdin, flush=True)
-        return Running(self._server, self.folder)
+        self._running = Running(self._server, self.folder)
+        return self._running
 
 
 @contextmanager
@@ -124,10 +157,15 @@ def wait_until(condition: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
-def _read(terminal: int) -> str:
+def _read(terminal: int, again: str = "") -> str:
     """Return what is printed next on a terminal; nothing where the command has ended."""
-    ready, _, _ = select.select([terminal], [], [], PATIENCE)
-    assert ready, "nothing is printed, and the command does not end"
+    for _ in range(int(PATIENCE)):
+        if select.select([terminal], [], [], 1)[0]:
+            break
+        if again == CTRL_C:  # it may have come in the moment between the prompt and the reading
+            os.write(terminal, again.encode())
+    else:
+        raise AssertionError("nothing is printed, and the command does not end")
     try:
         return os.read(terminal, 4096).decode()
     except OSError:
@@ -136,9 +174,9 @@ def _read(terminal: int) -> str:
 
 def _serve() -> None:
     """Fork a process for each job that a line of standard input describes, and tell its end."""
-    import agentgraph.command_line.commands
-    import agentgraph.demo.models  # noqa: F401
+    importlib.import_module("agentgraph.command_line.commands")
 
+    gc.freeze()  # what is imported stays in the pages that all processes share
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
@@ -148,16 +186,19 @@ def _serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 
-def _become(args: list[str], cwd: str, streams: list[str], env: dict[str, str]) -> None:
+def _become(
+    args: list[str], cwd: str, streams: list[str], env: dict[str, str] | None = None, without: str = ""
+) -> None:
     from agentgraph.cli import main
 
     os.setsid()
-    modes = (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_TRUNC, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    for number, (path, mode) in enumerate(zip(streams, modes, strict=True)):
-        os.dup2(os.open(path, mode), number)
+    for number, path in enumerate(streams):
+        os.dup2(os.open(path, os.O_RDWR), number)
     os.chdir(cwd)
     os.environ.pop("OPENAI_API_KEY", None)
-    os.environ.update(env)
+    os.environ.update(env or {})
+    if without:
+        sys.modules[without] = None  # type: ignore[assignment]
     sys.argv = ["agentgraph", *args]
     main()
 

@@ -1,16 +1,16 @@
 """The command line, run as a user runs it."""
 
 import json
-import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commands import Commands, serving, wait_until
+from commands import CTRL_C, CTRL_D, Commands, serving, wait_until
 
+import agentgraph as ag
 from agentgraph.events import AgentEvent
 
 AGENTS = """
@@ -52,7 +52,8 @@ first, last = says("first", "one"), says("last", "three")
 echo = says("echo", lambda ctx: ctx.messages[-1].text)
 chat = ag.chat_agent("chat", ScriptedChatModel(responses=[told]), instruction="About {topic}.")
 failing = ag.sequential("failing", [first, says("failer", fails), last])
-hanging = ag.sequential("hanging", [first, says("hanger", hangs), last])
+hanger = says("hanger", hangs)
+hanging = ag.sequential("hanging", [first, ag.parallel("pair", [hanger, says("other", "two")]), last])
 boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
 asking = ag.sequential("asking", [first, boss, says("printer", lambda ctx: ctx.values["word"])])
 size = ag.human("size", "How many?", response_schema=int, output_key="size")
@@ -80,8 +81,10 @@ def server() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def command(server: subprocess.Popen[str], tmp_path: Path) -> Commands:
-    return Commands(server, tmp_path)
+def command(server: subprocess.Popen[str], tmp_path: Path) -> Iterator[Commands]:
+    commands = Commands(server, tmp_path)
+    yield commands
+    commands.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -91,32 +94,19 @@ def agents(tmp_path: Path) -> Path:
     return file
 
 
-def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        line,
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-
-
 def ledger(folder: Path) -> list[str]:
     return (folder / "ledger").read_text().split()
 
 
 def test_a_run_is_shown_line_by_line_and_ends_with_0(command: Commands) -> None:
-    ended = command("run", "agents.py:failing", "bees", "--thread", "t")
     (command.folder / "mended").touch()
-    ended = command("run", "agents.py:failing", "bees", "--thread", "u")
+    ended = command("run", "agents.py:failing", "bees", "--thread", "t")
     assert ended.lines == [
         "failing/first: one",
         "failing/first/failer: printed",
         "failing/first/failer/last: three",
     ]
-    assert (ended.code, ended.err) == (0, "Done: thread u, kept in agentgraph.db.\n")
+    assert (ended.code, ended.err) == (0, "Done: thread t, kept in agentgraph.db.\n")
 
 
 def test_without_a_thread_each_run_has_a_new_one(command: Commands) -> None:
@@ -150,7 +140,10 @@ def test_events_are_shown_as_they_happen(command: Commands) -> None:
     wait_until((command.folder / "hanging").exists)
     running.said("hanging/first: one\n")
     (command.folder / "go").touch()
-    assert running.wait().lines[-1] == "hanging/first/hanger/last: three"
+    assert running.wait().lines[-2:] == [
+        "hanging/first/pair/hanger: went on",
+        "hanging/first/pair/last: three",
+    ]
 
 
 def test_values_reach_a_template(command: Commands) -> None:
@@ -162,8 +155,8 @@ def test_a_missing_value_is_named_and_can_be_given(command: Commands) -> None:
     ended = command("run", "agents.py:chat", "go", "--thread", "t")
     assert ended.code == REFUSED
     assert "the template names {topic}, but the run has no value of that name" in ended.err
-    given = shell(ended.go_on.replace("...", "ants"), command.folder)
-    assert (given.returncode, given.stdout) == (0, "chat: told: About ants.\n")
+    given = command.follow(ended.go_on.replace("...", "ants"))
+    assert (given.code, given.lines) == (0, ["chat: told: About ants."])
 
 
 @pytest.mark.parametrize("values", ['{"topic": ', '["topic"]', "topic=bees"])
@@ -252,12 +245,9 @@ def test_a_failure_tells_how_to_go_on_and_ends_with_1(command: Commands) -> None
     )
     assert ended.go_on.endswith("resume agents.py:failing --thread 'a thread' --db 'my runs.db'")
     (command.folder / "mended").touch()
-    again = shell(ended.go_on, command.folder)
-    assert again.stdout.splitlines() == [
-        "failing/first/failer: printed",
-        "failing/first/failer/last: three",
-    ]
-    assert again.returncode == 0
+    again = command.follow(ended.go_on)
+    assert again.lines == ["failing/first/failer: printed", "failing/first/failer/last: three"]
+    assert again.code == 0
     assert ledger(command.folder) == ["first", "failer", "failer", "last"]
 
 
@@ -278,7 +268,14 @@ def test_a_pause_in_one_process_is_resumed_in_another(command: Commands) -> None
     assert told[1].startswith("  asking/boss (id ")
     assert told[1].endswith("), one of yes, no: Print it?")
     assert told[2].startswith("Go on, at a terminal or with --answer TEXT: ")
-    resumed = shell(f"{paused.go_on} --answer yes", command.folder)
+    resumed = subprocess.run(
+        f"{paused.go_on} --answer yes",
+        shell=True,
+        cwd=command.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert resumed.stdout.splitlines() == ["asking/first/boss: yes", "asking/first/boss/printer: yes"]
     assert (resumed.returncode, resumed.stderr) == (0, "Done: thread t, kept in agentgraph.db.\n")
     assert ledger(command.folder) == ["first", "printer"]
@@ -452,7 +449,7 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Comm
 
 def test_several_questions_are_asked_one_after_the_other(command: Commands) -> None:
     command("run", "agents.py:three", "go", "--thread", "t")
-    typed = [("size: ", "many\n"), ("size: ", "3\n"), ("label: ", "12\n"), ("(yes, no): ", "yes\n")]
+    typed = [("/size: ", "many\n"), ("/size: ", "3\n"), ("/label: ", "12\n"), ("(yes, no): ", "yes\n")]
     ended = command.at_terminal("resume", "agents.py:three", "--thread", "t", typed=typed)
     assert ended.code == 0
     assert "'many' does not fit: Input should be a valid integer" in ended.lines
@@ -460,14 +457,18 @@ def test_several_questions_are_asked_one_after_the_other(command: Commands) -> N
 
 
 def test_the_end_of_input_at_a_question_is_a_pause(command: Commands) -> None:
-    typed = [("(yes, no): ", "\x04")]
+    typed = [("(yes, no): ", CTRL_D)]
     ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
     assert ended.code == PAUSED
     assert "Paused: thread t in agentgraph.db waits for" in ended.lines
-    typed = [("(yes, no): ", "\x03")]
-    stopped = command.at_terminal("resume", "agents.py:asking", "--thread", "t", typed=typed)
-    assert stopped.code == STOPPED
-    assert "Stopped. Go on: " in stopped.out
+
+
+def test_ctrl_c_at_a_question_stops(command: Commands) -> None:
+    typed = [("(yes, no): ", CTRL_C)]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == STOPPED
+    assert "Stopped. Go on: " in ended.out
+    assert command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes").code == 0
 
 
 def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
@@ -478,60 +479,50 @@ def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
 def test_ctrl_c_stops_behind_the_running_step_and_the_thread_goes_on(command: Commands) -> None:
     running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
     wait_until((command.folder / "hanging").exists)
+    running.said("pair/other: two\n")
     running.signal(signal.SIGINT)
     running.said("Ctrl-C again stops at once")
     (command.folder / "go").touch()
     stopped = running.wait()
-    assert (stopped.code, stopped.lines) == (STOPPED, ["hanging/first: one"])
+    assert stopped.code == STOPPED
     assert stopped.err.splitlines()[-1].startswith("Stopped. Go on: ")
-    resumed = shell(stopped.go_on, command.folder)
-    assert resumed.returncode == 0
-    assert resumed.stdout.splitlines()[-1] == "hanging/first/hanger/last: three"
-    assert ledger(command.folder).count("first") == 1
+    resumed = command.follow(stopped.go_on)
+    assert (resumed.code, resumed.lines) == (0, ["hanging/first/pair/last: three"])
+    assert sorted(ledger(command.folder)) == ["first", "hanger", "last", "other"]
 
 
 def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
     wait_until((command.folder / "hanging").exists)
+    running.said("pair/other: two\n")
     running.signal(signal.SIGINT)
     running.said("Ctrl-C again stops at once")
+    assert running.out.splitlines() == ["hanging/first: one", "hanging/first/pair/other: two"]
     running.signal(signal.SIGINT)
     stopped = running.wait()
     assert stopped.code == STOPPED
     (command.folder / "go").touch()
-    resumed = shell(stopped.go_on, command.folder)
-    assert resumed.stdout.splitlines() == [
-        "hanging/first/hanger: went on",
-        "hanging/first/hanger/last: three",
+    assert command.follow(stopped.go_on).lines == [
+        "hanging/first/pair/hanger: went on",
+        "hanging/first/pair/last: three",
     ]
 
 
 def test_a_thread_on_which_a_run_is_under_way_is_refused(command: Commands) -> None:
-    arguments = [
-        sys.executable,
-        "-m",
-        "agentgraph",
-        "run",
-        "agents.py:hanging",
-        "bees",
-        "--thread",
-        "t",
-    ]
-    with subprocess.Popen(arguments, cwd=command.folder, stdout=-1, stderr=-1) as other:
-        wait_until((command.folder / "hanging").exists)
-        ended = command("run", "agents.py:hanging", "bees", "--thread", "t")
-        (command.folder / "go").touch()
-        other.communicate()
+    with ag.sqlite_saver(command.folder / "agentgraph.db") as saver:
+        other = ag.Runner(ag.function_agent("first", lambda ctx: "one"), checkpointer=saver)
+        with closing(other.run("bees", thread_id="t")) as events:
+            next(events)
+            ended = command("run", "agents.py:first", "bees", "--thread", "t")
     assert (ended.code, ended.out) == (REFUSED, "")
     assert ended.err.startswith("Error: thread 't' is busy: another run is under way on it")
-    assert other.returncode == 0
 
 
-def test_a_missing_package_is_named(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['click'] = None; from agentgraph.cli import main; main()"
-    ended = shell(shlex.join([sys.executable, "-c", code]), tmp_path)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == (
+@pytest.mark.parametrize("package", ["click", "rich"])
+def test_a_missing_package_is_named(command: Commands, package: str) -> None:
+    ended = command("check", "agents.py:first", without=package)
+    assert (ended.code, ended.out) == (REFUSED, "")
+    assert ended.err == (
         "agentgraph's command line needs two more packages: pip install 'agentgraph[cli]'\n"
     )
 

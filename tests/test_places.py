@@ -161,10 +161,45 @@ def test_the_stops_of_a_branch_are_its_own():
     assert [place.name for place in tree.stops(named(tree, "d"))] == ["d"]
 
 
-def test_a_stop_is_found_by_the_name_of_its_node():
+def test_a_stop_is_found_by_the_name_of_its_node_and_of_the_one_that_asks_for_it():
     tree = lay_out(sequential("s", [a, parallel("p", [a, b])]))
-    assert list(tree.by_node) == ["s.a", "p", "s.p.a", "b"]
-    assert all(tree.by_node[place.node] is place for place in tree.places if place.is_stop)
+    stops = [place for place in tree.places if place.is_stop]
+    assert [place.node for place in stops] == ["s.a", "p", "s.p.a", "b"]
+    assert [place.question_node for place in stops] == ["s.a.ask", "p.ask", "s.p.a.ask", "b.ask"]
+    assert all(tree.by_node[place.node] is place for place in stops)
+    assert all(tree.by_node[place.question_node] is place for place in stops)
+    assert "s" not in tree.by_node
+
+
+def test_an_agent_named_ask_is_not_taken_for_a_question():
+    ask = leaf("ask")
+    tree = lay_out(parallel("p", [ask, sequential("t", [ask, a])]))
+    assert {node: place.name for node, place in tree.by_node.items() if place is not tree.root} == {
+        "p.ask": "ask",
+        "p.ask.ask": "ask",
+        "p.t.ask": "ask",
+        "p.t.ask.ask": "ask",
+        "a": "a",
+        "a.ask": "a",
+    }
+
+
+def test_only_a_tree_with_a_parallel_has_branches():
+    assert not lay_out(sequential("s", [a, loop("l", [b], max_iterations=2)])).has_branches
+    assert lay_out(sequential("s", [a, loop("l", [parallel("p", [b])], max_iterations=2)])).has_branches
+
+
+def test_only_a_tree_with_a_generator_speaks_early():
+    def stream(ctx):
+        yield "said"
+
+    async def astream(ctx):
+        yield "said"
+
+    assert not lay_out(sequential("s", [a, human("boss", "ok?")])).speaks_early
+    for fn in (stream, astream):
+        streaming = function_agent("f", fn)
+        assert lay_out(sequential("s", [a, parallel("p", [b, streaming])])).speaks_early
 
 
 def test_the_outline_is_a_line_for_each_place():

@@ -26,7 +26,6 @@ from agentgraph.position import (
     RunPaths,
     address,
     advance,
-    can_end,
     cursor_at,
     ends,
     may_do,
@@ -580,32 +579,6 @@ def test_what_an_agent_may_do_is_read_off_its_annotation():
         May(go_on=False, exit=True),
         May(),
     ]
-
-
-@pytest.mark.parametrize(
-    ("body", "ends_it"),
-    [
-        ([a], False),
-        ([leaf("f", may_stop)], True),
-        ([leaf("f", may_leave)], True),
-        ([leaf("f", anything)], True),
-        ([sequential("T", [a, leaf("f", may_leave)])], True),
-        ([parallel("P", [a, leaf("f", may_leave)])], True),
-        ([parallel("P", [a, leaf("f", may_stop)])], True),
-        ([loop("I", [leaf("f", may_leave)], max_iterations=2)], False),
-        ([loop("I", [leaf("f", may_stop)], max_iterations=2)], True),
-        ([parallel("P", [loop("I", [leaf("f", may_leave)], max_iterations=2)])], False),
-    ],
-)
-def test_a_loop_without_bound_can_end_only_by_what_is_in_its_own_body(body, ends_it):
-    tree = lay_out(sequential("S", [loop("L", body, max_iterations=None)]))
-    assert can_end(tree, named(tree, "L")) is ends_it
-
-
-def test_a_loop_with_a_bound_or_with_until_can_end():
-    for agent in (loop("L", [a], max_iterations=2), loop("L", [a], max_iterations=None, until=bool)):
-        tree = lay_out(agent)
-        assert can_end(tree, tree.root)
 
 
 def test_an_address_names_the_way_with_the_iteration_of_each_loop():

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
+import sys
 import tracemalloc
 from collections.abc import Callable
-from time import perf_counter
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,14 +26,22 @@ def path_of_length(length: int) -> RunPath:
     return RunPath(RunStep("a", i) for i in range(length))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the shortest of five measurements."""
-    taken = []
-    for _ in range(5):
-        begin = perf_counter()
+def lines_run(work: Callable[[], object]) -> int:
+    """Return how many lines of the module `work` runs: its cost, on any machine."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count if frame.f_globals["__name__"] == RunPath.__module__ else None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
         work()
-        taken.append(perf_counter() - begin)
-    return min(taken)
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 def bytes_of(make: Callable[[], object]) -> int:
@@ -229,31 +239,29 @@ def test_a_path_of_50_000_steps_is_pickled_copied_compared_and_dropped_without_r
 
 
 def test_appending_costs_the_same_at_any_length():
-    short, long = path_of_length(10), path_of_length(100_000)
-    step = RunStep("b")
-
-    def append_to(path: RunPath) -> Callable[[], object]:
-        return lambda: [path.append(step) for _ in range(2_000)]
-
-    assert seconds(append_to(long)) < 5 * seconds(append_to(short))
+    path, costs = RunPath(), []
+    for i in range(2_000):
+        step = RunStep("a", i)
+        costs.append(lines_run(lambda path=path, step=step: path.append(step)))
+        path = path.append(step)
+    assert len(set(costs)) == 1
 
 
 def test_testing_a_prefix_does_not_cost_the_length():
-    def look_for_prefixes(length: int) -> Callable[[], object]:
+    def cost(length: int) -> int:
         path = path_of_length(length)
-        prefixes = [path_of_length(length * part // 100) for part in (10, 53, 91)]
-        return lambda: [path.starts_with(prefixes[i % 3]) for i in range(2_000)]
+        prefixes = [path_of_length(length * percent // 100) for percent in (0, 7, 53)]
+        return max(lines_run(lambda prefix=prefix: path.starts_with(prefix)) for prefix in prefixes)
 
-    short, long = look_for_prefixes(1_000), look_for_prefixes(100_000)
-    assert seconds(long) < 5 * seconds(short)
+    assert cost(100_000) < 5 * cost(1_000)
 
 
 def test_an_index_does_not_cost_the_length():
-    def look_up(length: int) -> Callable[[], object]:
+    def cost(length: int) -> int:
         path = path_of_length(length)
-        return lambda: [path[length * i // 2_000] for i in range(2_000)]
+        return max(lines_run(lambda i=i: path[i]) for i in range(0, length, length // 100))
 
-    assert seconds(look_up(100_000)) < 5 * seconds(look_up(1_000))
+    assert cost(100_000) < 5 * cost(1_000)
 
 
 def test_the_paths_of_all_events_of_a_run_take_memory_by_the_step():

@@ -442,6 +442,44 @@ def test_an_answer_given_past_the_runner_is_asked_for_again_until_it_fits():
     assert transcript(runner.resume("t", True)) == ["a: true"]
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("branch", [False, True])
+def test_a_question_that_was_answered_is_not_pending_when_its_agent_fails_then(branch, plain):
+    failed = []
+
+    def fn(ctx):
+        answer = interrupt("sure?") if plain else ctx.answer
+        if not (plain or ctx.answered):
+            return ag.Ask("sure?")
+        if not failed:
+            failed.append(1)
+            raise ValueError("failed")
+        return f"heard {answer}"
+
+    asking = ag.function_agent("a", fn)
+    tree = ag.parallel("p", [asking, ag.human("h", "?")]) if branch else asking
+    runner = ag.Runner(tree)
+    list(runner.run("hi", thread_id="t"))
+    asked = next(q for q in runner.pending("t") if q.agent_name == "a")
+    collect_failing(runner.resume("t", {asked.id: "yes"}))
+    assert [q.agent_name for q in runner.pending("t")] == ["h"] * branch
+    with pytest.raises(ag.UnknownInterruptError):
+        runner.resume("t", {asked.id: "no"})
+    assert [e.text for e in runner.resume("t") if e.kind == "message"] == ["heard yes"]
+
+
+def test_an_answer_is_taken_also_when_another_branch_fails_at_once():
+    tree = ag.parallel("p", [failing("c", 2), ag.sequential("x", [ag.human("h", "?"), says("b")])])
+    runner = ag.Runner(tree)
+    collect_failing(runner.run("hi", thread_id="t"))
+    (question,) = runner.pending("t")
+    collect_failing(runner.resume("t", {question.id: "yes"}))
+    assert runner.pending("t") == []
+    list(runner.resume("t"))
+    texts = [event.text for event in runner.events("t") if event.kind == "message"]
+    assert sorted(texts) == ["b", "c", "yes"]
+
+
 # refusals
 
 

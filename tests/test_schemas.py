@@ -454,7 +454,11 @@ def test_a_type_becomes_the_json_schema_that_pydantic_gives_it():
     assert json_schema(Strict) == Strict.model_json_schema()
 
 
-@pytest.mark.parametrize("schema", [None, {"type": "integer"}, json_schema(Person)], ids=str)
+@pytest.mark.parametrize(
+    "schema",
+    [None, {"type": "integer"}, json_schema(Person), {"type": "integer", "$comment": "mine"}],
+    ids=str,
+)
 def test_a_schema_can_also_say_who_asks(schema):
     with_address = addressed(schema, "report/refine[1]/boss")
     assert asker(with_address) == "report/refine[1]/boss"
@@ -466,6 +470,7 @@ def test_a_schema_can_also_say_who_asks(schema):
 
 def test_a_schema_that_says_nothing_of_who_asks_stays_as_it_is():
     assert asker(None) is asker({"type": "integer"}) is None
+    assert asker({"type": "integer", "$comment": "mine"}) is None
     assert unaddressed(None) is None
     assert unaddressed({"type": "integer"}) == {"type": "integer"}
 

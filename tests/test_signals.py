@@ -19,7 +19,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues
-from agentgraph.signals import EVERYTHING, May, allowed
+from agentgraph.signals import EVERYTHING, May, allowed, is_async, yields
 
 StrOrExit = str | Exit
 
@@ -220,6 +220,53 @@ def test_a_partial_may_do_at_least_what_its_function_may():
         return "said"
 
     assert allowed(functools.partial(fn, words=3)) in (May(exit=True), EVERYTHING)
+
+
+class Speaker:
+    def plain(self, ctx):
+        return "said"
+
+    def stream(self, ctx):
+        yield "said"
+
+    async def aplain(self, ctx):
+        return "said"
+
+    async def astream(self, ctx):
+        yield "said"
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits", "streams"),
+    [
+        ("plain", False, False),
+        ("stream", False, True),
+        ("aplain", True, False),
+        ("astream", True, True),
+    ],
+)
+def test_functions_are_told_apart_by_whether_they_wait_and_whether_they_stream(kind, waits, streams):
+    method = getattr(Speaker(), kind)
+    called = type("Called", (), {"__call__": getattr(Speaker, kind)})()
+    assert [(is_async(fn), yields(fn)) for fn in (method, functools.partial(method), called)] == [
+        (waits, streams)
+    ] * 3
+
+
+def test_a_decorated_generator_streams_as_the_one_inside_does():
+    def stream(ctx):
+        yield "said"
+
+    @functools.wraps(stream)
+    def wrapper(ctx):
+        return stream(ctx)
+
+    assert yields(wrapper)
+
+
+def test_a_function_that_says_that_it_hands_on_a_generator_streams():
+    assert yields(annotated(Iterator[str | Ask]))
+    assert yields(annotated(AsyncIterator[str]))
 
 
 def test_signals_show_as_they_are_written():

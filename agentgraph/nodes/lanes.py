@@ -118,7 +118,7 @@ class LanesNode(Runnable[LaneState, Update]):
         return {
             "input": {"position": self.site.position(begins)},
             "config": {"configurable": {SURROUNDINGS: call.surroundings}},
-            "control": call.control,
+            "control": _LaneControl(call.control),
         }
 
     def _joined(self, call: _Call, futures: Sequence[Any]) -> Update:
@@ -157,7 +157,7 @@ class LanesNode(Runnable[LaneState, Update]):
 
 
 class _SharedControl(RunControl):
-    """Stops the lanes of one node behind their current step; heeds the run's own control too."""
+    """Stops all lanes of one node; heeds the run's own control too."""
 
     __slots__ = ("_around",)
 
@@ -173,6 +173,28 @@ class _SharedControl(RunControl):
     @property
     def drain_reason(self) -> str | None:
         return super().drain_reason or (self._around.drain_reason if self._around else None)
+
+
+class _LaneControl(RunControl):
+    """Stops one lane behind a step, but not before its first: that may be taking an answer.
+
+    LangGraph asks once before each step.
+    """
+
+    __slots__ = ("_begun", "_shared")
+
+    def __init__(self, shared: RunControl) -> None:
+        super().__init__()
+        self._shared, self._begun = shared, False
+
+    @property
+    def drain_requested(self) -> bool:
+        begun, self._begun = self._begun, True
+        return begun and self._shared.drain_requested
+
+    @property
+    def drain_reason(self) -> str | None:
+        return self._shared.drain_reason
 
 
 def _task(lane: Lane, run: Callable[[_Call], Any]) -> Callable[[_Call], Any]:

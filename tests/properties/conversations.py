@@ -16,8 +16,8 @@ MOST_RESUMES = 500
 
 Request = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of a runner or of its graph, with its arguments."""
-Given = tuple[Any, FailedError | None]
-"""What a method gave, events as a list, and the failure that they ended with."""
+Given = tuple[Any, FailedError | ag.UnknownInterruptError | None]
+"""What a method gave, events as a list, and the error that it ended with."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,20 @@ class Case:
 
 
 @dataclass
+class Turn:
+    """What was heard in a turn: the events, and what was pending each time that it stopped."""
+
+    text: str
+    events: list[ag.AgentEvent] = field(default_factory=list)
+    pending: list[list[ag.Interrupt]] = field(default_factory=list)
+
+
+@dataclass
 class Heard:
-    """What was heard of a thread: the events of each turn, all again, and the state at the end."""
+    """What was heard of a thread: each turn, then all events again, and the state at the end."""
 
     thread_id: str
-    turns: list[list[ag.AgentEvent]] = field(default_factory=list)
-    pending: list[list[ag.Interrupt]] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     replayed: Sequence[ag.AgentEvent] = ()
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -47,23 +55,14 @@ Talk = Generator[Request, Given, Heard]
 
 
 def talk(case: Case) -> Talk:
-    """Run a turn for each text; answer some questions at a time, and try again what failed."""
+    """Run a turn for each text, to its end; then ask for all that the thread keeps."""
     heard, choices, stream = Heard(str(uuid4())), random.Random(case.seed), {"stream": case.stream}
     for text in case.texts:
+        heard.turns.append(Turn(text))
         given = yield "run", (text,), {"thread_id": heard.thread_id, "values": case.values, **stream}
-        events: list[ag.AgentEvent] = []
-        for _ in range(MOST_RESUMES):
-            events += given[0]
-            questions, _ = yield "pending", (heard.thread_id,), {}
-            heard.pending.append(questions)
-            if _ended(*given, questions):
-                break
-            given = yield "resume", (heard.thread_id, *_answers(choices, questions)), stream
-        else:
-            raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
-        heard.turns.append(events)
-    nothing, _ = yield "resume", (heard.thread_id,), stream
-    assert nothing == []
+        yield from _to_the_end(heard.thread_id, given, heard.turns[-1], choices, stream)
+    nothing = yield "resume", (heard.thread_id,), stream
+    assert nothing == ([], None)
     heard.replayed, _ = yield "events", (heard.thread_id,), {}
     state, _ = yield "get_state", ({"configurable": {"thread_id": heard.thread_id}},), {}
     heard.state = state.values
@@ -80,11 +79,11 @@ def held(talk: Talk, opened: Callable[[], AbstractContextManager[ag.Runner]]) ->
             return end.value
         with opened() as runner:
             called = getattr(runner, method, None) or getattr(runner.graph, method)
-            given = _collected(called(*arguments, **options))
+            given = _collected(called, arguments, options)
 
 
 async def aheld(talk: Talk, opened: Callable[[], AbstractAsyncContextManager[ag.Runner]]) -> Heard:
-    """Hold a conversation with async methods."""
+    """Hold a conversation with async methods, each of a runner that is opened for it."""
     given: Any = None
     while True:
         try:
@@ -93,53 +92,82 @@ async def aheld(talk: Talk, opened: Callable[[], AbstractAsyncContextManager[ag.
             return end.value
         async with opened() as runner:
             called = getattr(runner, f"a{method}", None) or getattr(runner.graph, f"a{method}")
-            given = await _acollected(called(*arguments, **options))
+            given = await _acollected(called, arguments, options)
 
 
-def _ended(
-    told: Sequence[ag.AgentEvent], failed: FailedError | None, questions: Sequence[ag.Interrupt]
-) -> bool:
-    """Return whether a turn has ended; what did not fail has told the questions that wait."""
-    if failed is not None:
-        assert str(failed) in [event.error for event in told]
-        return False
-    asked = [event.action.interrupted for event in told if event.kind == "interrupted"]
-    assert sorted(asked, key=repr) == sorted(questions, key=repr)
-    return not questions
+def _to_the_end(
+    thread_id: str, given: Given, turn: Turn, choices: random.Random, stream: dict[str, bool]
+) -> Generator[Request, Given, None]:
+    """Answer some questions at a time, and try again what failed, until a turn has ended."""
+    answered: set[str] = set()
+    for _ in range(MOST_RESUMES):
+        told, error = given
+        turn.events += told
+        questions, _ = yield "pending", (thread_id,), {}
+        turn.pending.append(questions)
+        _check_stop(told, error, turn)
+        answered -= {question.id for question in questions}
+        if not questions and error is None:
+            return
+        if answered and choices.random() < 0.1:
+            refused = yield "resume", (thread_id, {choices.choice(sorted(answered)): "stale"}), stream
+            assert (refused[0], type(refused[1])) == ([], ag.UnknownInterruptError)
+        chosen = _some(questions, choices)
+        answered |= {question.id for question in chosen}
+        given = yield "resume", (thread_id, *_answers(chosen, questions, choices)), stream
+    raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 
-def _answers(choices: random.Random, questions: list[ag.Interrupt]) -> tuple[Any, ...]:
-    """Return the answers to some of the questions, as the argument of a resume, or no argument."""
-    if not questions or choices.random() < 0.1:
-        return ()
-    chosen = choices.sample(questions, choices.randint(1, len(questions)))
+def _check_stop(told: Sequence[ag.AgentEvent], error: Exception | None, turn: Turn) -> None:
+    """Check that a run told its failure, or else all questions, and that none is out of date."""
+    last = {event.address: event.id for event in turn.events if not event.partial}
+    assert all(last[question.address] == question.id for question in turn.pending[-1])
+    if error is None:
+        asked = [event.action.interrupted for event in told if event.kind == "interrupted"]
+        assert sorted(asked, key=repr) == sorted(turn.pending[-1], key=repr)
+    else:
+        assert repr(error) in [event.error for event in told]
+
+
+def _some(questions: Sequence[ag.Interrupt], choices: random.Random) -> list[ag.Interrupt]:
+    """Return the questions to answer now: seldom none, else one or more, in any order."""
+    few = 0 if not questions or choices.random() < 0.1 else choices.randint(1, len(questions))
+    return choices.sample(questions, few)
+
+
+def _answers(
+    chosen: Sequence[ag.Interrupt], questions: Sequence[ag.Interrupt], choices: random.Random
+) -> tuple[Any, ...]:
+    """Return the answers as the argument of a resume: by id, by address, or bare; or none."""
     answers = {
         choices.choice((asked.id, asked.address)): specs.answer(asked.address, asked.value)
         for asked in chosen
     }
-    bare = next(iter(answers.values()))
-    alone = len(questions) == 1 and not isinstance(bare, dict) and choices.random() < 0.5
-    return (bare,) if alone else (answers,)
+    bare = len(questions) == 1 and choices.random() < 0.5
+    values = [answer for answer in answers.values() if bare and not isinstance(answer, dict)]
+    return tuple(values or ([answers] if answers else []))
 
 
-def _collected(given: Any) -> Given:
-    if not isinstance(given, Iterator):
-        return given, None
-    told = []
+def _collected(called: Callable[..., Any], arguments: Any, options: Any) -> Given:
+    told: list[ag.AgentEvent] = []
     try:
-        told.extend(given)  # what came before a failure stays
-    except FailedError as error:
+        given = called(*arguments, **options)
+        if not isinstance(given, Iterator):
+            return given, None
+        told.extend(given)  # what came before an error stays
+    except (FailedError, ag.UnknownInterruptError) as error:
         return told, error
     return told, None
 
 
-async def _acollected(given: Any) -> Given:
-    if not isinstance(given, AsyncIterator):
-        return await given, None
-    told = []
+async def _acollected(called: Callable[..., Any], arguments: Any, options: Any) -> Given:
+    told: list[ag.AgentEvent] = []
     try:
+        given = called(*arguments, **options)
+        if not isinstance(given, AsyncIterator):
+            return await given, None
         async for event in given:
             told.append(event)
-    except FailedError as error:
+    except (FailedError, ag.UnknownInterruptError) as error:
         return told, error
     return told, None

@@ -70,8 +70,9 @@ class Lane:
 
 
 def turn(tree: specs.Spec, lane: Lane, text: str) -> None:
-    lane.input = [Said(("human", text, None))]
-    lane.history += lane.input
+    before = lane.input if lane.history[-1:] == lane.input[-1:] else []
+    lane.input = [*before, Said(("human", text, None))]
+    lane.history.append(lane.input[-1])
     run(tree, Here(((tree.name, None),), tree.name, None), lane)
 
 

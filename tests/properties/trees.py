@@ -181,12 +181,16 @@ class _Growing:
 
 @cache
 def _items(name: str) -> st.SearchStrategy[specs.Item]:
-    text, number = st.sampled_from(("@", "more from @", "")), st.integers(0, 9)
-    says = st.builds(lambda text: ("message", ("ai", text, name)), text)
-    quotes = st.builds(lambda text: ("message", ("human", text, None)), text)
-    tells = st.builds(lambda n: ("custom", {"at": "@", "n": [n, None]}), number)
-    writes = st.builds(lambda key, n: ("values", {key: f"{n} of @"}), st.sampled_from("xyz"), number)
+    text, number = st.sampled_from(TEXTS), st.integers(0, 9)
+    says = _item("message", st.tuples(st.just("ai"), text, st.just(name)))
+    quotes = _item("message", st.tuples(st.just("human"), text, st.just(name)))
+    tells = _item("custom", st.fixed_dictionaries({"at": st.just("@"), "n": number}))
+    writes = _item("values", st.dictionaries(st.sampled_from("xyz"), text, min_size=1, max_size=2))
     return st.one_of(says, says, quotes, tells, writes)
+
+
+def _item(kind: specs.Kind, data: st.SearchStrategy[Any]) -> st.SearchStrategy[specs.Item]:
+    return st.tuples(st.just(kind), data)
 
 
 def _is_single(spec: specs.Spec) -> bool:

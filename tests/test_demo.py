@@ -1,0 +1,174 @@
+"""The demo: offline, with OpenAI's client, and over two processes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import CTRL_D, Commands, serving
+from langchain_core.messages import HumanMessage, SystemMessage
+from openai_server import Body, OpenAIServer
+
+import agentgraph as ag
+from agentgraph.command_line.target import load
+from agentgraph.demo import models
+from agentgraph.testing import transcript
+
+TREE = f"{Path(models.__file__).parent / 'tree.py'}:report"
+ANTS = (
+    "Ants are old. A nest of wood ants holds 300,000 workers, which is more than most towns near it "
+    "can say of themselves and of all of their visitors. It has 100 queens. Some live for 20 years, "
+    "and in all of these years they hardly ever see the light of day. Nobody counts them."
+)
+SOURCE = " (From 55 words in 5 sentences.)"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def command(server: subprocess.Popen[str], tmp_path: Path) -> Iterator[Commands]:
+    commands = Commands(server, tmp_path)
+    yield commands
+    commands.stop()
+
+
+def test_the_demo_pauses_and_goes_on_in_a_second_process(command: Commands) -> None:
+    ended = command("demo", "--db", "demo.db")
+    assert ended.code == 0
+    lines = ended.lines
+    assert lines[0].startswith("Model: scripted, offline")
+    assert lines[0].endswith("Text: honeybees.txt, which comes with the demo.")
+    said = [line for line in lines if line.startswith("report/")]
+    assert [line.partition(": ")[0] for line in said[:4]] == [
+        "report/refine/write",
+        "report/refine/write/critique",
+        "report/refine/write/critique/write",
+        "report/refine/write/critique/write/critique",
+    ]
+    assert said[1].partition(": ")[2].startswith("REVISE: 68 words; ")
+    assert said[3].partition(": ")[2] == "GOOD: 31 words."
+    assert {line.partition(": ")[0] for line in said[4:6]} == {
+        "report/refine/review/facts",
+        "report/refine/review/style",
+    }
+    assert said[6].endswith("[asks] Approve this summary?")
+    assert "in demo.db waits for" in ended.err
+    handed_over = next(i for i, line in enumerate(lines) if line.startswith("This process is done."))
+    assert "--answer approve" in lines[handed_over]
+    assert lines[handed_over + 2 :] == ["report/refine/review/approve: approve"]
+
+
+def test_the_demo_reports_on_a_file_and_asks_at_the_terminal(command: Commands) -> None:
+    (command.folder / "ants.txt").write_text(ANTS)
+    arguments = ("demo", "ants.txt", "--db", "demo.db")
+    ended = command.at_terminal(*arguments, typed=[("(approve, reject): ", CTRL_D)])
+    assert ended.code == 3
+    assert ended.lines[0].endswith("Text: ants.txt.")
+    summary = next(line for line in ended.lines if line.startswith("report/refine/write: "))
+    assert summary.endswith("all of their visitors. It has 100 queens.")
+    again = ended.lines[-1].partition(": ")[2]
+    assert command.follow(again, "--answer", "reject").lines == ["report/refine/review/approve: reject"]
+
+
+def test_the_demo_speaks_with_openai_where_there_is_a_key(
+    command: Commands, openai_server: OpenAIServer
+) -> None:
+    openai_server.script = [_answer] * 6
+    env = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": openai_server.base_url, "OPENAI_MODEL": "tiny"}
+    ended = command("demo", "--no-input", env={**env, "TMPDIR": str(command.folder)})
+    assert ended.code == 0
+    assert ended.lines[0].startswith("Model: OpenAI's tiny. ")
+    assert "report/refine/write/critique/write/critique: **Good**." in ended.lines
+    assert "report/refine/review/approve: approve" in ended.lines
+    assert f"{command.folder}/agentgraph-demo-" in ended.err
+    assert len(openai_server.requests) == 6
+    assert {request["model"] for request in openai_server.requests} == {"tiny"}
+
+
+def _answer(body: Body) -> str:
+    instruction = body["messages"][0]["content"]
+    if "Reply GOOD" in instruction:
+        return "**Good**." if "second draft" in instruction else "REVISE: again."
+    if "Summarise" in instruction:
+        return "A second draft." if "REVISE" in str(body["messages"]) else "A first draft."
+    return "Fine."
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "text.txt cannot be read: No such file or directory"),
+        (b" \n", "text.txt is empty; the demo needs some sentences to report on"),
+        (b"\xff\xfe", "text.txt is no UTF-8 text: "),
+        (b"PK\x00\x01", "text.txt is no text: it holds a zero byte"),
+    ],
+)
+def test_a_file_that_cannot_be_reported_on_is_refused(
+    command: Commands, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (command.folder / "text.txt").write_bytes(content)
+    ended = command("demo", "text.txt")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"Error: {message}")
+
+
+def test_a_folder_is_refused(command: Commands) -> None:
+    ended = command("demo", ".")
+    assert (ended.code, ended.err) == (2, "Error: . cannot be read: Is a directory\n")
+
+
+def test_the_tree_goes_on_with_new_models_where_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ag.sqlite_saver(tmp_path / "demo.db") as saver:
+        events = ag.Runner(load(TREE), checkpointer=saver).run(
+            "Report.", thread_id="t", values={"text": ANTS}
+        )
+        first = [next(events), next(events)]
+        events.close()  # type: ignore[attr-defined]
+        later = transcript(ag.Runner(load(TREE), checkpointer=saver).resume("t"))
+    assert [line.partition(":")[0] for line in transcript(first)] == [
+        "report/refine/write",
+        "report/refine/write/critique",
+    ]
+    assert later[:2] == [
+        "report/refine/write/critique/write: " + ANTS.partition(" Some live")[0] + SOURCE,
+        "report/refine/write/critique/write/critique: GOOD: 39 words.",
+    ]
+    assert later[-1].startswith("report/refine/review/approve: [asks] Approve this summary?\n")
+
+
+def test_the_scripts_read_what_they_are_sent() -> None:
+    text = SystemMessage(f"Summarise.\n\nText:\n{ANTS}")
+    first = models.write([text])
+    assert first.endswith("visitors. It has 100 queens.")
+    objection = models.critique([_to_judge(first)])
+    assert objection == "REVISE: 33 words; say how long the text is."
+    second = models.write([text, HumanMessage(objection, name="critique")])
+    assert second == first + SOURCE
+    assert models.critique([_to_judge(second)]) == "GOOD: 39 words."
+    facts = "3 numbers in the text, 2 in the summary; each stands in the text."
+    assert models.facts([_to_judge(second)]) == facts
+    style = models.style([_to_judge(second)])
+    assert style.startswith("The longest sentence of the text has 26 words: A nest of wood ants ")
+
+
+def test_a_number_that_is_not_in_the_text_is_named() -> None:
+    facts = "3 numbers in the text, 1 in the summary; not in the text: 101."
+    assert models.facts([_to_judge("It has 101 queens. (From 3 words in 9 sentences.)")]) == facts
+
+
+def _to_judge(summary: str) -> SystemMessage:
+    return SystemMessage(f"Judge.\n\nSummary:\n{summary}\n\nText:\n{ANTS}")
+
+
+def test_a_first_sentence_that_is_too_long_is_cut() -> None:
+    text = SystemMessage("Summarise.\n\nText:\n" + "word " * 90)
+    objection = HumanMessage("REVISE", name="critique")
+    assert models.write([text, objection]) == "word " * 34 + "... (From 90 words in 1 sentence.)"

@@ -1,0 +1,492 @@
+"""Validation: every fault of a tree, told at once, each where it is."""
+
+from collections.abc import Iterator
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+
+from agentgraph import (
+    Agent,
+    AgentGraphError,
+    Ask,
+    BreakLoop,
+    Exit,
+    InvalidAgentError,
+    chat_agent,
+    compile_agent,
+    function_agent,
+    human,
+    loop,
+    parallel,
+    sequential,
+)
+from agentgraph.agents import FunctionAgent
+from agentgraph.testing import ScriptedChatModel
+from agentgraph.validation import validate
+
+
+def say(ctx) -> str:
+    return "said"
+
+
+def may_stop(ctx) -> str | Exit:
+    return Exit()
+
+
+def may_leave(ctx) -> Iterator[str | BreakLoop]:
+    yield BreakLoop()
+
+
+def may_ask(ctx) -> str | Ask:
+    return Ask("ok?")
+
+
+def anything(ctx):
+    return None
+
+
+def leaf(name: str, fn=say, **options) -> Agent:
+    return function_agent(name, fn, **options)
+
+
+def model() -> ScriptedChatModel:
+    return ScriptedChatModel(responses=[])
+
+
+class Writer:
+    """A class that is no agent."""
+
+    def __repr__(self) -> str:
+        return "<a writer>"
+
+
+a, b, c = map(leaf, "abc")
+BAD_NAME = "is not allowed; use letters, digits, '_' and '-', a letter first"
+NO_AGENT = "is no agent; build one with chat_agent, human, sequential, ..."
+ENDLESS = (
+    "nothing can end this loop; give it max_iterations or until, or an agent inside that may exit "
+    "or break_loop"
+)
+
+
+def faults(agent: object) -> tuple[str, ...]:
+    with pytest.raises(InvalidAgentError) as refused:
+        validate(agent)
+    return refused.value.faults
+
+
+def is_allowed(agent: Agent) -> bool:
+    return validate(agent).root.agent is agent
+
+
+def test_a_tree_without_faults_is_laid_out():
+    agent = sequential(
+        "report",
+        [
+            chat_agent("writer", model(), instruction="Write about {topic}.", output_key="draft"),
+            loop("refine", [a, leaf("critic", may_leave)], max_iterations=3, until=bool),
+            parallel("review", [b, c], max_concurrency=1),
+            human("boss", {"text": "ok?"}, response_schema=bool, output_key="ok"),
+        ],
+    )
+    assert [place.name for place in validate(agent).places] == [
+        "report",
+        "writer",
+        "refine",
+        "a",
+        "critic",
+        "review",
+        "b",
+        "c",
+        "boss",
+    ]
+
+
+def test_one_fault_is_the_whole_message():
+    agent = sequential("report", [loop("refine", [], max_iterations=2)])
+    with pytest.raises(InvalidAgentError) as refused:
+        validate(agent)
+    assert str(refused.value) == "report/refine: a loop needs at least one sub-agent"
+    assert refused.value.faults == ("report/refine: a loop needs at least one sub-agent",)
+    assert isinstance(refused.value, AgentGraphError)
+
+
+def test_all_faults_are_told_in_one_error_in_the_order_of_the_tree():
+    agent = sequential(
+        "report",
+        [
+            leaf("a b"),
+            loop("refine", [], max_iterations=0),
+            loop("forever", [b], max_iterations=None),
+            parallel("review", [leaf("law", output_key="note"), leaf("press", output_key="note")]),
+            None,
+        ],
+    )
+    with pytest.raises(InvalidAgentError) as refused:
+        validate(agent)
+    assert str(refused.value) == (
+        "6 faults:\n"
+        f"- report/a b: the name 'a b' {BAD_NAME}\n"
+        "- report/refine: a loop needs at least one sub-agent\n"
+        "- report/refine: max_iterations=0 is no limit; use a whole number from 1, or None for no "
+        "bound\n"
+        f"- report/forever: {ENDLESS}\n"
+        "- report/review: the branches 'law' and 'press' write one output_key 'note'; give each a key "
+        "of its own\n"
+        f"- report: None {NO_AGENT}"
+    )
+    assert [f"- {fault}" for fault in refused.value.faults] == str(refused.value).split("\n")[1:]
+
+
+def test_compiling_refuses_what_validation_refuses():
+    with pytest.raises(InvalidAgentError) as refused:
+        compile_agent(sequential("report", []))
+    assert str(refused.value) == "report: a sequential needs at least one sub-agent"
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        (sequential("s", []), "s: a sequential needs at least one sub-agent"),
+        (parallel("s", []), "s: a parallel needs at least one sub-agent"),
+        (loop("s", [], max_iterations=None), "s: a loop needs at least one sub-agent"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_composite_needs_a_sub_agent(agent, told):
+    assert faults(agent) == (told,)
+
+
+@pytest.mark.parametrize(
+    "thing", ["writer", None, 5, Writer, Writer(), AIMessage("no"), ["a"]], ids=repr
+)
+def test_what_is_no_agent_is_refused_at_the_root_and_inside(thing):
+    assert faults(sequential("s", [a, thing])) == (f"s: {thing!r} {NO_AGENT}",)
+    assert faults(parallel("p", [thing, a])) == (f"p: {thing!r} {NO_AGENT}",)
+    assert faults(thing) == (f"the root: {thing!r} {NO_AGENT}",)
+
+
+def test_a_class_of_agents_is_no_agent():
+    assert faults(sequential("s", [FunctionAgent])) == (f"s: {FunctionAgent!r} {NO_AGENT}",)
+
+
+def test_a_compiled_graph_is_no_agent_of_a_tree():
+    graph = compile_agent(a)
+    assert faults(sequential("s", [graph])) == (f"s/a: {graph!r} {NO_AGENT}",)
+
+
+def test_sub_agents_that_are_no_list_are_refused_as_no_agent():
+    assert faults(sequential("s", None)) == (f"s: None {NO_AGENT}",)
+    assert faults(sequential("s", "writer")) == (f"s: 'writer' {NO_AGENT}",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "writer",
+        "Writer2",
+        "w",
+        "_",
+        "_w",
+        "write-it",
+        "write_it_2",
+        "END",
+        "messages",
+        "values",
+        "w" * 200,
+    ],
+)
+def test_a_name_of_letters_digits_and_dashes_is_allowed(name):
+    assert is_allowed(leaf(name))
+    assert is_allowed(sequential("s", [leaf(name)]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b",
+        "1a",
+        "a/b",
+        "a.b",
+        "-a",
+        "a#2",
+        "a[0]",
+        "a:b",
+        "a|b",
+        "größe",
+        "a\n",
+        " a",
+        "a\u200b",
+        "{a}",
+    ],
+)
+def test_any_other_name_is_refused(name):
+    assert faults(leaf(name)) == (f"{name}: the name {name!r} {BAD_NAME}",)
+    assert faults(sequential("s", [leaf(name)])) == (f"s/{name}: the name {name!r} {BAD_NAME}",)
+
+
+def test_an_empty_name_is_refused_where_it_stands():
+    assert faults(leaf("")) == (f"the root: the name '' {BAD_NAME}",)
+    assert faults(sequential("s", [leaf("")])) == (f"s: the name '' {BAD_NAME}",)
+
+
+@pytest.mark.parametrize("name", ["end", "__x", "__start__", "__end__", "__turn__"])
+def test_a_reserved_name_is_refused(name):
+    assert faults(sequential("s", [leaf(name)])) == (
+        f"s/{name}: the name {name!r} is reserved; choose another",
+    )
+
+
+@pytest.mark.parametrize("name", [None, 5, b"a", ("a",), ["a"], {"a": 1}, say], ids=repr)
+def test_a_name_that_is_no_text_is_refused(name):
+    (told,) = faults(sequential("s", [leaf(name)]))
+    assert told.endswith(f": the name {name!r} {BAD_NAME}")
+
+
+def test_a_composite_has_a_name_like_any_agent():
+    agent = loop("a b", [parallel("end", [sequential("1", [a])])], max_iterations=2)
+    assert faults(agent) == (
+        f"a b: the name 'a b' {BAD_NAME}",
+        "a b/end: the name 'end' is reserved; choose another",
+        f"a b/end/1: the name '1' {BAD_NAME}",
+    )
+
+
+def test_two_agents_of_one_name_are_refused():
+    agent = sequential("s", [a, loop("l", [leaf("a", may_stop)], max_iterations=2)])
+    assert faults(agent) == ("s/l/a: two agents are named 'a'; a name means one agent, rename one",)
+
+
+def test_a_composite_and_an_agent_inside_it_cannot_share_a_name():
+    assert faults(sequential("a", [a])) == (
+        "a/a: two agents are named 'a'; a name means one agent, rename one",
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        leaf("a", description="Speaks."),
+        leaf("a", output_key="said"),
+        leaf("a", history="own"),
+        human("a", "ok?"),
+        chat_agent("a", model()),
+        sequential("a", [b]),
+    ],
+    ids=repr,
+)
+def test_agents_of_one_name_must_be_equal_in_all(other):
+    assert faults(sequential("s", [a, other])) == (
+        "s/a: two agents are named 'a'; a name means one agent, rename one",
+    )
+
+
+def test_the_same_agent_may_stand_in_several_places():
+    inner = loop("l", [a, b], max_iterations=2)
+    writer = chat_agent("writer", model())
+    assert is_allowed(
+        sequential(
+            "s", [a, a, inner, parallel("p", [inner, a, writer]), sequential("t", [writer, inner])]
+        )
+    )
+
+
+def test_agents_that_are_equal_by_value_are_the_same_agent():
+    assert is_allowed(sequential("s", [leaf("a"), loop("l", [leaf("a")], max_iterations=2)]))
+    assert is_allowed(sequential("s", [sequential("t", [leaf("a")]), sequential("t", [leaf("a")])]))
+    assert is_allowed(sequential("s", [human("h", "ok?"), human("h", "ok?")]))
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, False, 2.5, "3", [2]], ids=repr)
+def test_a_limit_is_a_whole_number_from_1(limit):
+    told = f"={limit!r} is no limit; use a whole number from 1, or None for no bound"
+    assert faults(loop("l", [a], max_iterations=limit)) == (f"l: max_iterations{told}",)
+    assert faults(parallel("p", [a], max_concurrency=limit)) == (f"p: max_concurrency{told}",)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 10**9])
+def test_any_whole_number_from_1_is_a_limit(limit):
+    assert is_allowed(loop("l", [a], max_iterations=limit))
+    assert is_allowed(parallel("p", [a], max_concurrency=limit))
+    assert is_allowed(parallel("p", [a], max_concurrency=None))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [a],
+        [a, human("h", "ok?"), chat_agent("writer", model())],
+        [leaf("f", may_ask)],
+        [sequential("t", [a, parallel("p", [b, c])])],
+        [loop("inner", [leaf("f", may_leave)], max_iterations=2)],
+        [loop("inner", [leaf("f", may_leave)], max_iterations=None)],
+        [
+            a,
+            parallel("p", [loop("inner", [sequential("t", [leaf("f", may_leave)])], max_iterations=2)]),
+        ],
+    ],
+    ids=lambda body: ", ".join(agent.name for agent in body),
+)
+def test_a_loop_that_nothing_can_end_is_refused(body):
+    agent = sequential("report", [loop("refine", body, max_iterations=None)])
+    assert faults(agent) == (f"report/refine: {ENDLESS}",)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [leaf("f", may_stop)],
+        [leaf("f", may_leave)],
+        [leaf("f", anything)],
+        [leaf("f", lambda ctx: None)],
+        [a, sequential("t", [b, leaf("f", may_leave)])],
+        [parallel("p", [a, sequential("t", [b, leaf("f", may_leave)])])],
+        [parallel("p", [a, parallel("q", [b, leaf("f", may_stop)])])],
+        [loop("inner", [leaf("f", may_stop)], max_iterations=2)],
+        [loop("inner", [leaf("f", anything)], max_iterations=None)],
+        [loop("inner", [leaf("f", may_leave)], max_iterations=None), leaf("g", may_leave)],
+    ],
+    ids=lambda body: ", ".join(agent.name for agent in body),
+)
+def test_a_loop_without_bound_is_allowed_where_something_inside_can_end_it(body):
+    assert is_allowed(sequential("report", [loop("refine", body, max_iterations=None)]))
+
+
+def test_a_loop_without_bound_is_allowed_where_until_may_end_it():
+    assert is_allowed(loop("refine", [a], max_iterations=None, until=bool))
+
+
+def test_each_of_several_endless_loops_is_told_where_it_is():
+    inner = loop("inner", [a], max_iterations=None)
+    agent = loop(
+        "outer", [inner, parallel("p", [loop("other", [b], max_iterations=None)])], max_iterations=2
+    )
+    assert faults(agent) == (f"outer/inner: {ENDLESS}", f"outer/p/other: {ENDLESS}")
+
+
+@pytest.mark.parametrize(
+    ("branches", "told"),
+    [
+        ([leaf("x", output_key="k"), leaf("y", output_key="k")], "'x' and 'y'"),
+        ([leaf("x", output_key="k"), leaf("x", output_key="k")], "'x' and 'x'"),
+        ([leaf("x", output_key="k"), a, human("h", "?", output_key="k")], "'x' and 'h'"),
+        (
+            [
+                leaf("x", output_key="k"),
+                sequential("t", [a, loop("l", [leaf("y", output_key="k")], max_iterations=2)]),
+            ],
+            "'x' and 't'",
+        ),
+        (
+            [
+                sequential("t", [leaf("x", output_key="k")]),
+                sequential("u", [leaf("x", output_key="k")]),
+            ],
+            "'t' and 'u'",
+        ),
+        (
+            [
+                leaf("x", output_key="k"),
+                leaf("y", output_key="k"),
+                chat_agent("z", model(), output_key="k"),
+            ],
+            "'x' and 'y' and 'z'",
+        ),
+        ([leaf("x", output_key="k"), parallel("q", [a, leaf("y", output_key="k")])], "'x' and 'q'"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_two_branches_cannot_write_one_output_key(branches, told):
+    assert faults(sequential("s", [parallel("p", branches)])) == (
+        f"s/p: the branches {told} write one output_key 'k'; give each a key of its own",
+    )
+
+
+def test_each_key_that_branches_share_is_told():
+    first = sequential("t", [leaf("x", output_key="j"), leaf("y", output_key="k")])
+    second = sequential("u", [leaf("v", output_key="k"), leaf("w", output_key="j")])
+    assert faults(parallel("p", [first, second])) == (
+        "p: the branches 't' and 'u' write one output_key 'j'; give each a key of its own",
+        "p: the branches 't' and 'u' write one output_key 'k'; give each a key of its own",
+    )
+
+
+def test_one_branch_may_write_its_key_several_times():
+    x, y = leaf("x", output_key="k"), leaf("y", output_key="k")
+    assert is_allowed(parallel("p", [sequential("t", [x, y, x]), a]))
+    assert is_allowed(sequential("s", [x, parallel("p", [y, a]), x]))
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a.b", "1a", "{a}", 5, ["a"], True], ids=repr)
+def test_an_output_key_is_a_plain_name(key):
+    told = f"output_key={key!r} cannot stand in a template; use a plain name such as 'draft'"
+    assert faults(leaf("x", output_key=key)) == (f"x: {told}",)
+    assert faults(chat_agent("x", model(), output_key=key)) == (f"x: {told}",)
+    assert faults(human("x", "ok?", output_key=key)) == (f"x: {told}",)
+    assert faults(parallel("p", [leaf("x", output_key=key)])) == (f"p/x: {told}",)
+
+
+@pytest.mark.parametrize("policy", ["all", "", None, 5, ["shared"]], ids=repr)
+def test_a_history_is_one_of_five_words_or_a_function(policy):
+    told = f"unknown history {policy!r}; use one of shared, path, own, last, input, or a function"
+    assert faults(leaf("x", history=policy)) == (f"x: {told}",)
+    assert faults(chat_agent("x", model(), history=policy)) == (f"x: {told}",)
+
+
+@pytest.mark.parametrize("policy", ["shared", "path", "own", "last", "input", list])
+def test_every_history_that_there_is_is_allowed(policy):
+    assert is_allowed(leaf("x", history=policy))
+    assert is_allowed(chat_agent("x", model(), history=policy))
+
+
+@pytest.mark.parametrize("fn", [None, "say", 5], ids=repr)
+def test_a_function_agent_needs_something_to_call(fn):
+    assert faults(leaf("x", fn)) == (
+        f"x: {fn!r} cannot be called; pass a function that takes a context",
+    )
+
+
+def test_what_cannot_be_called_is_refused_in_an_endless_loop_too():
+    told = "l/x: 5 cannot be called; pass a function that takes a context"
+    assert told in faults(loop("l", [leaf("x", 5)], max_iterations=None))
+
+
+@pytest.mark.parametrize(
+    "chat", [None, "gpt-5", ScriptedChatModel, say], ids=["None", "a name", "a class", "a function"]
+)
+def test_a_chat_agent_needs_a_chat_model(chat):
+    assert faults(chat_agent("x", chat)) == (
+        f"x: the model {chat!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)",
+    )
+
+
+def test_a_runnable_around_a_chat_model_is_one():
+    assert is_allowed(chat_agent("x", model().with_retry()))
+    assert is_allowed(chat_agent("x", model().with_fallbacks([model()])))
+    assert is_allowed(chat_agent("x", RunnableLambda(list) | model()))
+
+
+@pytest.mark.parametrize("instruction", [None, 5, ["Write."]], ids=repr)
+def test_an_instruction_is_a_template(instruction):
+    assert faults(chat_agent("x", model(), instruction=instruction)) == (
+        f"x: the instruction {instruction!r} is no string; pass a template",
+    )
+
+
+def test_until_must_be_a_function():
+    assert faults(loop("l", [a], max_iterations=2, until=True)) == (
+        "l: until=True cannot be called; pass a function that takes a context",
+    )
+
+
+def test_a_response_schema_must_be_one_that_answers_can_be_checked_against():
+    assert faults(human("h", "ok?", response_schema={"type": "string", "not": {}})) == (
+        "h: the response schema uses 'not', which answers cannot be checked against; leave it out",
+    )
+
+
+def test_a_fault_is_told_at_each_place_where_it_stands():
+    bad = loop("l", [a], max_iterations=0)
+    told = "l: max_iterations=0 is no limit; use a whole number from 1, or None for no bound"
+    assert faults(sequential("s", [bad, sequential("t", [bad])])) == (f"s/{told}", f"s/t/{told}")
