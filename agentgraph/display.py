@@ -24,11 +24,12 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
 
     The node at which LangGraph begins each turn is left out, and so is the metadata of nodes.
 
-    >>> print(mermaid(compile_agent(report)))
-    ---
-    ...
+    ```
+    print(mermaid(compile_agent(report)))
+    graph TD;
         write --> critique;
         critique -.-> write;
+    ```
 
     Args:
         graph: What `compile_agent` gave.
@@ -62,12 +63,13 @@ def _bridged(edges: list[Edge], gone: str) -> list[Edge]:
 def tree_lines(agent: Agent) -> list[str]:
     r"""Return a tree of agents as an outline, a line for each agent.
 
-    >>> print("\n".join(tree_lines(report)))
+    ```
     report (sequential)
     ├─ refine (loop, at most 3)
     │  ├─ write (chat, writes draft)
     │  └─ critique (chat)
     └─ approve (human)
+    ```
     """
     return list(_branches(agent, "", ""))
 

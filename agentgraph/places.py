@@ -16,6 +16,11 @@ from agentgraph.agents import (
 )
 from agentgraph.signals import yields
 
+_MERMAID_WORDS = frozenset(
+    {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
+    | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
@@ -133,7 +138,7 @@ def lay_out(root: Agent) -> Tree:
 
     def place(agent: Agent, parent: Place | None, index: int, segment: str, path: str) -> Place:
         path = f"{path}.{segment}" if path else segment
-        node = agent.name if counts[agent.name] == 1 else path
+        node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else path
         here = Place(agent, parent, index, segment, node, _loops(parent))
         if not isinstance(agent, LEAVES):
             children[here] = tuple(
@@ -143,6 +148,11 @@ def lay_out(root: Agent) -> Tree:
         return here
 
     return Tree(place(root, None, 0, root.name, ""), children)
+
+
+def _is_drawable(name: str) -> bool:
+    """Tell whether Mermaid can read a node of this name; one with a dot it always can."""
+    return name.partition("-")[0] not in _MERMAID_WORDS
 
 
 def _loops(parent: Place | None) -> tuple[Place, ...]:

@@ -24,7 +24,7 @@ from agentgraph.places import Tree, lay_out
 from agentgraph.schemas import schema_fault
 from agentgraph.signals import allowed
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
 
 
@@ -67,7 +67,7 @@ def _is_agent(thing: object) -> bool:
 
 def _name_faults(name: object) -> Iterator[str]:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield f"the name {name!r} is not allowed; use letters, digits, '_' and '-', a letter first"
+        yield f"the name {name!r} is not allowed; use letters, digits, '_' and single '-', a letter first"
     elif name in _RESERVED or name.startswith("__"):
         yield f"the name {name!r} is reserved; choose another"
 

@@ -174,7 +174,7 @@ def _read(terminal: int, again: str = "") -> str:
 
 def _serve() -> None:
     """Fork a process for each job that a line of standard input describes, and tell its end."""
-    importlib.import_module("agentgraph.command_line.commands")
+    importlib.import_module("agentgraph.cli.commands")
 
     gc.freeze()  # what is imported stays in the pages that all processes share
     for line in sys.stdin:

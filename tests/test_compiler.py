@@ -144,6 +144,15 @@ def test_an_agent_in_several_places_has_a_node_for_each():
     }
 
 
+def test_an_agent_with_a_name_that_mermaid_cannot_read_is_drawn_with_its_path():
+    assert edges(ag.sequential("s", [says("style"), says("graph-maker")])) == {
+        "__start__ -> __turn__",
+        "__turn__ -> s.style",
+        "s.style -> s.graph-maker",
+        "s.graph-maker -> __end__",
+    }
+
+
 def test_nodes_carry_the_name_of_their_agent():
     nodes = ag.compile_agent(ag.sequential("s", [may("a", ag.Ask), says("b")])).get_graph().nodes
     named = {name: node.metadata and node.metadata["agent_name"] for name, node in nodes.items()}

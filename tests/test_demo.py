@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
 import agentgraph as ag
-from agentgraph.command_line.target import load
+from agentgraph.cli.target import load
 from agentgraph.demo import models
 from agentgraph.testing import transcript
 

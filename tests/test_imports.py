@@ -17,10 +17,10 @@ PACKAGE = Path(agentgraph.__file__).parent
 LAYERS = """
 __main__
 cli
-command_line.commands
-command_line.demo
-command_line.session command_line.target
-command_line.answers command_line
+cli.commands
+cli.demo
+cli.session cli.target
+cli.answers
 demo.tree
 demo.models demo
 __init__

@@ -164,8 +164,7 @@ class TestAScript:
         with pytest.raises(ScriptError) as caught:
             model.assert_finished()
         assert str(caught.value) == (
-            "1 of 3 responses are left over, the first is ValueError('three'); "
-            "calls so far: 2"
+            "1 of 3 responses are left over, the first is ValueError('three'); calls so far: 2"
         )
 
     def test_that_is_finished_complains_of_nothing(self) -> None:

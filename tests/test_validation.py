@@ -62,7 +62,7 @@ class Writer:
 
 
 a, b, c = map(leaf, "abc")
-BAD_NAME = "is not allowed; use letters, digits, '_' and '-', a letter first"
+BAD_NAME = "is not allowed; use letters, digits, '_' and single '-', a letter first"
 NO_AGENT = "is no agent; build one with chat_agent, human, sequential, ..."
 ENDLESS = (
     "nothing can end this loop; give it max_iterations or until, or an agent inside that may exit "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import agentgraph.demo
-from agentgraph.command_line.session import (
+from agentgraph.cli.session import (
     PAUSED,
     Printer,
     Session,
@@ -19,7 +19,7 @@ from agentgraph.command_line.session import (
     new_thread_id,
     open_runner,
 )
-from agentgraph.command_line.target import load
+from agentgraph.cli.target import load
 from agentgraph.demo.models import speaker
 from agentgraph.errors import AgentGraphError
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 from rich.console import Console
 
 from agentgraph.agents import Agent
-from agentgraph.command_line.answers import ask, choices_of
+from agentgraph.cli.answers import ask, choices_of
 from agentgraph.display import print_event
 from agentgraph.errors import AgentGraphError, MissingValueError, ThreadError
 from agentgraph.events import AgentEvent, Interrupt

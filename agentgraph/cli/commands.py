@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from agentgraph.command_line.answers import given_answers
-from agentgraph.command_line.demo import demonstrate
-from agentgraph.command_line.session import (
+from agentgraph.cli.answers import given_answers
+from agentgraph.cli.demo import demonstrate
+from agentgraph.cli.session import (
     STOPPED,
     WRONG_USE,
     Printer,
@@ -19,7 +19,7 @@ from agentgraph.command_line.session import (
     new_thread_id,
     open_runner,
 )
-from agentgraph.command_line.target import load
+from agentgraph.cli.target import load
 from agentgraph.compiler import compile_agent
 from agentgraph.display import mermaid, tree_lines
 from agentgraph.errors import AgentGraphError, InvalidAgentError

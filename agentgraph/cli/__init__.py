@@ -1,4 +1,4 @@
-"""The entry point of the command line, which says what to install where its packages are missing."""
+"""The command line: its commands, what they run, show and ask; and its entry point."""
 
 import sys
 
@@ -12,6 +12,6 @@ def main() -> None:
         missing = "agentgraph's command line needs two more packages: pip install 'agentgraph[cli]'"
         print(missing, file=sys.stderr)
         sys.exit(2)
-    from agentgraph.command_line.commands import commands
+    from agentgraph.cli.commands import commands
 
     commands(prog_name="agentgraph")

@@ -25,7 +25,7 @@ class AnswerError(AgentGraphError):
 def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, Any]:
     """Return the values of `--answer` by address or id of their question.
 
-    >>> given_answers(["report/boss=yes"], questions)
+    >>> given_answers(["report/boss=yes"], [])
     {'report/boss': 'yes'}
 
     Raises:
