@@ -167,7 +167,8 @@ class AgentEvent:
     def to_sse(self) -> str:
         r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`."""
         kind = "partial" if self.partial else self.kind
-        return f"event: {kind}\nid: {self.id}\ndata: {json.dumps(self.to_dict())}\n\n"
+        line_id = " ".join(self.id.splitlines())
+        return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
 
 
 def _message_to_dict(message: BaseMessage) -> dict[str, Any]:

@@ -102,6 +102,11 @@ POLICIES: dict[Any, Callable[[list[Entry], str, MyPath], list[Entry]]] = {
 }
 
 
+def _is_call(block: Any) -> bool:
+    """Tell whether a block of content is a tool call, which is told as text."""
+    return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
+
+
 def _told(entry: Entry) -> BaseMessage:
     message, name = entry.message, entry.agent_name
     verb = f"{message.name} returned" if isinstance(message, ToolMessage) else "said"
@@ -115,5 +120,6 @@ def _told(entry: Entry) -> BaseMessage:
         content = "\n".join(said + calls)
     else:
         head = {"type": "text", "text": f"[{name}] {verb}:"}
-        content = [head, *message.content, *({"type": "text", "text": call} for call in calls)]
+        said_blocks = [block for block in message.content if not _is_call(block)]
+        content = [head, *said_blocks, *({"type": "text", "text": call} for call in calls)]
     return HumanMessage(content, name=name, id=message.id)

@@ -8,7 +8,7 @@ path of an activation; nothing else has to be stored.
 import re
 import threading
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from agentgraph.agents import (
     FunctionAgent,
@@ -71,15 +71,7 @@ def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, unt
 
 def ends(tree: Tree, place: Place) -> tuple[Place | None, ...]:
     """Return every stop that can follow `place` in its lane, None for the lane's end, each once."""
-    may = may_do(tree, place)
-    found: dict[Place | None, None] = {}
-    if may.go_on or (may.break_loop and not place.loops):
-        found.update(dict.fromkeys(_ways_on(tree, place, None)))
-    if may.break_loop and place.loops:
-        found.update(dict.fromkeys(_ways_on(tree, place, "break_loop")))
-    if may.exit:
-        found[None] = None
-    return tuple(found)
+    return tuple(dict.fromkeys(way.place for way in _ways_on(tree, place)))
 
 
 def may_do(tree: Tree, place: Place) -> May:
@@ -88,10 +80,12 @@ def may_do(tree: Tree, place: Place) -> May:
         return allowed(place.agent.fn)
     if not isinstance(place.agent, ParallelAgent):
         return May()
-    inside = [(stop, may_do(tree, stop)) for lane in tree.children[place] for stop in tree.stops(lane)]
+    lanes = [_outcomes(tree, lane) for lane in tree.children[place]]
+    must_exit = any(lane == {"exit"} for lane in lanes)
     return May(
-        exit=any(may.exit for _, may in inside),
-        break_loop=any(may.break_loop and stop.loops == place.loops for stop, may in inside),
+        go_on=all(None in lane for lane in lanes),
+        exit=any("exit" in lane for lane in lanes),
+        break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
     )
 
 
@@ -113,16 +107,18 @@ def address(place: Place, cursor: Cursor) -> str:
 
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     """Return the place and the cursor that an address names; None where the tree has no such."""
-    place, cursor = None, []
+    place, cursor, counted = None, [], ""
+    around: tuple[Place, ...] = (tree.root,)
     for part in text.split("/"):
         match = _PART.fullmatch(part)
-        around = (tree.root,) if place is None else tree.children.get(place, ())
-        place = next((p for p in around if match and p.segment == match["segment"]), None)
-        if place is None:
+        if place is not None and isinstance(place.agent, LoopAgent) != bool(counted):
             return None
-        if match and match["iteration"] is not None:
-            cursor.append(int(match["iteration"]))
-    return (place, tuple(cursor)) if place and len(cursor) == len(place.loops) else None
+        place = next((p for p in around if match and p.segment == match["segment"]), None)
+        if place is None or match is None:
+            return None
+        around, counted = tree.children.get(place, ()), match["iteration"] or ""
+        cursor += [int(counted)] if counted else []
+    return (place, tuple(cursor)) if place and not counted else None
 
 
 class RunPaths:
@@ -200,19 +196,45 @@ def _goes_round(loop: Place, cursor: Cursor, until: Until) -> bool:
     return agent.until is None or not until(loop, cursor)
 
 
-def _ways_on(tree: Tree, place: Place, signal: Signal | None) -> Iterator[Place | None]:
+def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
+    """Return the signals with which a lane can end."""
+    found: set[Signal | None] = set()
+    first = start(tree, lane, (0,) * len(lane.loops)).place
+    seen, left = {first}, [first]
+    while left:
+        for way in _ways_on(tree, cast(Place, left.pop())):
+            if way.place is None:
+                found.add(way.signal)
+            elif way.place not in seen:
+                seen.add(way.place)
+                left.append(way.place)
+    return found
+
+
+def _ways_on(tree: Tree, place: Place) -> Iterator[Next]:
+    """Yield all that can come after a stop; what its loops count does not matter."""
+    may = may_do(tree, place)
+    if may.go_on or (may.break_loop and not place.loops):
+        yield from _ways_outwards(tree, place, None)
+    if may.break_loop and place.loops:
+        yield from _ways_outwards(tree, place, "break_loop")
+    if may.exit:
+        yield Next(None, (), "exit")
+
+
+def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[Next]:
     while not place.starts_lane:
         parent = _parent(place)
         siblings = tree.children[parent]
         if signal is None and place.index + 1 < len(siblings):
-            yield start(tree, siblings[place.index + 1]).place
+            yield start(tree, siblings[place.index + 1])
             return
         if isinstance(parent.agent, LoopAgent) and signal == "break_loop":
             signal = None
         elif isinstance(parent.agent, LoopAgent):
             if parent.agent.max_iterations != 1:
-                yield start(tree, siblings[0]).place
+                yield start(tree, siblings[0])
             if parent.agent.max_iterations is None and parent.agent.until is None:
                 return
         place = parent
-    yield None
+    yield Next(None, (), signal)

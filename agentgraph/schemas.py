@@ -6,9 +6,12 @@ cannot be checked is refused when the agent is compiled or the question put, nev
 """
 
 import json
+from datetime import date, datetime, time, timedelta
 from functools import reduce
+from inspect import isroutine
 from operator import or_
 from typing import Annotated, Any, Literal, NotRequired, Required
+from uuid import UUID
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
@@ -18,15 +21,16 @@ from agentgraph.errors import AgentGraphError
 
 _NOTES = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "deprecated", "description", "discriminator"}
-    | {"examples", "format", "readOnly", "title", "writeOnly"}
+    | {"examples", "readOnly", "title", "writeOnly"}
 )
-_STRING = {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"}
+_STRING = {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern", "format": ""}
 _NUMBER = {
     "minimum": "ge",
     "maximum": "le",
     "exclusiveMinimum": "gt",
     "exclusiveMaximum": "lt",
     "multipleOf": "multiple_of",
+    "format": "",
 }
 _ARRAY = {"minItems": "min_length", "maxItems": "max_length", "items": ""}
 _OBJECT = {"properties": "", "required": "", "additionalProperties": ""}
@@ -39,9 +43,16 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
     "array": (list, _ARRAY),
     "object": (dict, _OBJECT),
 }
+_FORMATS: dict[str, Any] = {
+    "date": date,
+    "date-time": datetime,
+    "time": time,
+    "duration": timedelta,
+    "uuid": UUID,
+}
 
 
-_ADDRESS = "$comment"
+_ADDRESS = "x-agentgraph-address"
 """The keyword under which a question says who asks: LangGraph's interrupts have no field for it."""
 
 
@@ -65,7 +76,11 @@ def plain(value: Any) -> Any:
 
 def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
     """Return a response schema as JSON schema; None stays None."""
-    return schema if schema is None or isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    if schema is None or isinstance(schema, dict):
+        return schema
+    if isroutine(schema):
+        raise TypeError("a function is no type")
+    return TypeAdapter(schema).json_schema()
 
 
 def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
@@ -91,7 +106,7 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     if schema is None:
         return None
     try:
-        _adapter(schema).validate_python(answer, strict=True)
+        _adapter(schema).validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
         return "; ".join(_told(fault["loc"], fault["msg"]) for fault in error.errors())
     return None
@@ -126,7 +141,7 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
         return Any
     if not isinstance(schema, dict):
         raise _Refused(f"has {schema!r} where a schema should stand")
-    rest = {key: value for key, value in schema.items() if key not in _NOTES}
+    rest = {k: v for k, v in schema.items() if k not in _NOTES and not k.startswith("x-")}
     if "$ref" in rest:
         return _referred(rest, defs, within)
     for words in ("anyOf", "oneOf"):
@@ -160,6 +175,8 @@ def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...
 
 def _of_kind(kind: str, rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     base, words = _kind(kind)
+    if kind == "string":
+        base = _FORMATS.get(rest.get("format", ""), str)
     if kind == "array":
         base = list[_typed(rest.get("items", True), defs, within)]  # type: ignore[misc]
     if kind == "object":
@@ -170,6 +187,7 @@ def _of_kind(kind: str, rest: dict[str, Any], defs: dict[str, Any], within: tupl
 
 def _object(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     more = rest.get("additionalProperties", True)
+    more = True if more == {} else more
     required = rest.get("required", [])
     properties = {**dict.fromkeys(required, True), **rest.get("properties", {})}
     if not properties:

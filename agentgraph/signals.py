@@ -1,5 +1,6 @@
 """What a function agent may return or yield besides messages, and what its annotation allows."""
 
+import functools
 import inspect
 import types
 import typing
@@ -7,7 +8,9 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterable,
     Iterator,
@@ -62,7 +65,7 @@ class SetValues:
 
     __slots__ = ("values",)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         self.values = values
 
     def __repr__(self) -> str:
@@ -92,6 +95,7 @@ class May:
 
 
 EVERYTHING = May(exit=True, break_loop=True, ask=True)
+_AWAITED = (Awaitable, Coroutine)
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -101,8 +105,11 @@ def is_async(fn: Callable[..., Any]) -> bool:
 
 
 def yields(fn: Callable[..., Any]) -> bool:
-    """Tell whether `fn` is a generator, sync or async."""
-    return _is_any(fn, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    """Tell whether `fn` is a generator, sync or async, or says that it hands one on."""
+    inner = inspect.unwrap(fn)
+    if _is_any(inner, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        return True
+    return any(typing.get_origin(hint) in _STREAMS for hint in _members(_return_hint(fn)))
 
 
 def allowed(fn: Callable[..., Any]) -> May:
@@ -112,17 +119,11 @@ def allowed(fn: Callable[..., Any]) -> May:
     >>> allowed(stop_or_speak)
     May(go_on=True, exit=True, break_loop=False, ask=False)
     """
-    target = fn if hasattr(fn, "__annotations__") else type(fn).__call__
-    try:
-        hint = typing.get_type_hints(target).get("return", Any)
-    except Exception:
+    hints = _members(_return_hint(fn))
+    kinds = {kind for hint in hints for kind in _given(hint)}
+    if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
         return EVERYTHING
-    streamed = typing.get_origin(hint) in _STREAMS
-    if streamed:
-        hint = typing.get_args(hint)[0]
-    kinds = set(_members(hint))
-    if not kinds or kinds & {Any, object} or kinds & set(_STREAMS):
-        return EVERYTHING
+    streamed = any(typing.get_origin(hint) in _STREAMS for hint in hints)
     return May(
         go_on=streamed or bool(kinds - {Exit, BreakLoop, Ask}),
         exit=Exit in kinds,
@@ -131,12 +132,32 @@ def allowed(fn: Callable[..., Any]) -> May:
     )
 
 
-def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
-    called = (fn, type(fn).__call__)  # the second for objects that can be called
-    return any(check(each) for check in checks for each in called)
+def _return_hint(fn: Any) -> Any:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    target = fn if inspect.isroutine(fn) else type(fn).__call__
+    try:
+        return typing.get_type_hints(target).get("return", Any)
+    except Exception:  # an annotation that cannot be resolved says nothing
+        return Any
+
+
+def _given(hint: Any) -> tuple[Any, ...]:
+    """Return the kinds of items that a member of an annotation gives."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _STREAMS:
+        return _members(arguments[0]) if arguments else (Any,)
+    if origin in _AWAITED:
+        return _members(arguments[-1]) if arguments else (Any,)
+    return (hint,)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return tuple(member for part in typing.get_args(hint) for member in _members(part))
     return (hint,)
+
+
+def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
+    called = (fn, type(fn).__call__)  # the second for objects that can be called
+    return any(check(each) for check in checks for each in called)

@@ -44,6 +44,6 @@ def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | tuple):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)

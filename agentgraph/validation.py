@@ -46,14 +46,14 @@ def _faults(root: Agent) -> Iterator[str]:
             yield f"{where}: {agent!r} is no agent; build one with chat_agent, human, sequential, ..."
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
-        namesake = known.setdefault(agent.name, agent)
+        namesake = known.setdefault(str(agent.name), agent)
         if namesake is not agent and namesake != agent:
             yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
         yield from (f"{where}: {fault}" for fault in _own_faults(agent))
 
 
 def _walk(agent: Agent, around: str = "") -> Iterator[tuple[str, Agent]]:
-    name = getattr(agent, "name", None)
+    name = agent.name if _is_agent(agent) else None
     where = f"{around}/{name}" if around and name else around or str(name or "the root")
     yield where, agent
     if isinstance(agent, COMPOSITES):
@@ -67,7 +67,7 @@ def _is_agent(thing: object) -> bool:
 
 def _name_faults(name: object) -> Iterator[str]:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield f"the name {name!r} is not allowed; use letters, digits, '_' and single '-', a letter first"
+        yield f"the name {name!r} is not allowed; use letters, digits, '_' and single '-', letter first"
     elif name in _RESERVED or name.startswith("__"):
         yield f"the name {name!r} is reserved; choose another"
 
@@ -107,7 +107,7 @@ def _chat_faults(agent: ChatAgent) -> Iterator[str]:
 
 
 def _history_faults(history: object) -> Iterator[str]:
-    if not callable(history) and history not in POLICIES:
+    if not callable(history) and history not in tuple(POLICIES):
         yield f"unknown history {history!r}; use one of {', '.join(POLICIES)}, or a function"
 
 
@@ -146,7 +146,7 @@ def _shared_keys(agent: ParallelAgent) -> Iterator[str]:
     writers: dict[str, dict[int, str]] = {}
     for i, branch in enumerate(agent.sub_agents):
         for _, inner in _walk(branch):
-            if isinstance(inner, LEAVES) and inner.output_key is not None:
+            if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = repr(getattr(branch, "name", branch))
     for key, branches in writers.items():
         if len(branches) > 1:

@@ -126,7 +126,6 @@ def fault(schema: Any, answer: Any) -> str | None:
         (Any, "anything"),
         (Any, None),
     ],
-    ids=repr,
 )
 def test_an_answer_that_fits_a_type_has_no_fault(schema, answer):
     assert fault(schema, answer) is None
@@ -152,17 +151,17 @@ def test_an_answer_that_fits_a_type_has_no_fault(schema, answer):
         (Literal[1, 2], True, "must be one of [1, 2]"),
         (Literal["yes"], "no", "must be one of ['yes']"),
         (Colour, "green", "must be one of ['red', 'blue']"),
-        (list[int], "1", "Input should be a valid list"),
+        (list[int], "1", "Input should be a valid array"),
         (list[int], [1, "2"], "1: Input should be a valid integer"),
-        (list[int], {"0": 1}, "Input should be a valid list"),
+        (list[int], {"0": 1}, "Input should be a valid array"),
         (dict[str, int], {"a": "1"}, "a: Input should be a valid integer"),
-        (dict[str, int], [["a", 1]], "Input should be a valid dictionary"),
+        (dict[str, int], [["a", 1]], "Input should be an object"),
         (Annotated[int, Field(ge=1, le=5)], 6, "Input should be less than or equal to 5"),
         (Address, {"street": "Elm"}, "number: Field required"),
         (Address, {"street": "Elm", "number": 0}, "number: Input should be greater than 0"),
         (Address, {"street": 1, "number": 1}, "street: Input should be a valid string"),
         (Address, {}, "street: Field required; number: Field required"),
-        (Address, "Elm 1", "Input should be a valid dictionary"),
+        (Address, "Elm 1", "Input should be an object"),
         (Strict, {"ok": True, "why": "so"}, "why: Extra inputs are not permitted"),
         (Aliased, {"first_name": "Eve"}, "firstName: Field required"),
         (Review, {"verdict": "so so"}, "verdict: must be one of ['good', 'bad']"),
@@ -174,7 +173,6 @@ def test_an_answer_that_fits_a_type_has_no_fault(schema, answer):
             "homes.0.number: Input should be a valid integer",
         ),
     ],
-    ids=repr,
 )
 def test_an_answer_that_does_not_fit_a_type_is_told_where_and_why(schema, answer, told):
     assert fault(schema, answer) == told
@@ -196,7 +194,6 @@ def test_an_answer_that_does_not_fit_a_type_is_told_where_and_why(schema, answer
         (datetime, "soon"),
         (UUID, "12345"),
     ],
-    ids=repr,
 )
 def test_an_answer_that_does_not_fit_a_type_is_refused(schema, answer):
     assert fault(schema, answer) is not None
@@ -316,7 +313,7 @@ def test_notes_change_nothing():
     assert answer_fault(schema, "3") == "Input should be a valid integer"
 
 
-@pytest.mark.parametrize("answer", [None, False, True, 0, 1, 0.0, "", "0", [], {}, [None]], ids=repr)
+@pytest.mark.parametrize("answer", [None, False, True, 0, 1, 0.0, "", "0", [], {}, [None]])
 def test_a_falsy_answer_is_checked_like_any_other(answer):
     fitting = {
         "null": answer is None,
@@ -377,7 +374,6 @@ def test_a_const_fits_itself_and_nothing_else(value, other):
         (tuple[int, str], "'prefixItems'"),
         (set[int], "'uniqueItems'"),
     ],
-    ids=str,
 )
 def test_a_keyword_that_cannot_be_checked_is_refused_wherever_it_stands(schema, told):
     assert schema_fault(schema) == (
@@ -420,7 +416,6 @@ def test_a_keyword_that_cannot_be_checked_is_refused_wherever_it_stands(schema, 
             "which is not supported",
         ),
     ],
-    ids=str,
 )
 def test_a_schema_that_cannot_be_checked_is_refused_with_the_reason(schema, told):
     assert schema_fault(schema) == told
@@ -439,7 +434,6 @@ def test_a_schema_that_cannot_be_checked_is_refused_with_the_reason(schema, told
         {"type": "string", "minLength": "two"},
         {"type": "string", "pattern": "("},
     ],
-    ids=str,
 )
 def test_what_is_neither_a_type_nor_a_schema_is_refused(schema):
     told = schema_fault(schema)
@@ -457,7 +451,6 @@ def test_a_type_becomes_the_json_schema_that_pydantic_gives_it():
 @pytest.mark.parametrize(
     "schema",
     [None, {"type": "integer"}, json_schema(Person), {"type": "integer", "$comment": "mine"}],
-    ids=str,
 )
 def test_a_schema_can_also_say_who_asks(schema):
     with_address = addressed(schema, "report/refine[1]/boss")
@@ -493,7 +486,6 @@ def test_a_schema_that_says_nothing_of_who_asks_stays_as_it_is():
         (date(2026, 11, 20), "2026-11-20"),
         (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
     ],
-    ids=repr,
 )
 def test_a_value_becomes_plain_data(value, told):
     assert plain(value) == told

@@ -57,7 +57,6 @@ def annotated(annotation: object):
         (StrOrExit, May(exit=True)),
         (str | Exit | BreakLoop | Ask, EVERYTHING),
     ],
-    ids=repr,
 )
 def test_a_function_may_do_what_its_annotation_names(annotation, may):
     assert allowed(annotated(annotation)) == may
@@ -79,7 +78,6 @@ def test_a_function_may_do_what_its_annotation_names(annotation, may):
         (typing.AsyncGenerator[Union[str, Ask], None], May(ask=True)),  # noqa: UP007
         (Iterator[str | Exit] | None, May(exit=True)),
     ],
-    ids=repr,
 )
 def test_a_generator_may_do_what_it_yields(annotation, may):
     assert allowed(annotated(annotation)) == may
@@ -97,7 +95,6 @@ def test_a_generator_may_end_without_a_signal_though_it_yields_nothing_else(anno
         (Coroutine[Any, Any, str | Ask], May(ask=True)),
         (Awaitable[Exit], May(go_on=False, exit=True)),
     ],
-    ids=repr,
 )
 def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation, may):
     assert allowed(annotated(annotation)) == may
@@ -120,7 +117,6 @@ def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation,
         "Iterator[NoSuchName]",
         "str |",
     ],
-    ids=repr,
 )
 def test_an_annotation_that_says_nothing_allows_everything(annotation):
     assert allowed(annotated(annotation)) == EVERYTHING
@@ -287,7 +283,7 @@ def test_signals_are_equal_by_value():
 
 
 @pytest.mark.parametrize(
-    ("signal", "attribute"), [(Ask("ok?"), "value"), (Custom(1), "data"), (May(), "exit")], ids=repr
+    ("signal", "attribute"), [(Ask("ok?"), "value"), (Custom(1), "data"), (May(), "exit")]
 )
 def test_signals_cannot_be_changed(signal, attribute):
     with pytest.raises(FrozenInstanceError):

@@ -62,7 +62,7 @@ class Writer:
 
 
 a, b, c = map(leaf, "abc")
-BAD_NAME = "is not allowed; use letters, digits, '_' and single '-', a letter first"
+BAD_NAME = "is not allowed; use letters, digits, '_' and single '-', letter first"
 NO_AGENT = "is no agent; build one with chat_agent, human, sequential, ..."
 ENDLESS = (
     "nothing can end this loop; give it max_iterations or until, or an agent inside that may exit "
@@ -158,9 +158,7 @@ def test_a_composite_needs_a_sub_agent(agent, told):
     assert faults(agent) == (told,)
 
 
-@pytest.mark.parametrize(
-    "thing", ["writer", None, 5, Writer, Writer(), AIMessage("no"), ["a"]], ids=repr
-)
+@pytest.mark.parametrize("thing", ["writer", None, 5, Writer, Writer(), AIMessage("no"), ["a"]])
 def test_what_is_no_agent_is_refused_at_the_root_and_inside(thing):
     assert faults(sequential("s", [a, thing])) == (f"s: {thing!r} {NO_AGENT}",)
     assert faults(parallel("p", [thing, a])) == (f"p: {thing!r} {NO_AGENT}",)
@@ -173,7 +171,7 @@ def test_a_class_of_agents_is_no_agent():
 
 def test_a_compiled_graph_is_no_agent_of_a_tree():
     graph = compile_agent(a)
-    assert faults(sequential("s", [graph])) == (f"s/a: {graph!r} {NO_AGENT}",)
+    assert faults(sequential("s", [graph])) == (f"s: {graph!r} {NO_AGENT}",)
 
 
 def test_sub_agents_that_are_no_list_are_refused_as_no_agent():
@@ -238,7 +236,7 @@ def test_a_reserved_name_is_refused(name):
     )
 
 
-@pytest.mark.parametrize("name", [None, 5, b"a", ("a",), ["a"], {"a": 1}, say], ids=repr)
+@pytest.mark.parametrize("name", [None, 5, b"a", ("a",), ["a"], {"a": 1}, say])
 def test_a_name_that_is_no_text_is_refused(name):
     (told,) = faults(sequential("s", [leaf(name)]))
     assert told.endswith(f": the name {name!r} {BAD_NAME}")
@@ -274,7 +272,6 @@ def test_a_composite_and_an_agent_inside_it_cannot_share_a_name():
         chat_agent("a", model()),
         sequential("a", [b]),
     ],
-    ids=repr,
 )
 def test_agents_of_one_name_must_be_equal_in_all(other):
     assert faults(sequential("s", [a, other])) == (
@@ -298,7 +295,7 @@ def test_agents_that_are_equal_by_value_are_the_same_agent():
     assert is_allowed(sequential("s", [human("h", "ok?"), human("h", "ok?")]))
 
 
-@pytest.mark.parametrize("limit", [0, -1, True, False, 2.5, "3", [2]], ids=repr)
+@pytest.mark.parametrize("limit", [0, -1, True, False, 2.5, "3", [2]])
 def test_a_limit_is_a_whole_number_from_1(limit):
     told = f"={limit!r} is no limit; use a whole number from 1, or None for no bound"
     assert faults(loop("l", [a], max_iterations=limit)) == (f"l: max_iterations{told}",)
@@ -418,7 +415,7 @@ def test_one_branch_may_write_its_key_several_times():
     assert is_allowed(sequential("s", [x, parallel("p", [y, a]), x]))
 
 
-@pytest.mark.parametrize("key", ["", "a b", "a.b", "1a", "{a}", 5, ["a"], True], ids=repr)
+@pytest.mark.parametrize("key", ["", "a b", "a.b", "1a", "{a}", 5, ["a"], True])
 def test_an_output_key_is_a_plain_name(key):
     told = f"output_key={key!r} cannot stand in a template; use a plain name such as 'draft'"
     assert faults(leaf("x", output_key=key)) == (f"x: {told}",)
@@ -427,7 +424,7 @@ def test_an_output_key_is_a_plain_name(key):
     assert faults(parallel("p", [leaf("x", output_key=key)])) == (f"p/x: {told}",)
 
 
-@pytest.mark.parametrize("policy", ["all", "", None, 5, ["shared"]], ids=repr)
+@pytest.mark.parametrize("policy", ["all", "", None, 5, ["shared"]])
 def test_a_history_is_one_of_five_words_or_a_function(policy):
     told = f"unknown history {policy!r}; use one of shared, path, own, last, input, or a function"
     assert faults(leaf("x", history=policy)) == (f"x: {told}",)
@@ -440,7 +437,7 @@ def test_every_history_that_there_is_is_allowed(policy):
     assert is_allowed(chat_agent("x", model(), history=policy))
 
 
-@pytest.mark.parametrize("fn", [None, "say", 5], ids=repr)
+@pytest.mark.parametrize("fn", [None, "say", 5])
 def test_a_function_agent_needs_something_to_call(fn):
     assert faults(leaf("x", fn)) == (
         f"x: {fn!r} cannot be called; pass a function that takes a context",
@@ -467,7 +464,7 @@ def test_a_runnable_around_a_chat_model_is_one():
     assert is_allowed(chat_agent("x", RunnableLambda(list) | model()))
 
 
-@pytest.mark.parametrize("instruction", [None, 5, ["Write."]], ids=repr)
+@pytest.mark.parametrize("instruction", [None, 5, ["Write."]])
 def test_an_instruction_is_a_template(instruction):
     assert faults(chat_agent("x", model(), instruction=instruction)) == (
         f"x: the instruction {instruction!r} is no string; pass a template",

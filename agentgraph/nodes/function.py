@@ -56,10 +56,21 @@ class FunctionNode(LeafNode):
             return given
         if isinstance(given, Generator):
             with closing(given):
-                any(self._take(activation, item, live=True) for item in given)
+                self._follow(activation, given)
         else:
             self._take(activation, given)
         return None
+
+    def _follow(self, activation: Activation, given: Generator[Any, None, Any]) -> None:
+        """Take what a generator yields, and what it returns."""
+        while True:
+            try:
+                item = next(given)
+            except StopIteration as end:
+                self._take(activation, end.value, live=True)
+                return
+            if self._take(activation, item, live=True):
+                return
 
     async def _afinish(
         self, activation: Activation, left: Awaitable[Any] | AsyncGenerator[Any]
