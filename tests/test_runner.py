@@ -737,10 +737,11 @@ def test_the_error_event_carries_agent_address_and_path():
 
 
 def test_each_branch_that_fails_is_told_and_finished_branches_do_not_run_again():
-    ran_again = []
+    ran_again, begun = [], threading.Event()
 
     def quick(ctx) -> str:
         ran_again.append(1)
+        begun.set()
         return "quick"
 
     barrier = threading.Barrier(2, timeout=10)
@@ -750,6 +751,7 @@ def test_each_branch_that_fails_is_told_and_finished_branches_do_not_run_again()
         def fn(ctx) -> str:
             if first[i]:
                 first[i] = False
+                begun.wait(10)
                 barrier.wait()
                 raise ValueError(f"{i} failed")
             return f"better {i}"

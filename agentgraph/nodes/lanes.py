@@ -176,9 +176,9 @@ class _SharedControl(RunControl):
 
 
 class _LaneControl(RunControl):
-    """Stops one lane behind a step, but not before its first: that may be taking an answer.
+    """Stops one lane behind a step; one that goes on takes a step first, maybe with an answer.
 
-    LangGraph asks once before each step.
+    LangGraph asks once before each step, and the first step of a new lane is only its input's.
     """
 
     __slots__ = ("_begun", "_shared")
