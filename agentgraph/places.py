@@ -138,7 +138,8 @@ def lay_out(root: Agent) -> Tree:
 
     def place(agent: Agent, parent: Place | None, index: int, segment: str, path: str) -> Place:
         path = f"{path}.{segment}" if path else segment
-        node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else path
+        dotted = path if parent else f"{path}.root"
+        node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
         here = Place(agent, parent, index, segment, node, _loops(parent))
         if not isinstance(agent, LEAVES):
             children[here] = tuple(

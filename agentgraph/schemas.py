@@ -44,11 +44,11 @@ _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
     "object": (dict, _OBJECT),
 }
 _FORMATS: dict[str, Any] = {
-    "date": date,
-    "date-time": datetime,
-    "time": time,
+    "date": Annotated[str, AfterValidator(date.fromisoformat)],
+    "date-time": Annotated[str, AfterValidator(datetime.fromisoformat)],
+    "time": Annotated[str, AfterValidator(time.fromisoformat)],
     "duration": timedelta,
-    "uuid": UUID,
+    "uuid": Annotated[str, AfterValidator(UUID)],
 }
 
 

@@ -146,7 +146,8 @@ def _given(hint: Any) -> tuple[Any, ...]:
     """Return the kinds of items that a member of an annotation gives."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _STREAMS:
-        return _members(arguments[0]) if arguments else (Any,)
+        ends = arguments[2:]  # what a generator returns
+        return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
     if origin in _AWAITED:
         return _members(arguments[-1]) if arguments else (Any,)
     return (hint,)

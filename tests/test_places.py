@@ -184,7 +184,22 @@ def test_an_agent_named_ask_is_not_taken_for_a_question():
     }
 
 
+@pytest.mark.parametrize("name", ["graph", "class", "subgraph", "style", "graph-2"])
+def test_an_agent_with_a_name_that_mermaid_cannot_read_has_a_node_with_a_dot(name):
+    assert nodes(lay_out(sequential("s", [leaf(name), a]))) == ["s", f"s.{name}", "a"]
+    assert "." in lay_out(leaf(name)).root.node
+
+
+def test_an_agent_whose_name_only_begins_like_a_word_of_mermaid_has_its_name():
+    assert nodes(lay_out(sequential("s", [leaf("graph2"), leaf("classes")]))) == [
+        "s",
+        "graph2",
+        "classes",
+    ]
+
+
 def test_only_a_tree_with_a_parallel_has_branches():
+    assert lay_out(parallel("p", [a])).has_branches
     assert not lay_out(sequential("s", [a, loop("l", [b], max_iterations=2)])).has_branches
     assert lay_out(sequential("s", [a, loop("l", [parallel("p", [b])], max_iterations=2)])).has_branches
 

@@ -140,7 +140,7 @@ def test_a_sibling_stays_as_one_step_however_deep_it_went():
     assert run_paths(sequential("S", [inner, d]))[-1] == "S,T,d"
 
 
-def test_a_loop_between_siblings_has_the_paths_of_the_design():
+def test_a_loop_between_siblings_has_its_paths():
     agent = sequential("S", [x, loop("L", [a, b], max_iterations=2), y])
     assert run_paths(agent) == [
         "S,x",
@@ -152,12 +152,12 @@ def test_a_loop_between_siblings_has_the_paths_of_the_design():
     ]
 
 
-def test_a_sequential_in_a_loop_has_the_paths_of_the_design():
+def test_a_sequential_in_a_loop_has_its_paths():
     agent = loop("L", [sequential("S", [a, b])], max_iterations=2)
     assert run_paths(agent) == ["L,S,a", "L,S,a,b", "L,S,S,a", "L,S,S,a,b"]
 
 
-def test_plan_and_execute_have_the_paths_of_the_design():
+def test_plan_and_execute_have_their_paths():
     planner, executor, replanner = map(leaf, ("planner", "executor", "replanner"))
     agent = sequential("pe", [planner, loop("execute", [executor, replanner], max_iterations=2)])
     assert run_paths(agent) == [

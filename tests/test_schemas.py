@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal, NotRequired, Optional, Union
 from uuid import UUID
@@ -122,6 +122,8 @@ def fault(schema: Any, answer: Any) -> str | None:
         (dict[str, Address], {"home": {"street": "Elm", "number": 1}}),
         (date, "2026-11-20"),
         (datetime, "2026-11-20T14:00:00Z"),
+        (time, "14:00:00"),
+        (timedelta, "PT5M"),
         (UUID, "12345678-1234-5678-1234-567812345678"),
         (Any, "anything"),
         (Any, None),
@@ -190,8 +192,12 @@ def test_an_answer_that_does_not_fit_a_type_is_told_where_and_why(schema, answer
         (Cat | Dog, {"kind": "cow"}),
         (Person, {"name": "Eve", "age": "3"}),
         (date, "soon"),
+        (date, "0"),
         (date, 3),
         (datetime, "soon"),
+        (datetime, "1700000000"),
+        (time, "noon"),
+        (timedelta, "soon"),
         (UUID, "12345"),
     ],
 )

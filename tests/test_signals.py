@@ -83,6 +83,11 @@ def test_a_generator_may_do_what_it_yields(annotation, may):
     assert allowed(annotated(annotation)) == may
 
 
+@pytest.mark.parametrize("annotation", [Generator[str, None, Exit], Generator[str, None, Exit | None]])
+def test_a_generator_may_do_what_it_returns(annotation):
+    assert allowed(annotated(annotation)).exit
+
+
 @pytest.mark.parametrize("annotation", [Iterator[Exit], AsyncIterator[BreakLoop], Generator[Ask]])
 def test_a_generator_may_end_without_a_signal_though_it_yields_nothing_else(annotation):
     assert allowed(annotated(annotation)).go_on

@@ -1,7 +1,4 @@
-"""A reference interpreter of sections 4 to 7 of the design: what a run tells, sees and keeps.
-
-It runs the branches of a parallel one after the other, and answers each question at once.
-"""
+"""A reference interpreter: what a run tells, sees and keeps, branches one after the other."""
 
 from collections import defaultdict
 from collections.abc import Iterator
