@@ -278,11 +278,7 @@ class Runner:
             given = self._drive(begin(), thread_id)
             with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
                 try:
-                    for part in parts:
-                        yield from translator.feed(part)
-                except Exception as error:
-                    yield from translator.fail(error)
-                    raise
+                    yield from translator.tell(parts)
                 finally:
                     options["control"].request_drain(_LEFT)
 
@@ -294,13 +290,8 @@ class Runner:
             given = await self._adrive(begin(), thread_id)
             async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
                 try:
-                    async for part in parts:
-                        for event in translator.feed(part):
-                            yield event
-                except Exception as error:
-                    for event in translator.fail(error):
+                    async for event in translator.atell(parts):
                         yield event
-                    raise
                 finally:
                     options["control"].request_drain(_LEFT)
 

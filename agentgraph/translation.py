@@ -51,28 +51,15 @@ def translate(
         The events, each when its part arrives. An exception of the stream is reported as an
         event and then raised.
     """
-    translator = Translator(validate(agent), thread_id)
-    try:
-        for part in parts:
-            yield from translator.feed(part)
-    except Exception as error:
-        yield from translator.fail(error)
-        raise
+    yield from Translator(validate(agent), thread_id).tell(parts)
 
 
 async def atranslate(
     agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
-    translator = Translator(validate(agent), thread_id)
-    try:
-        async for part in parts:
-            for event in translator.feed(part):
-                yield event
-    except Exception as error:
-        for event in translator.fail(error):
-            yield event
-        raise
+    async for event in Translator(validate(agent), thread_id).atell(parts):
+        yield event
 
 
 class Translator:
@@ -83,6 +70,26 @@ class Translator:
         self._paths = RunPaths(tree)
         self._told: dict[str, int] = {}
         self._asked: set[str] = set()
+
+    def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
+        """Yield what parts tell, and how they fail; then the exception is raised."""
+        try:
+            for part in parts:
+                yield from self.feed(part)
+        except Exception as error:
+            yield from self.fail(error)
+            raise
+
+    async def atell(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
+        """Yield what async parts tell, as `tell` does."""
+        try:
+            async for part in parts:
+                for event in self.feed(part):
+                    yield event
+        except Exception as error:
+            for event in self.fail(error):
+                yield event
+            raise
 
     def feed(self, part: Any) -> Iterator[AgentEvent]:
         """Yield what one part tells."""

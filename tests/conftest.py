@@ -1,10 +1,13 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
 from driving import Async, Drive, Sync
 from openai_server import OpenAIServer, serving
@@ -26,6 +29,19 @@ def drive(request: pytest.FixtureRequest) -> Drive:
     """Run a test on the sync and on the async methods of the runner."""
     driver: Drive = request.param
     return driver
+
+
+@pytest.fixture(scope="module")
+def forker() -> Iterator[subprocess.Popen[str]]:
+    with commands.serving() as forker:
+        yield forker
+
+
+@pytest.fixture
+def command(forker: subprocess.Popen[str], tmp_path: Path) -> Iterator[commands.Commands]:
+    command = commands.Commands(forker, tmp_path)
+    yield command
+    command.stop()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,12 +3,11 @@
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commands import CTRL_C, CTRL_D, Commands, serving, wait_until
+from commands import CTRL_C, CTRL_D, Commands, wait_until
 
 import agentgraph as ag
 from agentgraph.events import AgentEvent
@@ -74,19 +73,6 @@ runner = ag.Runner(first)
 REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def command(server: subprocess.Popen[str], tmp_path: Path) -> Iterator[Commands]:
-    commands = Commands(server, tmp_path)
-    yield commands
-    commands.stop()
-
-
 @pytest.fixture(autouse=True)
 def agents(tmp_path: Path) -> Path:
     file = tmp_path / "agents.py"
@@ -139,6 +125,7 @@ def test_events_are_shown_as_they_happen(command: Commands) -> None:
     running = command.start("run", "agents.py:hanging", "bees")
     wait_until((command.folder / "hanging").exists)
     running.said("hanging/first: one\n")
+    running.said("pair/other: two\n")
     (command.folder / "go").touch()
     assert running.wait().lines[-2:] == [
         "hanging/first/pair/hanger: went on",

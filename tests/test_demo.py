@@ -1,11 +1,9 @@
 """The demo: offline, with OpenAI's client, and over two processes."""
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import CTRL_D, Commands, serving
+from commands import CTRL_D, Commands
 from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
@@ -21,19 +19,6 @@ ANTS = (
     "and in all of these years they hardly ever see the light of day. Nobody counts them."
 )
 SOURCE = " (From 55 words in 5 sentences.)"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def command(server: subprocess.Popen[str], tmp_path: Path) -> Iterator[Commands]:
-    commands = Commands(server, tmp_path)
-    yield commands
-    commands.stop()
 
 
 def test_the_demo_pauses_and_goes_on_in_a_second_process(command: Commands) -> None:

@@ -24,7 +24,7 @@ MOST_ACTIVATIONS = 40
 POLICIES = st.sampled_from(("shared", "shared", "path", "own", "last", "input", "entries"))
 KINDS = ("function", "generator", "async function", "async generator", "chat", "human")
 TEXTS = ("@", "more from @", "")
-SIGNALS = (("exit", None), ("break_loop", None))
+SIGNALS = (("break_loop", None), ("break_loop", None), ("exit", None))
 UNTILS = st.one_of(
     st.none(),
     st.none(),
@@ -163,7 +163,7 @@ class _Growing:
                 told = items[: self.pick(0, 1, 2, 3)] if streamed else ()
                 calls.append(specs.Call((*told, ("error", f"@ fails in {part}.{again}"))))
             question = ("interrupted", {"ask": part, "of": ["@"]})
-            end = question if part < asks else self.pick(*[None] * 8, *SIGNALS)
+            end = question if part < asks else self.pick(*[None] * 6, *SIGNALS)
             if end is not None:
                 items = [*items, end] if streamed else [end]
             calls.append(specs.Call(tuple(items)))
