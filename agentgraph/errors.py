@@ -1,10 +1,23 @@
 """Every error that agentgraph raises: each says where, what is wrong, and what to do."""
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class AgentGraphError(Exception):
-    """The root of all errors of this library."""
+    """The root of all errors of this library; each can be pickled, with its data."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_again, (type(self), self.args, self.__dict__)
+
+
+def _made_again(
+    kind: type[AgentGraphError], args: tuple[Any, ...], data: dict[str, Any]
+) -> AgentGraphError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(data)
+    return error
 
 
 class InvalidAgentError(AgentGraphError):

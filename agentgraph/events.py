@@ -172,7 +172,7 @@ class AgentEvent:
 
 
 def _message_to_dict(message: BaseMessage) -> dict[str, Any]:
-    told: dict[str, Any] = to_jsonable_python(message_to_dict(message))
+    told: dict[str, Any] = to_jsonable_python(message_to_dict(message), fallback=str)
     return told
 
 

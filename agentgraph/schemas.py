@@ -153,7 +153,9 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
         return _typed(rest["allOf"][0], defs, within)
     if "enum" in rest or "const" in rest:
         _only(rest, {"enum", "const", "type"})
-        return _one_of(rest.get("enum", [rest.get("const")]))
+        of_kind = {"type": rest["type"]} if "type" in rest else None
+        values = rest.get("enum", [rest.get("const")])
+        return _one_of([value for value in values if answer_fault(of_kind, value) is None])
     kinds = rest.pop("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if not kinds:

@@ -1,0 +1,31 @@
+"""Errors: one root, data that comes along, also through pickle."""
+
+import pickle
+
+import pytest
+
+import agentgraph as ag
+
+ERRORS = [
+    ag.InvalidAgentError(["a: one", "b: two"]),
+    ag.MissingValueError("writer", "topic", ["tone"]),
+    ag.ThreadBusyError("busy", "t"),
+    ag.TreeChangedError("changed", "t", "- a"),
+    ag.InvalidOutputError("no"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_goes_through_pickle_with_its_data(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize("name", [name for name in ag.__all__ if name.endswith("Error")])
+def test_every_error_has_one_root(name):
+    assert issubclass(getattr(ag, name), ag.AgentGraphError)
+
+
+def test_several_faults_are_told_one_a_line():
+    assert str(ERRORS[0]) == "2 faults:\n- a: one\n- b: two"
+    assert str(ag.InvalidAgentError(["a: one"])) == "a: one"
