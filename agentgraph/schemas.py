@@ -2,7 +2,8 @@
 
 A question is kept in the checkpoint, so its schema is kept there as a JSON schema, and an
 answer is checked against that, in whatever process it arrives. A schema with a keyword that
-cannot be checked is refused when the agent is compiled or the question put, never ignored.
+cannot be checked is refused when the agent is compiled or the question put, never ignored;
+`oneOf` is read as `anyOf`, and of formats only dates, times, durations and UUIDs are checked.
 """
 
 import json
