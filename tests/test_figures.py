@@ -104,9 +104,10 @@ def test_bytes_on_disk_grow_with_the_run_and_not_with_its_square(bytes_a_step):
 @pytest.mark.parametrize("mode", ["run", "arun"])
 def test_fifty_branches_that_wait_end_together(mode, asynchronous):
     branches = [waits(f"a{i}", 0.2, asynchronous=asynchronous) for i in range(50)]
-    seconds, events = timed(ag.parallel("p", branches), mode)
-    assert {event.text for event in events} == {f"a{i}" for i in range(50)}
-    assert seconds < 0.2 * 50 / 6
+    runs = [timed(ag.parallel("p", branches), mode) for _ in range(3)]
+    for _, events in runs:
+        assert {event.text for event in events} == {f"a{i}" for i in range(50)}
+    assert min(seconds for seconds, _ in runs) < 1
 
 
 @pytest.mark.parametrize("mode", ["run", "arun"])
@@ -118,7 +119,7 @@ def test_branches_do_not_wait_for_each_other_at_every_step(mode):
             ag.sequential("y", [waits("c", 0.05), waits("d", 0.4)]),
         ],
     )
-    best = min(timed(tree, mode)[0] for _ in range(3))
+    best = min(timed(tree, mode)[0] for _ in range(6))
     assert best <= 1.15 * 0.45
 
 
