@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test lint format properties clean
+.PHONY: demo test lint format properties bench clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -22,6 +22,9 @@ format: .venv/ready
 
 properties: .venv/ready  # the property tests on ten times as many trees
 	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 tests/properties
+
+bench: .venv/ready  # what it costs, side by side with what it is measured against
+	$(BIN)/python tests/benchmarks
 
 clean:
 	rm -rf .venv

@@ -3,6 +3,7 @@
 from agentgraph.agents import (
     Agent,
     agent,
+    agent_tool,
     chat_agent,
     function_agent,
     human,
@@ -10,6 +11,7 @@ from agentgraph.agents import (
     parallel,
     sequential,
 )
+from agentgraph.budgets import summarized, trimmed
 from agentgraph.compiler import compile_agent
 from agentgraph.context import Context
 from agentgraph.errors import (
@@ -31,7 +33,7 @@ from agentgraph.history import Entry
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.runner import Runner
 from agentgraph.savers import async_sqlite_saver, sqlite_saver
-from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues
+from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.translation import STREAM_MODES, atranslate, translate
 
 __all__ = [
@@ -60,10 +62,12 @@ __all__ = [
     "SetValues",
     "ThreadBusyError",
     "ThreadError",
+    "TransferTo",
     "TreeChangedError",
     "UnknownInterruptError",
     "UnknownThreadError",
     "agent",
+    "agent_tool",
     "async_sqlite_saver",
     "atranslate",
     "chat_agent",
@@ -74,5 +78,7 @@ __all__ = [
     "parallel",
     "sequential",
     "sqlite_saver",
+    "summarized",
     "translate",
+    "trimmed",
 ]

@@ -1,21 +1,39 @@
 """The agents: frozen values that say what runs, and the builders that make them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from langchain_core.language_models import LanguageModelLike
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.tools import BaseTool
 
-HistoryPolicy = (
-    Literal["shared", "path", "own", "last", "input"] | Callable[[list[Any]], list[BaseMessage]]
-)
-"""Which messages an agent sees: one of five words, or a function from `Entry`s to messages."""
+from agentgraph.budgets import ChosenBy, Summarized, Trimmed
+
+HistoryPolicy = ChosenBy | Trimmed | Summarized
+"""Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
+`trimmed` or `summarized` gave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTool:
+    """An agent as a tool of a chat agent: it runs in a lane of its own."""
+
+    agent: "Agent"
+    """The agent; the tool has its name."""
+    description: str = ""
+    """What the tool is for, as the model reads it."""
+    history: Literal["input", "shared"] = "input"
+    """Whether the agent sees the request only, or what the caller sees and then the request."""
+
+
+Tool = BaseTool | Callable[..., Any] | Mapping[str, Any] | AgentTool
+"""A LangChain tool, a function, an agent as a tool, or a tool that the model's provider runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent:
-    """A leaf that asks a chat model and says its reply."""
+    """A leaf that asks a chat model, runs the tools that it calls, and says its replies."""
 
     name: str
     """The agent's name, and that of its node."""
@@ -25,10 +43,40 @@ class ChatAgent:
     """What the agent is for, in a sentence that other agents read."""
     instruction: str = ""
     """The template of the system message."""
+    tools: tuple[Tool, ...] = ()
+    """What the model may call."""
+    sub_agents: tuple["Agent", ...] = ()
+    """The agents that it may transfer to."""
     output_key: str | None = None
-    """The value that the text of its reply becomes."""
+    """The value that the text of its last message becomes."""
+    output_schema: type | dict[str, Any] | None = None
+    """What its last reply must fit: a type that pydantic knows, or a JSON schema."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
+    max_iterations: int | None = 20
+    """How often it may ask the model in one activation; None for no bound."""
+    on_max_iterations: Literal["raise", "answer"] = "raise"
+    """Whether it fails when it may not ask again, or asks once more without tools."""
+    return_directly: tuple[str, ...] = ()
+    """The tools whose result ends the agent."""
+    exit_tool: bool = False
+    """Whether the model has the tool `exit`."""
+    break_tool: bool = False
+    """Whether the model has the tool `break_loop`."""
+    approve: tuple[str, ...] | Callable[[ToolCall], bool] = ()
+    """The tools, or the calls, that a person must agree to."""
+    parallel_tools: bool = True
+    """Whether the calls of one message run at the same time, or one after the other."""
+    on_tool_error: Literal["return", "raise"] = "return"
+    """Whether the model is told of an exception in a tool, or the agent fails with it."""
+    unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
+    """What comes of a call to a tool that there is not; a function is given its name and arguments."""
+    retry: Any = None
+    """LangGraph's `RetryPolicy`, or several, for its calls of the model."""
+    timeout: Any = None
+    """LangGraph's timeout for a call of the model: seconds, or a `TimeoutPolicy`."""
+    model_input: Callable[..., list[BaseMessage]] | None = None
+    """Has the last word on the messages that the model is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +93,10 @@ class FunctionAgent:
     """The value that the text of its last message becomes."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
+    retry: Any = None
+    """LangGraph's `RetryPolicy`, or several, for its calls."""
+    timeout: Any = None
+    """LangGraph's timeout for a call: seconds, or a `TimeoutPolicy`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,16 +159,48 @@ LEAVES = (ChatAgent, FunctionAgent, HumanAgent)
 COMPOSITES = (SequentialAgent, ParallelAgent, LoopAgent)
 
 
+def inner_agents(agent: "Agent") -> tuple["Agent", ...]:
+    """Return the agents directly inside one: its sub-agents, and its agents as tools."""
+    if isinstance(agent, ChatAgent):
+        return (*agent.sub_agents, *(tool.agent for tool in agent_tools(agent)))
+    return agent.sub_agents if isinstance(agent, COMPOSITES) else ()
+
+
+def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:
+    """Return the tools of a chat agent that are agents."""
+    return tuple(tool for tool in agent.tools if isinstance(tool, AgentTool))
+
+
 def chat_agent(
     name: str,
     model: LanguageModelLike,
     *,
     description: str = "",
     instruction: str = "",
+    tools: Iterable[Tool] = (),
+    sub_agents: Iterable["Agent"] = (),
     output_key: str | None = None,
+    output_schema: type | dict[str, Any] | None = None,
     history: HistoryPolicy = "shared",
+    max_iterations: int | None = 20,
+    on_max_iterations: Literal["raise", "answer"] = "raise",
+    return_directly: Iterable[str] = (),
+    exit_tool: bool = False,
+    break_tool: bool = False,
+    approve: Iterable[str] | Callable[[ToolCall], bool] = (),
+    parallel_tools: bool = True,
+    on_tool_error: Literal["return", "raise"] = "return",
+    unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
+    retry: Any = None,
+    timeout: Any = None,
+    model_input: Callable[..., list[BaseMessage]] | None = None,
 ) -> ChatAgent:
-    """Make an agent that asks a chat model and says its reply.
+    """Make an agent that asks a chat model, and runs the tools that it calls until it calls none.
+
+    A tool gives its result as LangChain's tools do, `Command(update={"messages": [...], "values":
+    {...}})` included, or returns `SetValues(...)`, `Custom(...)`, `Exit()`, `BreakLoop()`,
+    `TransferTo(name)`, or a list of these and of `ToolMessage`s. What it may do is drawn as its
+    return annotation says it, as with `function_agent`. A tool may call LangGraph's `interrupt()`.
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`.
@@ -125,10 +209,35 @@ def chat_agent(
         instruction: The system message, a template: `{topic}` is filled from the values of the
             run, `{topic?}` with nothing where there is none, `{{` and `}}` are braces, and any
             other text in braces stays as it is.
-        output_key: The value that the text of the reply becomes.
+        tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
+            which the model's provider runs.
+        sub_agents: Agents that it may transfer to, by the tools `transfer_to_<name>`. A chat agent
+            among them may transfer back; one that ends without a transfer ends this agent too.
+        output_key: The value that the text of the last message becomes; with `output_schema`
+            what that text says, as plain data.
+        output_schema: What the last reply must fit, as JSON: a type that pydantic knows, or a JSON
+            schema. The model is told of it; a reply that does not fit goes back, twice at most.
         history: Which messages the model is sent: "shared" (all), "path" (those on the way to
             this agent), "own", "last" (the user's input and the last answer), "input" (the
-            user's input), or a function from entries to messages.
+            user's input), a function from entries to messages, `trimmed(...)` or `summarized(...)`.
+        max_iterations: How often the model may be asked in one activation; None for no bound.
+        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
+            once more without tools.
+        return_directly: Names of tools whose result ends the agent; of several, the last one's.
+        exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
+        break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
+        approve: Names of tools whose calls a person must approve, edit, reject or respond to; or
+            a function that says it of a call (`{"name": ..., "args": ..., "id": ...}`).
+        parallel_tools: Whether the calls of one message run at the same time, or in their order.
+        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent.
+            Arguments that do not fit always go back to the model.
+        unknown_tool: The same for a call to a tool that there is not, or a function that is given
+            its name and its arguments and returns the result.
+        retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call of the model; it
+            needs the async methods, for LangGraph cannot stop a sync call.
+        model_input: Called with the messages that the model is about to be sent, or with a
+            `Context` and these messages; the model is sent what it returns.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
@@ -138,9 +247,44 @@ def chat_agent(
         model=model,
         description=description,
         instruction=instruction,
+        tools=_tuple(tools),
+        sub_agents=_tuple(sub_agents),
         output_key=output_key,
+        output_schema=output_schema,
         history=history,
+        max_iterations=max_iterations,
+        on_max_iterations=on_max_iterations,
+        return_directly=_tuple(return_directly),
+        exit_tool=exit_tool,
+        break_tool=break_tool,
+        approve=approve if callable(approve) else _tuple(approve),
+        parallel_tools=parallel_tools,
+        on_tool_error=on_tool_error,
+        unknown_tool=unknown_tool,
+        retry=retry,
+        timeout=timeout,
+        model_input=model_input,
     )
+
+
+def agent_tool(
+    agent: "Agent", *, description: str = "", history: Literal["input", "shared"] = "input"
+) -> AgentTool:
+    """Make an agent a tool of a chat agent: it is given a `request`, and its last message comes back.
+
+    It runs in a lane of its own: what it says is told as events and not added to the caller's
+    history; its Exit, BreakLoop and transfers end nothing outside it; values that it writes are the
+    caller's too. Questions inside it pause the run, and a resume repeats nothing.
+
+    Args:
+        agent: The agent, a composite included; the tool has its name.
+        description: What the model is told of it; without one, the agent's own description.
+        history: "input": it sees the request only; "shared": what the caller sees, then the request.
+
+    Returns:
+        The tool, for `chat_agent(tools=[...])`.
+    """
+    return AgentTool(agent=agent, description=description, history=history)
 
 
 def function_agent(
@@ -150,11 +294,14 @@ def function_agent(
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
     `fn` returns, or yields one by one, `str` (said as an assistant message), a LangChain
-    message, `Exit()`, `BreakLoop()`, `Ask(...)`, `Custom(data)`, `SetValues(...)`, or nothing.
+    message, `Exit()`, `BreakLoop()`, `TransferTo(name)`, `Ask(...)`, `Custom(data)`,
+    `SetValues(...)`, or nothing.
     Its return annotation says what it may do, and so what is drawn: `-> str` only speaks,
     `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; without one it may do all.
 
@@ -164,12 +311,21 @@ def function_agent(
         description: What the agent is for.
         output_key: The value that the text of its last message becomes.
         history: Which messages `ctx.messages` holds; see `chat_agent`.
+        retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
+            async methods, for LangGraph cannot stop a sync call.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
     return FunctionAgent(
-        name=name, fn=fn, description=description, output_key=output_key, history=history
+        name=name,
+        fn=fn,
+        description=description,
+        output_key=output_key,
+        history=history,
+        retry=retry,
+        timeout=timeout,
     )
 
 
@@ -184,6 +340,8 @@ def agent(
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
 ) -> Callable[[Callable[[Any], Any]], FunctionAgent]: ...
 
 
@@ -195,6 +353,8 @@ def agent(
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
 ) -> FunctionAgent | Callable[[Callable[[Any], Any]], FunctionAgent]:
     """Make a function an agent: `function_agent` as a decorator, bare or with arguments.
 
@@ -215,6 +375,8 @@ def agent(
             description=_first_line(fn) if description is None else description,
             output_key=output_key,
             history=history,
+            retry=retry,
+            timeout=timeout,
         )
 
     return decorate if fn is None else decorate(fn)
@@ -298,10 +460,11 @@ def loop(
     )
 
 
-def _tuple(sub_agents: Any) -> tuple[Any, ...]:
-    if isinstance(sub_agents, Iterable) and not isinstance(sub_agents, str):
-        return tuple(sub_agents)
-    return (sub_agents,)
+def _tuple(given: Any) -> tuple[Any, ...]:
+    """Return several as a tuple; one alone, strings and tools included, as a tuple of one."""
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | BaseTool):
+        return tuple(given)
+    return (given,)
 
 
 def _first_line(fn: Callable[[Any], Any]) -> str:

@@ -4,9 +4,11 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, assert_never, cast
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -22,23 +24,28 @@ from agentgraph.agents import (
     SequentialAgent,
 )
 from agentgraph.nodes.activation import Site
+from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
-from agentgraph.nodes.lanes import Lane, LanesNode
+from agentgraph.nodes.lane import Lane
+from agentgraph.nodes.lanes import LanesNode
 from agentgraph.nodes.model import ModelNode
+from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.pictures import LaneGraph, show_lanes
-from agentgraph.places import Place, Tree
-from agentgraph.position import RunPaths, ends, may_do, start
-from agentgraph.state import Conversation, LaneState, Update, Whereabouts
+from agentgraph.places import Place, Tree, has_tools
+from agentgraph.position import RunPaths, ends, may_do, may_do_by_tools, start
+from agentgraph.signals import May
+from agentgraph.state import Conversation, LaneState, Whereabouts
 from agentgraph.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
-Node = Runnable[LaneState, Update]
 Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps: a tree's own limits end it, so this one never does."""
+_CALLS = 32
+"""How many tool calls run at once, where there are no wider branches."""
 _SPARE_THREADS = 8
 """Threads of a graph beside its lanes: the node that waits for them, the stream, the saver."""
 
@@ -80,12 +87,17 @@ def compile_tree(tree: Tree, **options: Any) -> Graph:
 
 
 def _limits(tree: Tree) -> RunnableConfig:
-    parallels = [place for place in tree.places if isinstance(place.agent, ParallelAgent)]
     limits = RunnableConfig(recursion_limit=_STEPS)
-    if parallels:
-        widest = max(len(tree.children[place]) for place in parallels)
-        limits["max_concurrency"] = widest + _SPARE_THREADS
+    if at_once := max(map(partial(_at_once, tree), tree.places)):
+        limits["max_concurrency"] = at_once + _SPARE_THREADS
     return limits
+
+
+def _at_once(tree: Tree, place: Place) -> int:
+    """Return how many tasks the node of a place may run at once; 0 where it runs none."""
+    if isinstance(place.agent, ParallelAgent):
+        return len(tree.children[place])
+    return _CALLS if isinstance(place.agent, ChatAgent) and has_tools(place) else 0
 
 
 class _LaneBuilder:
@@ -99,19 +111,24 @@ class _LaneBuilder:
         outer = Conversation if lane.parent is None else LaneState
         builder = StateGraph(LaneState, input_schema=outer, output_schema=outer)
         self._enter(builder, lane)
-        nodes = {place: self._node(place) for place in self.tree.stops(lane)}
-        for place, node in nodes.items():
-            builder.add_node(place.node, node, metadata={"agent_name": place.name})
-            self._wire(builder, place)
+        inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
+        for place, lanes in inner.items():
+            self._add(builder, place, lanes)
         graph = builder.compile(**options)
-        for node in nodes.values():
-            if isinstance(node, LanesNode):
-                show_lanes(graph, node)
+        for place, lanes in inner.items():
+            if isinstance(place.agent, ParallelAgent):
+                show_lanes(graph, place.node, lanes)
+            elif lanes:
+                others = [place.call_task] if len(lanes) < len(place.agent.tools) else []  # type: ignore[union-attr]
+                show_lanes(graph, place.tools_node, lanes, others)
         return graph if lane.parent is None else LaneGraph(**vars(graph))
+
+    def _lanes(self, place: Place) -> list[Lane]:
+        return [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
 
     def _enter(self, builder: Builder, lane: Place) -> None:
         """Lead to the first node; the root's lane by a node that begins the turn."""
-        first = cast(Place, start(self.tree, lane, (0,) * len(lane.loops)).place)
+        first = cast(Place, start(self.tree, lane).place)
         if lane.parent is not None:
             builder.add_edge(START, first.node)
             return
@@ -119,38 +136,56 @@ class _LaneBuilder:
         builder.add_edge(START, NEW_TURN)
         builder.add_edge(NEW_TURN, first.node)
 
-    def _node(self, place: Place) -> Node:
-        site, agent = self._site(place), place.agent
+    def _add(self, builder: Builder, place: Place, lanes: list[Lane]) -> None:
+        """Add the nodes of a place, and draw the ways on from each; only what can happen is drawn."""
+        site, agent, may = self._site(place), place.agent, may_do(self.tree, place)
         match agent:
             case ChatAgent():
-                return ModelNode(site)
+                self._add_chat(builder, site, agent, lanes)
             case FunctionAgent():
-                return FunctionNode(site)
+                asks = [place.question_node] if may.ask else []
+                policies = {"retry_policy": agent.retry, "timeout": agent.timeout}
+                self._add_node(builder, FunctionNode(site), may, asks, **policies)
+                if may.ask:
+                    self._add_node(builder, QuestionNode(site), None, [place.node])
             case HumanAgent():
-                return HumanNode(site)
+                self._add_node(builder, HumanNode(site), may)
             case ParallelAgent():
-                lanes = self.tree.children[place]
-                return LanesNode(site, [Lane(lane, self.build(lane)) for lane in lanes])
+                self._add_node(builder, LanesNode(site, lanes), may)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} is only the way from node to node")
             case _:
                 assert_never(agent)
 
-    def _wire(self, builder: Builder, place: Place) -> None:
-        """Draw the ways on from a node; where there is one only, it is no choice."""
-        behind = [END if end is None else end.node for end in ends(self.tree, place)]
-        if may_do(self.tree, place).ask:
-            self._add_question(builder, place)
-            behind.append(place.question_node)
-        if len(behind) == 1:
-            builder.add_edge(place.node, behind[0])
-        else:
-            builder.add_conditional_edges(place.node, _way_on, behind)
+    def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
+        place = site.place
+        node, policies = ModelNode(site), {"retry_policy": agent.retry, "timeout": agent.timeout}
+        asks = [place.approve_node] if agent.approve else []
+        if not has_tools(place):
+            self._add_node(builder, node, May(), **policies)
+            return
+        self._add_node(builder, node, May(), [place.tools_node, *asks], **policies)
+        if agent.approve:
+            self._add_node(builder, ApproveNode(site), None, [place.tools_node])
+        self._add_node(builder, ToolsNode(site, lanes), may_do_by_tools(place), [place.node])
 
-    def _add_question(self, builder: Builder, place: Place) -> None:
-        question = QuestionNode(self._site(place))
-        builder.add_node(place.question_node, question, metadata={"agent_name": place.name})
-        builder.add_edge(place.question_node, place.node)
+    def _add_node(
+        self,
+        builder: Builder,
+        node: Any,
+        may: May | None,
+        others: Sequence[str] = (),
+        **policies: Any,
+    ) -> None:
+        """Add a node; behind it comes what its agent may do, if it can end there, and the others."""
+        place: Place = node.site.place
+        builder.add_node(node.name, node, metadata={"agent_name": place.name}, **policies)
+        after = ends(self.tree, place, may) if may else ()
+        behind = list(dict.fromkeys([*(END if end is None else end.node for end in after), *others]))
+        if len(behind) == 1:
+            builder.add_edge(node.name, behind[0])
+        else:
+            builder.add_conditional_edges(node.name, _WAY_ON, behind)
 
     def _site(self, place: Place) -> Site:
         return Site(self.tree, place, self.paths)
@@ -158,3 +193,16 @@ class _LaneBuilder:
 
 def _way_on(state: Whereabouts) -> str:
     return state["position"]["next"] or END
+
+
+class _WayOn(RunnableLambda[Whereabouts, str]):
+    """The path behind a node. LangGraph would call a function in a thread, and trace it."""
+
+    def invoke(self, input: Whereabouts, config: RunnableConfig | None = None, **_: Any) -> str:
+        return _way_on(input)
+
+    async def ainvoke(self, input: Whereabouts, config: RunnableConfig | None = None, **_: Any) -> str:
+        return _way_on(input)
+
+
+_WAY_ON = _WayOn(_way_on)

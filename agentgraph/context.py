@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from agentgraph.agents import HistoryPolicy
 from agentgraph.history import unchanged, visible
-from agentgraph.position import Cursor, RunPaths, address
+from agentgraph.position import Cursor, RunPaths, address, iteration
 from agentgraph.run_path import RunPath
 
 if TYPE_CHECKING:
@@ -35,10 +35,11 @@ class Context:
         messages: Sequence[BaseMessage],
         values: Mapping[str, Any],
         history: HistoryPolicy = unchanged,
+        under_way: int = 0,
         answer: Sequence[Any] = (),
     ) -> None:
         self._place, self._cursor, self._paths = place, cursor, paths
-        self._messages, self._history = messages, history
+        self._messages, self._history, self._under_way = messages, history, under_way
         self.values: Mapping[str, Any] = MappingProxyType(dict(values))
         self.answered = bool(answer)
         self.answer: Any = answer[0] if answer else None
@@ -46,22 +47,29 @@ class Context:
     @cached_property
     def messages(self) -> list[BaseMessage]:
         """What this agent may see, by its `history`; for `until` the whole history as it is."""
-        return visible(self._messages, self._history, self._place.name, self.address, self._paths.of)
+        return visible(
+            self._messages,
+            self._history,
+            self._place.name,
+            self.address,
+            self._paths.of,
+            self._under_way,
+        )
 
     @cached_property
     def address(self) -> str:
         """The address of this activation, such as `report/refine[1]/critic`."""
-        return address(self._place, self._cursor[: len(self._place.loops)])
+        return address(self._place, self._cursor[: len(self._place.counts)])
 
     @property
     def run_path(self) -> RunPath:
         """How the run got here."""
-        return self._paths.at(self._place, self._cursor[: len(self._place.loops)])
+        return self._paths.at(self._place, self._cursor[: len(self._place.counts)])
 
     @property
     def iteration(self) -> int | None:
         """The iteration of the nearest loop, counted from 0; None outside a loop."""
-        return self._cursor[-1] if self._cursor else None
+        return iteration(self._place, self._cursor)
 
     @property
     def runtime(self) -> Runtime[Any]:

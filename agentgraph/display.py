@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables.graph import Edge, Graph, Node
 from langgraph.graph.state import CompiledStateGraph
 
-from agentgraph.agents import COMPOSITES, LEAVES, Agent, LoopAgent, ParallelAgent
+from agentgraph.agents import LEAVES, Agent, LoopAgent, ParallelAgent, inner_agents
 from agentgraph.events import AgentEvent
 from agentgraph.nodes.turn import NEW_TURN
 
@@ -76,7 +77,7 @@ def tree_lines(agent: Agent) -> list[str]:
 
 def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
     yield f"{head}{agent.name} ({kind_of(agent)})"
-    children = agent.sub_agents if isinstance(agent, COMPOSITES) else ()
+    children = inner_agents(agent)
     for child in children[:-1]:
         yield from _branches(child, f"{indent}├─ ", f"{indent}│  ")
     for child in children[-1:]:
@@ -101,7 +102,7 @@ def event_text(event: AgentEvent) -> str:
     """Return what an event tells, without its run path: a text, or an action such as `[exit]`."""
     match event.kind:
         case "message":
-            return event.text
+            return event.text or _calls_text(event.message)
         case "custom":
             return f"[custom] {json.dumps(event.output.custom if event.output else None)}"
         case "interrupted":
@@ -109,8 +110,19 @@ def event_text(event: AgentEvent) -> str:
             return f"[asks] {question.value if question else ''}"
         case "error":
             return f"[error] {event.error}"
+        case "transfer_to":
+            return f"[transfer_to] {event.action.transfer_to if event.action else ''}"
         case kind:
             return f"[{kind}]"
+
+
+def _calls_text(message: BaseMessage | None) -> str:
+    """Return the tool calls of a message that says nothing: `[calls] search({"q": "bees"})`."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    told = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})" for call in calls
+    ]
+    return f"[calls] {', '.join(told)}" if told else ""
 
 
 def print_event(console: "Console", event: AgentEvent) -> None:

@@ -10,7 +10,15 @@ from pydantic_core import to_jsonable_python
 from agentgraph.run_path import RunPath, RunStep
 
 Kind = Literal[
-    "message", "custom", "exit", "break_loop", "transfer_to", "interrupted", "action", "error"
+    "message",
+    "custom",
+    "exit",
+    "break_loop",
+    "transfer_to",
+    "interrupted",
+    "discarded",
+    "action",
+    "error",
 ]
 
 
@@ -57,6 +65,8 @@ class Action:
         break_loop: It ended the nearest loop.
         transfer_to: The agent that it handed over to.
         interrupted: The question that it asked.
+        discarded: The ids of messages, whole ones or chunks, that were told and are void: a retry,
+            a fallback or a correction has thrown them away.
         custom: Data of an action of one's own.
     """
 
@@ -64,6 +74,7 @@ class Action:
     break_loop: bool = False
     transfer_to: str | None = None
     interrupted: Interrupt | None = None
+    discarded: tuple[str, ...] = ()
     custom: Any = None
 
 
@@ -118,6 +129,8 @@ class AgentEvent:
             return "interrupted"
         if action.transfer_to is not None:
             return "transfer_to"
+        if action.discarded:
+            return "discarded"
         return "exit" if action.exit else "break_loop" if action.break_loop else "action"
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,6 +172,7 @@ class AgentEvent:
                     **{
                         **action,
                         "interrupted": action["interrupted"] and Interrupt(**action["interrupted"]),
+                        "discarded": tuple(action["discarded"]),
                     }
                 ),
             }

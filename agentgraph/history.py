@@ -1,14 +1,29 @@
-"""What an agent sees: the user's messages as they are, then the history visible to it."""
+"""What an agent sees: the user's messages as they are, then the history visible to it.
+
+Two rules hold whatever the policy. Messages that only carry out a transfer are seen by nobody,
+but by a policy that is a function. And a call is followed by its results: no model is ever sent
+a call without an answer, nor an answer without a call.
+"""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from itertools import compress
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
 
 from agentgraph.agents import HistoryPolicy
+from agentgraph.budgets import Summarized, Trimmed, fitting
 from agentgraph.run_path import RunPath
 from agentgraph.state import address_of, speaker_of
 
@@ -16,6 +31,11 @@ PathOf = Callable[[str], RunPath | None]
 """Returns the run path of an address; None where the tree has no such."""
 MyPath = Callable[[], RunPath]
 """Returns the run path of the agent that looks; called only where a policy needs it."""
+
+TRANSFER_PREFIX = "transfer_to_"
+"""How the names of the tools begin that hand over to another agent."""
+UNFINISHED = "The call was not finished."
+"""What answers a call that has no answer."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +52,7 @@ class Entry:
     agent_name: str | None
     address: str | None
     _path_of: PathOf = field(repr=False, compare=False)
+    _left_out: bool = field(default=False, repr=False, compare=False)
 
     @cached_property
     def run_path(self) -> RunPath:
@@ -40,18 +61,158 @@ class Entry:
 
 
 def visible(
-    messages: Sequence[BaseMessage], policy: HistoryPolicy, me: str, my_address: str, path_of: PathOf
+    messages: Sequence[BaseMessage],
+    policy: HistoryPolicy | Trimmed | Summarized,
+    me: str,
+    my_address: str,
+    path_of: PathOf,
+    under_way: int = 0,
 ) -> list[BaseMessage]:
     """Return what the agent `me` sees of `messages`.
 
+    The last `under_way` of them are those of the activation that looks: the rounds of calls and
+    results since it began, which it sees whatever the policy chooses of what was there before.
+
     Its own messages stay as they are; what others said becomes a user message that names the
-    speaker, as google-adk does it for the agents of one session.
+    speaker, as google-adk does it for the agents of one session. Calls and results are `paired`.
+    Of a `Summarized` policy only the choice of messages is made here; the summary is the node's.
     """
-    entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages]
+    if isinstance(policy, Summarized):
+        return visible(messages, policy.history, me, my_address, path_of, under_way)
+    if isinstance(policy, Trimmed):
+        seen = visible(messages, policy.history, me, my_address, path_of, under_way)
+        return fitting(seen, policy.max_tokens, policy.token_counter)
+    if policy is unchanged:
+        return list(messages)
+    before = len(messages) - under_way
+    entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
-        return list(policy(entries))
-    chosen = POLICIES[policy](entries, me, lambda: path_of(my_address) or RunPath())
-    return [e.message if e.agent_name in (None, me) else _told(e) for e in chosen]
+        return paired([*policy(entries), *messages[before:]])
+    chosen = POLICIES[policy](_marked(entries, me), me, lambda: path_of(my_address) or RunPath())
+    seen = [_as_seen(entry, me) for entry in chosen if not entry._left_out]
+    return paired([*seen, *messages[before:]])
+
+
+def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return `messages` with each call followed by its results, in the order of the calls.
+
+    What stood between them moves behind them, a call without a result gets one that says so, and
+    a result without a call is told as text. Ids of calls may repeat: a result belongs to the last
+    message before it that has a call of its id.
+
+    >>> call = {"name": "search", "args": {}, "id": "1", "type": "tool_call"}
+    >>> asked, late = AIMessage("", tool_calls=[call]), HumanMessage("And?")
+    >>> [message.text for message in paired([asked, late])]
+    ['', 'The call was not finished.', 'And?']
+    >>> [message.text for message in paired([ToolMessage("3 hits", name="search", tool_call_id="1")])]
+    ['search returned: 3 hits']
+    """
+    everything = list(messages)
+    if not any(isinstance(message, ToolMessage) or calls_of(message) for message in everything):
+        return everything
+    answers = _answers(everything)
+    answering = {at for found in answers.values() for at in found}
+    result: list[BaseMessage] = []
+    for index, message in enumerate(everything):
+        if not isinstance(message, ToolMessage):
+            result.append(message)
+        elif index not in answering:
+            result.append(_told(message, speaker_of(message)))
+        if found := answers.get(index):
+            calls = zip(calls_of(message), found, strict=True)
+            result += [_unfinished(call) if at is None else everything[at] for call, at in calls]
+    return result
+
+
+def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
+    """Return the calls of a message, each of which is to be answered: the invalid ones too."""
+    if not isinstance(message, AIMessage):
+        return ()
+    if not message.invalid_tool_calls:
+        return message.tool_calls
+    return (*message.tool_calls, *message.invalid_tool_calls)
+
+
+def call_id(call: ToolCall | InvalidToolCall) -> str:
+    """Return the id that the answer to a call must name."""
+    return call["id"] or ""
+
+
+def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
+    """Return for each message with calls where the answer to each of them stands, if anywhere."""
+    answers: dict[int, list[int | None]] = {}
+    waiting: dict[str, deque[tuple[int, int]]] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if calls_waiting := waiting.get(message.tool_call_id):
+                asked_by, position = calls_waiting.popleft()
+                answers[asked_by][position] = index
+        elif calls := calls_of(message):
+            answers[index] = [None] * len(calls)
+            waiting.update((call_id(call), deque()) for call in calls)
+            for position, call in enumerate(calls):
+                waiting[call_id(call)].append((index, position))
+    return answers
+
+
+def _unfinished(call: ToolCall | InvalidToolCall) -> ToolMessage:
+    return ToolMessage(UNFINISHED, name=call["name"], tool_call_id=call_id(call), status="error")
+
+
+def _is_transfer(message: BaseMessage) -> bool:
+    """Tell whether a message is the result of a transfer that was carried out."""
+    return (
+        isinstance(message, ToolMessage)
+        and (message.name or "").startswith(TRANSFER_PREFIX)
+        and message.status == "success"
+    )
+
+
+def _marked(entries: list[Entry], me: str) -> list[Entry]:
+    """Return `entries` with those marked that `me` does not see, as they carry out a transfer.
+
+    A message that says or calls something else as well stays, for others without its transfers.
+    """
+    messages = [entry.message for entry in entries]
+    if not any(_is_transfer(message) for message in messages):
+        return entries
+    marked = list(entries)
+    for index, found in _answers(messages).items():
+        entry = entries[index]
+        transfers = {at for at in found if at is not None and _is_transfer(messages[at])}
+        if len(transfers) == len(found) and not _says_something(entry.message):
+            marked[index] = replace(entry, _left_out=True)
+        elif transfers and entry.agent_name not in (None, me):
+            others = [at not in transfers for at in found]
+            marked[index] = replace(entry, message=_with_calls(entry.message, others))
+        else:
+            continue
+        for at in transfers:
+            marked[at] = replace(entries[at], _left_out=True)
+    return marked
+
+
+def _with_calls(message: BaseMessage, chosen: list[bool]) -> BaseMessage:
+    """Return a copy of `message` with the chosen ones of its calls alone."""
+    calls = list(compress(cast(AIMessage, message).tool_calls, chosen))
+    return message.model_copy(update={"tool_calls": calls})
+
+
+def _says_something(message: BaseMessage) -> bool:
+    """Tell whether a message holds more than calls and the thoughts that led to them."""
+    if isinstance(message.content, str):
+        return bool(message.content.strip())
+    return any(not _is_silent(block) for block in message.content)
+
+
+def _is_silent(block: Any) -> bool:
+    """Tell whether a block of content is a call, a thought, or a text without a letter."""
+    if isinstance(block, str):
+        return not block.strip()
+    kind = block.get("type")
+    if kind == "text":
+        return not (block.get("text") or "").strip()
+    return _is_call(block) or kind in ("reasoning", "thinking", "redacted_thinking")
 
 
 def unchanged(entries: list[Entry]) -> list[BaseMessage]:
@@ -73,7 +234,7 @@ def _own(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
 
 
 def _last(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    answers = [i for i, e in enumerate(entries) if e.agent_name is not None]
+    answers = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
     chosen = {*_input_indexes(entries), *answers[-1:]}
     return [entries[i] for i in sorted(chosen)]
 
@@ -107,19 +268,25 @@ def _is_call(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
 
-def _told(entry: Entry) -> BaseMessage:
-    message, name = entry.message, entry.agent_name
-    verb = f"{message.name} returned" if isinstance(message, ToolMessage) else "said"
+def _as_seen(entry: Entry, me: str) -> BaseMessage:
+    speaker = entry.agent_name
+    return entry.message if speaker in (None, me) else _told(entry.message, speaker)
+
+
+def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
+    """Return a user message that tells what another said; no speaker is named where it is None."""
+    prefix = f"[{speaker}] " if speaker else ""
+    verb = f"{message.name or 'tool'} returned" if isinstance(message, ToolMessage) else "said"
     calls = [
-        f"[{name}] called {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
+        f"{prefix}called {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())
     ]
     content: str | list[Any]
     if isinstance(message.content, str):
-        said = [f"[{name}] {verb}: {message.content}"] if message.content or not calls else []
+        said = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
         content = "\n".join(said + calls)
     else:
-        head = {"type": "text", "text": f"[{name}] {verb}:"}
+        head = {"type": "text", "text": f"{prefix}{verb}:"}
         said_blocks = [block for block in message.content if not _is_call(block)]
         content = [head, *said_blocks, *({"type": "text", "text": call} for call in calls)]
-    return HumanMessage(content, name=name, id=message.id)
+    return HumanMessage(content, name=speaker, id=message.id)

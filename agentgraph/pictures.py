@@ -1,9 +1,10 @@
-"""How a Parallel shows its lanes: drawn inside its box, and found by their state.
+"""How a node shows the lanes that it runs: drawn inside its box, and found by their state.
 
 LangGraph looks for both in the first graph of a node's `subgraphs`, so the node that runs lanes
 carries one: a graph with the lanes as its nodes, which never runs.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -11,7 +12,7 @@ from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from agentgraph.nodes.lanes import LanesNode
+from agentgraph.nodes.lane import Lane
 from agentgraph.state import LaneState
 
 
@@ -29,11 +30,40 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 
-def show_lanes(graph: CompiledStateGraph[Any, Any, Any, Any], node: LanesNode) -> None:
-    """Give a node that runs lanes the picture of them."""
+class Picture(CompiledStateGraph[Any, Any, Any, Any]):
+    """What is drawn in the box of a node that runs lanes."""
+
+    def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
+        """Return the drawing of the lanes, with a start and an end that stay in the box."""
+        drawn = super().get_graph(config, xray=xray)
+        return _Box(nodes=drawn.nodes, edges=drawn.edges)
+
+
+class _Box(Drawing):
+    """A drawing that keeps its start: Mermaid leaves out a box that has only another box in it."""
+
+    def trim_first_node(self) -> None:
+        """Keep the start."""
+
+    def trim_last_node(self) -> None:
+        """Keep the end."""
+
+
+def show_lanes(
+    graph: CompiledStateGraph[Any, Any, Any, Any],
+    node: str,
+    lanes: Sequence[Lane],
+    others: Sequence[str] = (),
+) -> None:
+    """Give a node that runs lanes the picture of them, and of other tasks that it runs."""
     builder = StateGraph(LaneState)
-    for lane in node.lanes:
-        builder.add_node(lane.place.node, lane.graph)
-        builder.add_edge(START, lane.place.node)
-        builder.add_edge(lane.place.node, END)
-    graph.nodes[node.site.place.node].subgraphs = [builder.compile()]
+    boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
+    for name, box in boxes.items():
+        builder.add_node(name, box)
+        builder.add_edge(START, name)
+        builder.add_edge(name, END)
+    graph.nodes[node].subgraphs = [Picture(**vars(builder.compile()))]
+
+
+def _nothing(state: LaneState) -> None:
+    """Stand for what is no lane."""

@@ -1,18 +1,22 @@
-"""Places: a tree of agents laid out, with the lane and the node of each occurrence."""
+"""Places: a tree of agents laid out, with the lane, the nodes and the counters of each occurrence."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from agentgraph.agents import (
+    COMPOSITES,
     LEAVES,
     Agent,
+    ChatAgent,
     FunctionAgent,
     LoopAgent,
     ParallelAgent,
-    SequentialAgent,
+    agent_tools,
+    inner_agents,
 )
 from agentgraph.signals import yields
 
@@ -20,6 +24,21 @@ _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
     | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
 )
+_SUFFIXES = frozenset({"tools", "call", "approve"})
+"""What the names of a chat agent's further nodes and tasks end with."""
+
+
+class Count(NamedTuple):
+    """What one counter of a cursor counts.
+
+    Attributes:
+        place: The place that it belongs to.
+        kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, or the
+            number of the tool "call" that runs an agent.
+    """
+
+    place: "Place"
+    kind: Literal["iteration", "hops", "call"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +47,12 @@ class Place:
 
     Attributes:
         agent: The agent that stands here.
-        parent: The place of the composite around it; None at the root.
-        index: Which sub-agent of its parent it is, from 0.
+        parent: The place of the agent around it; None at the root.
+        index: Which sub-agent, or which agent as a tool, of its parent it is, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
-        loops: The places of the loops around it, outermost first: a cursor has a counter for each.
+        counts: What the counters of a cursor here count, outermost first.
+        as_tool: Whether its parent runs it as a tool.
     """
 
     agent: Agent
@@ -40,7 +60,8 @@ class Place:
     index: int
     segment: str
     node: str
-    loops: "tuple[Place, ...]" = field(repr=False)
+    counts: tuple[Count, ...] = field(default=(), repr=False)
+    as_tool: bool = False
 
     @property
     def name(self) -> str:
@@ -49,18 +70,52 @@ class Place:
 
     @property
     def question_node(self) -> str:
-        """The name of the node that asks what this leaf leaves to ask."""
+        """The name of the node that asks what a function agent leaves to ask."""
         return f"{self.node}.ask"
 
     @property
+    def tools_node(self) -> str:
+        """The name of the node that runs the tools of a chat agent."""
+        return f"{self.node}.tools"
+
+    @property
+    def approve_node(self) -> str:
+        """The name of the node that asks a person to agree to tool calls."""
+        return f"{self.node}.approve"
+
+    @property
+    def call_task(self) -> str:
+        """The name of the task that runs a tool call."""
+        return f"{self.node}.call"
+
+    @property
     def starts_lane(self) -> bool:
-        """Whether a lane starts here: at the root and at each branch."""
-        return self.parent is None or isinstance(self.parent.agent, ParallelAgent)
+        """Whether a lane starts here: at the root, at each branch, and at each agent as a tool."""
+        parent = self.parent
+        return parent is None or self.as_tool or isinstance(parent.agent, ParallelAgent)
 
     @property
     def is_stop(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
         return isinstance(self.agent, (*LEAVES, ParallelAgent))
+
+    @property
+    def counts_hops(self) -> bool:
+        """Whether transfers can begin here."""
+        return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents)
+
+    @property
+    def counts_inside(self) -> tuple[Count, ...]:
+        """What the counters count directly inside this place."""
+        if isinstance(self.agent, LoopAgent):
+            return (*self.counts, Count(self, "iteration"))
+        return self.counts
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether there is a loop around it to break out of: none outside an agent as a tool is."""
+        kinds = [count.kind for count in self.counts if count.kind != "hops"]
+        return kinds[-1:] == ["iteration"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +124,13 @@ class Tree:
 
     Attributes:
         root: The place of the root agent.
-        children: The places of each composite's sub-agents, in order.
+        children: The places of the sub-agents, in order, of each agent that has any.
+        tools: The places of the agents as tools, in order, of each chat agent that has any.
     """
 
     root: Place
     children: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+    tools: Mapping[Place, tuple[Place, ...]] = field(repr=False)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -82,9 +139,8 @@ class Tree:
 
     @cached_property
     def by_node(self) -> Mapping[str, Place]:
-        """The stops of the tree by the names of their nodes, that for questions included."""
-        stops = [place for place in self.places if place.is_stop]
-        return {node: place for place in stops for node in (place.node, place.question_node)}
+        """The stops of the tree by the names of all nodes that they may have."""
+        return {node: place for place in self.places if place.is_stop for node in _nodes(place)}
 
     @cached_property
     def outline(self) -> tuple[str, ...]:
@@ -111,55 +167,110 @@ class Tree:
         agents = (place.agent for place in self.places)
         return any(isinstance(agent, FunctionAgent) and yields(agent.fn) for agent in agents)
 
+    def lanes(self, place: Place) -> tuple[Place, ...]:
+        """Return where the lanes start that the nodes of a place run."""
+        if isinstance(place.agent, ParallelAgent):
+            return self.children[place]
+        return self.tools.get(place, ())
+
     def stops(self, lane: Place) -> Iterator[Place]:
-        """Yield the nodes of the lane that starts at `lane`, in the order of the tree."""
+        """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
         if lane.is_stop:
             yield lane
-        else:
-            for child in self.children[lane]:
+        if not isinstance(lane.agent, ParallelAgent):
+            for child in self.children.get(lane, ()):
                 yield from self.stops(child)
 
     def _walk(self, place: Place) -> Iterator[Place]:
         yield place
-        for child in self.children.get(place, ()):
+        for child in (*self.children.get(place, ()), *self.tools.get(place, ())):
             yield from self._walk(child)
 
     def _outline(self, place: Place, depth: int) -> Iterator[str]:
-        kind = type(place.agent).__name__.removesuffix("Agent").lower()
-        yield f"{'  ' * depth}{kind} {place.name}"
-        for child in self.children.get(place, ()):
+        agent = place.agent
+        kind = type(agent).__name__.removesuffix("Agent").lower()
+        role = "tool " if place.as_tool else ""
+        nodes = " (tools)" if isinstance(agent, ChatAgent) and has_tools(place) else ""
+        yield f"{'  ' * depth}{role}{kind} {place.name}{nodes}"
+        for child in (*self.children.get(place, ()), *self.tools.get(place, ())):
             yield from self._outline(child, depth + 1)
+
+
+def _nodes(place: Place) -> tuple[str, ...]:
+    match place.agent:
+        case ChatAgent():
+            return place.node, place.tools_node, place.approve_node
+        case FunctionAgent():
+            return place.node, place.question_node
+    return (place.node,)
+
+
+def targets(tree: Tree, place: Place) -> dict[str, Place]:
+    """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
+    found = list(tree.children[place]) if place.counts_hops else []
+    parent = place.parent
+    if parent and isinstance(parent.agent, ChatAgent) and not place.as_tool:
+        found.append(parent)
+    return {target.name: target for target in found}
+
+
+def has_tools(place: Place) -> bool:
+    """Whether a chat agent has any tools to run, those to end, to break and to transfer included."""
+    agent = place.agent
+    assert isinstance(agent, ChatAgent)
+    given = any(not isinstance(tool, Mapping) for tool in agent.tools)
+    return given or agent.exit_tool or agent.break_tool or place.counts_hops or _may_return(place)
 
 
 def lay_out(root: Agent) -> Tree:
     """Return the places of a tree that has no faults."""
     counts = Counter(_names(root))
     children: dict[Place, tuple[Place, ...]] = {}
+    tools: dict[Place, tuple[Place, ...]] = {}
 
-    def place(agent: Agent, parent: Place | None, index: int, segment: str, path: str) -> Place:
+    def place(
+        agent: Agent, parent: Place | None, index: int, segment: str, path: str, as_tool: bool = False
+    ) -> Place:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
+        if parent and isinstance(parent.agent, ChatAgent) and segment in _SUFFIXES:
+            dotted = f"{path}#1"
         node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
-        here = Place(agent, parent, index, segment, node, _loops(parent))
-        if not isinstance(agent, LEAVES):
+        here = _place(agent, parent, index, segment, node, as_tool)
+        if isinstance(agent, COMPOSITES) or here.counts_hops:
             children[here] = tuple(
-                place(child, here, i, segment, path)
-                for i, (child, segment) in enumerate(_segments(agent.sub_agents))
+                place(child, here, i, name, path)
+                for i, (child, name) in enumerate(_segments(agent.sub_agents))  # type: ignore[union-attr]
+            )
+        if isinstance(agent, ChatAgent) and agent_tools(agent):
+            tools[here] = tuple(
+                place(tool.agent, here, i, tool.agent.name, f"{path}.tools", True)
+                for i, tool in enumerate(agent_tools(agent))
             )
         return here
 
-    return Tree(place(root, None, 0, root.name, ""), children)
+    return Tree(place(root, None, 0, root.name, ""), children, tools)
+
+
+def _place(
+    agent: Agent, parent: Place | None, index: int, segment: str, node: str, as_tool: bool
+) -> Place:
+    here = Place(agent, parent, index, segment, node, as_tool=as_tool)
+    counts = list(parent.counts_inside) if parent else []
+    counts += [Count(here, "call")] if as_tool else []
+    counts += [Count(here, "hops")] if here.counts_hops else []
+    object.__setattr__(here, "counts", tuple(counts))  # some of them are its own
+    return here
+
+
+def _may_return(place: Place) -> bool:
+    """Tell whether the agent here may transfer to the one above it."""
+    return place.parent is not None and isinstance(place.parent.agent, ChatAgent) and not place.as_tool
 
 
 def _is_drawable(name: str) -> bool:
     """Tell whether Mermaid can read a node of this name; one with a dot it always can."""
     return name.partition("-")[0] not in _MERMAID_WORDS
-
-
-def _loops(parent: Place | None) -> tuple[Place, ...]:
-    if parent is None:
-        return ()
-    return (*parent.loops, parent) if isinstance(parent.agent, LoopAgent) else parent.loops
 
 
 def _segments(agents: tuple[Agent, ...]) -> Iterator[tuple[Agent, str]]:
@@ -172,6 +283,5 @@ def _segments(agents: tuple[Agent, ...]) -> Iterator[tuple[Agent, str]]:
 
 def _names(agent: Agent) -> Iterator[str]:
     yield agent.name
-    if isinstance(agent, SequentialAgent | ParallelAgent | LoopAgent):
-        for child in agent.sub_agents:
-            yield from _names(child)
+    for inner in inner_agents(agent):
+        yield from _names(inner)

@@ -1,25 +1,30 @@
 """Where a lane is and what comes next: pure functions of a place, a cursor and a signal.
 
-A cursor holds a counter for each loop around a place, outermost first, so its size does not
-depend on how often they went round. Together with the place it gives the address and the run
-path of an activation; nothing else has to be stored.
+A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
+and each agent that runs as a tool, outermost first: an iteration, the hops so far, the number of
+the call. Its size does not depend on how often loops went round; each hop adds a number below
+that of the agents to choose from. Together with the place it gives the address and the run path
+of an activation; nothing else has to be stored.
 """
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, cast
 
 from agentgraph.agents import (
+    ChatAgent,
     FunctionAgent,
     LoopAgent,
     ParallelAgent,
 )
-from agentgraph.places import Place, Tree
+from agentgraph.places import Count, Place, Tree, has_tools, targets
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.signals import May, Signal, allowed
+from agentgraph.tools import tools_may
 
-Cursor = tuple[int, ...]
+Cursor = tuple[Any, ...]
+"""The counters: an `int` for an iteration or a call, a tuple of them for hops."""
 Until = Callable[[Place, Cursor], bool]
 """Asked at the end of an iteration, with the loop and the cursor in it: whether the loop ends."""
 
@@ -29,7 +34,7 @@ class Next(NamedTuple):
 
     Attributes:
         place: The stop to run next; None where the lane ends.
-        cursor: The counters of the loops around it.
+        cursor: The counters there.
         signal: What the end of the lane hands to the lane around it.
     """
 
@@ -38,47 +43,72 @@ class Next(NamedTuple):
     signal: Signal | None = None
 
 
+def as_cursor(counters: Iterable[Any]) -> Cursor:
+    """Return a cursor as it was before it was saved: lists are tuples again."""
+    return tuple(tuple(c) if isinstance(c, list) else c for c in counters)
+
+
 def start(tree: Tree, place: Place, cursor: Cursor = ()) -> Next:
-    """Return the first stop inside `place`, entered with the counters of the loops around it."""
+    """Return the first stop inside `place`, entered with the counters around it.
+
+    The counters around an agent as a tool include the number of the call.
+    """
     while not place.is_stop:
         if isinstance(place.agent, LoopAgent):
             cursor = (*cursor, 0)
         place = tree.children[place][0]
-    return Next(place, cursor)
+    return Next(place, (*cursor, ()) if place.counts_hops else cursor)
 
 
 def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, until: Until) -> Next:
     """Return what comes after `place` ended with `signal`, walking outwards to the lane's end.
 
-    A `break_loop` outside every loop changes nothing.
+    A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
+    without a transfer, ends the chat agent too at which the transfers began.
     """
-    if signal == "break_loop" and not place.loops:
+    if signal == "break_loop" and not place.in_loop:
         signal = None
     while not place.starts_lane:
         parent = _parent(place)
         siblings = tree.children[parent]
-        if signal is None and place.index + 1 < len(siblings):
+        cursor = cursor[: len(parent.counts_inside)]
+        if signal is None and _has_next(place, parent, siblings):
             return start(tree, siblings[place.index + 1], cursor)
         if isinstance(parent.agent, LoopAgent):
             if signal is None and _goes_round(parent, cursor, until):
                 return start(tree, siblings[0], (*cursor[:-1], cursor[-1] + 1))
             if signal == "break_loop":
                 signal = None
-            cursor = cursor[:-1]
         place = parent
-    return Next(None, cursor, signal)
+    return Next(None, cursor[: len(_counts_around(place))], signal)
 
 
-def ends(tree: Tree, place: Place) -> tuple[Place | None, ...]:
-    """Return every stop that can follow `place` in its lane, None for the lane's end, each once."""
-    return tuple(dict.fromkeys(way.place for way in _ways_on(tree, place)))
+def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
+    """Return what comes after `place` transferred to one of its `targets`."""
+    target = targets(tree, place)[name]
+    if target is place.parent:
+        cursor = cursor[: len(target.counts)]
+        return Next(target, (*cursor[:-1], (*cursor[-1], 0)))
+    return start(tree, target, (*cursor[:-1], (*cursor[-1], target.index + 1)))
+
+
+def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
+    """Return every stop that can follow a place that does what it `may`, each once.
+
+    None stands for the lane's end. Without `may` it does all that the place may do.
+    """
+    ways = _ways_on(tree, place, may or may_do(tree, place))
+    return tuple(dict.fromkeys(way.place for way in ways))
 
 
 def may_do(tree: Tree, place: Place) -> May:
     """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
-    if isinstance(place.agent, FunctionAgent):
-        return allowed(place.agent.fn)
-    if not isinstance(place.agent, ParallelAgent):
+    agent = place.agent
+    if isinstance(agent, FunctionAgent):
+        return allowed(agent.fn)
+    if isinstance(agent, ChatAgent):
+        return May() | may_do_by_tools(place)
+    if not isinstance(agent, ParallelAgent):
         return May()
     lanes = [_outcomes(tree, lane) for lane in tree.children[place]]
     must_exit = any(lane == {"exit"} for lane in lanes)
@@ -89,36 +119,68 @@ def may_do(tree: Tree, place: Place) -> May:
     )
 
 
+def may_do_by_tools(place: Place) -> May:
+    """Return what a chat agent may do when its tools have run, but ask the model again."""
+    agent = cast(ChatAgent, place.agent)
+    return tools_may(agent) if has_tools(place) else May(go_on=False)
+
+
 def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
-    """Return the cursor for a jump to `place` from `left`: shared loops keep their counters."""
-    around = left.loops if left else ()
-    known = dict(zip(around, cursor, strict=False))
-    return tuple(known.get(loop, 0) for loop in place.loops)
+    """Return the cursor for a jump to `place` from `left`: shared counters keep their values."""
+    known = dict(zip(left.counts if left else (), cursor, strict=False))
+    return tuple(known.get(count, () if count.kind == "hops" else 0) for count in place.counts)
+
+
+def iteration(place: Place, cursor: Cursor) -> int | None:
+    """Return the iteration of the nearest loop, also in that loop itself; None outside any."""
+    found = None
+    for count, value in zip(place.counts_inside, cursor, strict=False):
+        if count.kind == "iteration":
+            found = value
+    return found
 
 
 def address(place: Place, cursor: Cursor) -> str:
-    """Return the address of an activation, such as `report/refine[1]/critic`."""
-    counters = dict(zip(place.loops, cursor, strict=True))
-    return "/".join(
-        f"{step.segment}[{counters[step]}]" if step in counters else step.segment
-        for step in _way_to(place)
-    )
+    """Return the address of an activation.
+
+    `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
+    the second sub-agent of a chat agent, after transfers to the first one and back, and
+    `writer/search(3)` an agent that the writer's fourth tool call runs.
+    """
+    counters = dict(zip(place.counts, cursor, strict=True))
+    return "/".join(_part(step, counters) for step in way_to(place))
+
+
+def way_to(place: Place | None) -> list[Place]:
+    """Return a place and those around it, outermost first: one for each part of an address."""
+    way = []
+    while place is not None:
+        way.append(place)
+        place = place.parent
+    return way[::-1]
 
 
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     """Return the place and the cursor that an address names; None where the tree has no such."""
-    place, cursor, counted = None, [], ""
-    around: tuple[Place, ...] = (tree.root,)
+    place: Place | None = None
+    cursor: Cursor = ()
     for part in text.split("/"):
         match = _PART.fullmatch(part)
-        if place is not None and isinstance(place.agent, LoopAgent) != bool(counted):
+        found = match and _found(tree, place, match["segment"], match["call"] is not None)
+        if match is None or found is None or len(cursor) != len(_counts_around(found)):
             return None
-        place = next((p for p in around if match and p.segment == match["segment"]), None)
-        if place is None or match is None:
+        place = found
+        cursor = (*cursor, int(match["call"])) if match["call"] else cursor
+        numbers = tuple(map(int, match["counts"].split("."))) if match["counts"] else ()
+        if place.counts_hops:
+            cursor = (*cursor, numbers)
+        elif isinstance(place.agent, LoopAgent) and len(numbers) == 1:
+            cursor = (*cursor, *numbers)
+        elif numbers:
             return None
-        around, counted = tree.children.get(place, ()), match["iteration"] or ""
-        cursor += [int(counted)] if counted else []
-    return (place, tuple(cursor)) if place and not counted else None
+    if place is None or len(cursor) != len(place.counts):
+        return None
+    return (place, cursor) if _is_visited(place, cursor) else None
 
 
 class RunPaths:
@@ -135,18 +197,28 @@ class RunPaths:
 
     def at(self, place: Place, cursor: Cursor) -> RunPath:
         """Return the run path of an activation."""
+        path = self._entered(place, cursor)
+        if place.counts_hops:
+            for hop in cursor[len(place.counts) - 1]:
+                to = self._tree.children[place][hop - 1] if hop else place
+                path = path.append(_step(to, cursor))
+        return path
+
+    def _entered(self, place: Place, cursor: Cursor) -> RunPath:
+        """Return the path to a place, before any transfer from there."""
         parent = place.parent
         if parent is None:
             return RunPath((RunStep(place.name),))
-        siblings = self._tree.children[parent]
         if isinstance(parent.agent, LoopAgent):
             with self._lock:
-                path = self._iteration(parent, cursor)
+                path = self._iteration(parent, cursor[: len(parent.counts_inside)])
         else:
             path = self.at(parent, cursor)
-        if isinstance(parent.agent, ParallelAgent):
+        if isinstance(parent.agent, ChatAgent) and not place.as_tool:
+            return path  # the hop to this place is its last step
+        if place.starts_lane:
             return path.append(_step(place, cursor))
-        for sibling in siblings[: place.index + 1]:
+        for sibling in self._tree.children[parent][: place.index + 1]:
             path = path.append(_step(sibling, cursor))
         return path
 
@@ -168,24 +240,55 @@ class RunPaths:
         return starts[cursor[-1]]
 
 
-_PART = re.compile(r"(?P<segment>[^\[\]/]+)(\[(?P<iteration>\d+)\])?")
+_PART = re.compile(r"(?P<segment>[^\[\]()/]+)(\((?P<call>\d+)\))?(\[(?P<counts>\d+(\.\d+)*)\])?")
+
+
+def _part(step: Place, counters: dict[Count, Any]) -> str:
+    part = step.segment
+    if (step, "call") in counters:
+        part += f"({counters[Count(step, 'call')]})"
+    if hops := counters.get(Count(step, "hops")):
+        part += f"[{'.'.join(map(str, hops))}]"
+    if (step, "iteration") in counters:
+        part += f"[{counters[Count(step, 'iteration')]}]"
+    return part
+
+
+def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
+    """Return the place of a segment directly inside another one, or the root."""
+    if around is None:
+        return tree.root if segment == tree.root.segment and not called else None
+    inside = tree.tools if called else tree.children
+    return next((place for place in inside.get(around, ()) if place.segment == segment), None)
+
+
+def _counts_around(place: Place) -> tuple[Count, ...]:
+    return place.parent.counts_inside if place.parent else ()
+
+
+def _is_visited(place: Place, cursor: Cursor) -> bool:
+    """Tell whether transfers lead to where a cursor says that they led."""
+    at: Place | None = place
+    came_from: Place | None = None
+    while at is not None:
+        if at.counts_hops:
+            hops = cursor[len(at.counts) - 1]
+            by_hop = came_from is not None and not came_from.as_tool
+            wanted = came_from.index + 1 if came_from and by_hop else 0
+            sub_agents = cast(ChatAgent, at.agent).sub_agents
+            if ((hops or (0,))[-1]) != wanted or any(hop > len(sub_agents) for hop in hops):
+                return False
+        came_from, at = at, at.parent
+    return True
 
 
 def _step(place: Place, cursor: Cursor) -> RunStep:
-    return RunStep(place.name, cursor[len(place.loops) - 1] if place.loops else None)
+    return RunStep(place.name, iteration(place, cursor[: len(place.counts)]))
 
 
 def _parent(place: Place) -> Place:
     assert place.parent is not None
     return place.parent
-
-
-def _way_to(place: Place | None) -> list[Place]:
-    way = []
-    while place is not None:
-        way.append(place)
-        place = place.parent
-    return way[::-1]
 
 
 def _goes_round(loop: Place, cursor: Cursor, until: Until) -> bool:
@@ -196,13 +299,19 @@ def _goes_round(loop: Place, cursor: Cursor, until: Until) -> bool:
     return agent.until is None or not until(loop, cursor)
 
 
+def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
+    """Tell whether a sibling follows; the sub-agents of a chat agent do not follow each other."""
+    return not isinstance(parent.agent, ChatAgent) and place.index + 1 < len(siblings)
+
+
 def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     """Return the signals with which a lane can end."""
     found: set[Signal | None] = set()
-    first = start(tree, lane, (0,) * len(lane.loops)).place
+    first = _first(tree, lane)
     seen, left = {first}, [first]
     while left:
-        for way in _ways_on(tree, cast(Place, left.pop())):
+        place = left.pop()
+        for way in _ways_on(tree, place, may_do(tree, place)):
             if way.place is None:
                 found.add(way.signal)
             elif way.place not in seen:
@@ -211,13 +320,15 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     return found
 
 
-def _ways_on(tree: Tree, place: Place) -> Iterator[Next]:
-    """Yield all that can come after a stop; what its loops count does not matter."""
-    may = may_do(tree, place)
-    if may.go_on or (may.break_loop and not place.loops):
+def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
+    """Yield all that can come after a stop; what is counted does not matter."""
+    if may.go_on or (may.break_loop and not place.in_loop):
         yield from _ways_outwards(tree, place, None)
-    if may.break_loop and place.loops:
+    if may.break_loop and place.in_loop:
         yield from _ways_outwards(tree, place, "break_loop")
+    if may.transfer:
+        for target in targets(tree, place).values():
+            yield Next(_first(tree, target), ())
     if may.exit:
         yield Next(None, (), "exit")
 
@@ -226,15 +337,19 @@ def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[
     while not place.starts_lane:
         parent = _parent(place)
         siblings = tree.children[parent]
-        if signal is None and place.index + 1 < len(siblings):
-            yield start(tree, siblings[place.index + 1])
+        if signal is None and _has_next(place, parent, siblings):
+            yield Next(_first(tree, siblings[place.index + 1]), ())
             return
         if isinstance(parent.agent, LoopAgent) and signal == "break_loop":
             signal = None
         elif isinstance(parent.agent, LoopAgent):
             if parent.agent.max_iterations != 1:
-                yield start(tree, siblings[0])
+                yield Next(_first(tree, siblings[0]), ())
             if parent.agent.max_iterations is None and parent.agent.until is None:
                 return
         place = parent
     yield Next(None, (), signal)
+
+
+def _first(tree: Tree, place: Place) -> Place:
+    return cast(Place, start(tree, place).place)

@@ -53,8 +53,12 @@ _FORMATS: dict[str, Any] = {
 }
 
 
+_SHAPE = "Answer"
+"""How pydantic names what an object must fit, where several kinds of it would do."""
 _ADDRESS = "x-agentgraph-address"
 """The keyword under which a question says who asks: LangGraph's interrupts have no field for it."""
+_CALL = "x-agentgraph-call"
+"""The keyword under which it says which of the agent's tool calls asks."""
 
 
 class _Refused(Exception):
@@ -98,6 +102,19 @@ def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
     return None
 
 
+def output_fault(schema: type | dict[str, Any] | None) -> str | None:
+    """Return what is wrong with an output schema, or None; a type may be any that pydantic knows."""
+    if schema is None or isinstance(schema, dict):
+        fault = schema_fault(schema)
+        return fault and fault.replace("response schema", "output schema", 1)
+    try:
+        json_schema(schema)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        return f"the output schema {schema!r} is neither a type nor a JSON schema ({reason})"
+    return None
+
+
 def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     """Return why plain data does not fit a JSON schema, or None.
 
@@ -109,28 +126,54 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     try:
         _adapter(schema).validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
-        return "; ".join(_told(fault["loc"], fault["msg"]) for fault in error.errors())
+        return _faults(error)
     return None
 
 
-def addressed(schema: dict[str, Any] | None, address: str) -> dict[str, Any]:
-    """Return a JSON schema that also says at what address its question is asked."""
-    return {**(schema or {}), _ADDRESS: address}
+def fitted(schema: type | dict[str, Any] | None, data: Any) -> Any:
+    """Return plain data as a schema has it: a type may fill in defaults.
+
+    Raises:
+        ValueError: The data does not fit; the message says why.
+    """
+    if isinstance(schema, dict) or schema is None:
+        if fault := answer_fault(schema, data):
+            raise ValueError(fault)
+        return data
+    try:
+        return plain(TypeAdapter(schema).validate_python(data))
+    except ValidationError as error:
+        raise ValueError(_faults(error)) from None
 
 
-def asker(schema: dict[str, Any] | None) -> str | None:
+def addressed(schema: dict[str, Any] | None, address: str, call: int | None = None) -> dict[str, Any]:
+    """Return a JSON schema that also says who asks: an address, and the number of a tool call."""
+    return {**(schema or {}), _ADDRESS: address, **({} if call is None else {_CALL: call})}
+
+
+def asker(schema: Any) -> str | None:
     """Return the address that `addressed` wrote into a schema, if there is one."""
-    return (schema or {}).get(_ADDRESS)
+    return schema.get(_ADDRESS) if isinstance(schema, dict) else None
+
+
+def asking_call(schema: dict[str, Any] | None) -> int:
+    """Return the number of the tool call that `addressed` wrote into a schema, else 0."""
+    return int((schema or {}).get(_CALL, 0))
 
 
 def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema that `addressed` was given; None where it only says who asks."""
-    return {key: value for key, value in (schema or {}).items() if key != _ADDRESS} or None
+    return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL)} or None
+
+
+def _faults(error: ValidationError) -> str:
+    return "; ".join(dict.fromkeys(_told(fault["loc"], fault["msg"]) for fault in error.errors()))
 
 
 def _told(where: tuple[Any, ...], message: str) -> str:
     text = message.removeprefix("Value error, ")
-    return f"{'.'.join(map(str, where))}: {text}" if where else text
+    named = [str(part) for part in where if part != _SHAPE]
+    return f"{'.'.join(named)}: {text}" if named else text
 
 
 def _adapter(schema: dict[str, Any]) -> TypeAdapter[Any]:
@@ -208,7 +251,7 @@ def _object(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...])
 
 def _shape(fields: dict[str, Any], *, extra: Literal["allow", "forbid"]) -> Any:
     make: Any = TypedDict  # a checker wants the fields written out
-    shape = make("Answer", fields)
+    shape = make(_SHAPE, fields)
     shape.__pydantic_config__ = ConfigDict(extra=extra)
     return shape
 

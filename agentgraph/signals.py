@@ -1,4 +1,4 @@
-"""What a function agent may return or yield besides messages, and what its annotation allows."""
+"""What functions and tools may give besides messages, and what their annotations allow."""
 
 import functools
 import inspect
@@ -18,18 +18,31 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from langchain_core.messages.tool import ToolOutputMixin
+
 Signal = Literal["exit", "break_loop"]
 """How an agent steers what runs next: out of the run, or out of the nearest loop."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(ToolOutputMixin):
     """Ends the run; in a branch, the branch, and the run at the join."""
 
 
 @dataclass(frozen=True, slots=True)
-class BreakLoop:
+class BreakLoop(ToolOutputMixin):
     """Ends the nearest enclosing loop at once; what follows the loop goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferTo(ToolOutputMixin):
+    """Hands over to another agent: a sub-agent of the chat agent, or the one above.
+
+    Attributes:
+        agent_name: The agent to go on with.
+    """
+
+    agent_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(ToolOutputMixin):
     """Tells an event of one's own.
 
     Attributes:
@@ -56,7 +69,7 @@ class Custom:
     data: Any
 
 
-class SetValues:
+class SetValues(ToolOutputMixin):
     """Writes values of the run: `SetValues(topic="bees")`.
 
     Attributes:
@@ -85,17 +98,25 @@ class May:
         go_on: Whether it may end without a signal.
         exit: Whether it may end the run.
         break_loop: Whether it may end a loop.
+        transfer: Whether it may hand over to another agent.
         ask: Whether it may ask.
     """
 
     go_on: bool = True
     exit: bool = False
     break_loop: bool = False
+    transfer: bool = False
     ask: bool = False
 
+    def __or__(self, other: "May") -> "May":
+        """Return what either may do."""
+        return May(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
-EVERYTHING = May(exit=True, break_loop=True, ask=True)
+
+EVERYTHING = May(exit=True, break_loop=True, transfer=True, ask=True)
 _AWAITED = (Awaitable, Coroutine)
+_SEVERAL = (list, tuple)
+"""What a tool may return several items in."""
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -117,7 +138,7 @@ def allowed(fn: Callable[..., Any]) -> May:
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
     >>> allowed(stop_or_speak)
-    May(go_on=True, exit=True, break_loop=False, ask=False)
+    May(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
     """
     hints = _members(_return_hint(fn))
     kinds = {kind for hint in hints for kind in _given(hint)}
@@ -125,9 +146,10 @@ def allowed(fn: Callable[..., Any]) -> May:
         return EVERYTHING
     streamed = any(typing.get_origin(hint) in _STREAMS for hint in hints)
     return May(
-        go_on=streamed or bool(kinds - {Exit, BreakLoop, Ask}),
+        go_on=streamed or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
         exit=Exit in kinds,
         break_loop=BreakLoop in kinds,
+        transfer=TransferTo in kinds,
         ask=Ask in kinds,
     )
 
@@ -150,6 +172,8 @@ def _given(hint: Any) -> tuple[Any, ...]:
         return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
     if origin in _AWAITED:
         return _members(arguments[-1]) if arguments else (Any,)
+    if hint in _SEVERAL or origin in _SEVERAL:
+        return tuple(kind for part in arguments for kind in _members(part)) or (Any,)
     return (hint,)
 
 

@@ -5,6 +5,7 @@ that a thread's size grows with the run and not with its square. This is the onl
 knows of `DeltaChannel`, which is in beta.
 """
 
+import re
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from typing_extensions import TypedDict
 from agentgraph.signals import Signal
 
 SNAPSHOT_FREQUENCY = 500
+_NAME = re.compile(r"[#(\[]")
 STAMP = "agentgraph"
 
 
@@ -26,6 +28,19 @@ class Question(TypedDict):
     response_schema: dict[str, Any] | None
 
 
+class Progress(TypedDict, total=False):
+    """How far a chat agent is in an activation."""
+
+    model_calls: int
+    """How often it has asked the model."""
+    tool_calls: int
+    """How many tool calls the messages before its last one had."""
+    approve: list[str]
+    """The ids of the calls of its last message that a person must agree to."""
+    decisions: dict[str, Any]
+    """What a person decided, by the id of the call."""
+
+
 class Position(TypedDict):
     """Where a lane is: written by each leaf as it ends, read by the edge behind it.
 
@@ -34,8 +49,8 @@ class Position(TypedDict):
 
     next: str | None
     """The node to run next; None where the lane has ended."""
-    cursor: list[int]
-    """The counters of the loops around that node, outermost first."""
+    cursor: list[Any]
+    """The counters at that node, outermost first: numbers, and lists of them for hops."""
     tree: str
     """The fingerprint of the tree."""
     at: NotRequired[str]
@@ -48,6 +63,10 @@ class Position(TypedDict):
     """The question that the next node is to ask."""
     answer: NotRequired[list[Any]]
     """The answer for the next node, as the only item."""
+    chat: NotRequired[Progress]
+    """How far the chat agent is whose node is next."""
+    by_tasks: NotRequired[bool]
+    """Whether the messages written with this were told by the tasks that said them."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written where a turn begins."""
 
@@ -111,7 +130,7 @@ def address_of(message: BaseMessage) -> str | None:
 
 def speaker_at(address: str) -> str:
     """Return the name of the agent at an address."""
-    return address.rpartition("/")[2].partition("#")[0].partition("[")[0]
+    return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]
 
 
 def speaker_of(message: BaseMessage) -> str | None:

@@ -3,12 +3,20 @@
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
@@ -18,6 +26,7 @@ from pydantic import PrivateAttr
 from agentgraph.display import event_text
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent
+from agentgraph.history import call_id, calls_of
 
 Reply = str | AIMessage | BaseException
 Response = Reply | Callable[[list[BaseMessage]], Reply]
@@ -25,13 +34,15 @@ Response = Reply | Callable[[list[BaseMessage]], Reply]
 
 
 class ScriptError(AgentGraphError, AssertionError):
-    """A model was called more often, or less often, than its script says."""
+    """A model was not called as its script says, or with messages that no provider takes."""
 
 
 class ScriptedChatModel(BaseChatModel):
     """A chat model that gives one response of its script for each call, in order.
 
     It streams a response in chunks, word by word, tool calls in pieces. Threads may share it.
+    As the providers do, it takes no messages in which calls and results do not belong together:
+    it raises `ScriptError` with the `pairing_faults`.
 
     >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
     >>> model.invoke("hi").text, model.invoke("bye").text
@@ -103,6 +114,8 @@ class ScriptedChatModel(BaseChatModel):
         with self._lock:
             call = len(self._inputs)
             self._inputs.append(list(messages))
+        if faults := pairing_faults(messages):
+            raise ScriptError(f"input {call + 1} of the model is no conversation: {'; '.join(faults)}")
         if call >= len(self.responses):
             raise ScriptError(
                 f"the script has {len(self.responses)} responses, and this is call {call + 1}; the "
@@ -119,6 +132,40 @@ class ScriptedChatModel(BaseChatModel):
                 "exception, or a function from the messages to one of these"
             )
         return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+
+
+def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return what is wrong with the calls and results in `messages`; nothing where all is well.
+
+    Each call of a message, an invalid one too, must be answered exactly once by the tool messages
+    that directly follow it, and each tool message must answer a call.
+
+    >>> pairing_faults([ToolMessage("3 hits", name="search", tool_call_id="1")])
+    ["a result of 'search' answers call '1', which the message before does not make"]
+    """
+    groups: list[tuple[Sequence[ToolCall | InvalidToolCall], list[ToolMessage]]] = [((), [])]
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            groups[-1][1].append(message)
+        else:
+            groups.append((calls_of(message), []))
+    return [fault for calls, results in groups for fault in _faults(calls, results)]
+
+
+def _faults(
+    calls: Sequence[ToolCall | InvalidToolCall], results: Sequence[ToolMessage]
+) -> Iterator[str]:
+    made = Counter(call_id(call) for call in calls)
+    answered = Counter(result.tool_call_id for result in results)
+    names = {result.tool_call_id: result.name for result in results}
+    names.update((call_id(call), call["name"]) for call in calls)
+    for each, name in names.items():
+        if not made[each]:
+            yield f"a result of {name!r} answers call {each!r}, which the message before does not make"
+        elif not answered[each]:
+            yield f"call {each!r} of {name!r} is not answered by the tool messages directly behind it"
+        elif made[each] != answered[each]:
+            yield f"call {each!r} of {name!r} is made {made[each]} and answered {answered[each]} times"
 
 
 def transcript(events: Iterable[AgentEvent]) -> list[str]:

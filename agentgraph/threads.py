@@ -4,7 +4,7 @@ Nothing here reads by itself. A function that needs something of the saver yield
 is sent the answer, so that sync and async runners share all but the line that calls.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
@@ -21,8 +21,8 @@ from agentgraph.errors import (
 )
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.places import Place, Tree
-from agentgraph.position import address
-from agentgraph.schemas import answer_fault, plain
+from agentgraph.position import address, as_cursor, way_to
+from agentgraph.schemas import answer_fault, asker, asking_call, plain
 from agentgraph.state import Position
 from agentgraph.translation import Translator, opened_question
 
@@ -136,23 +136,49 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     tells it. The order is that of the checkpoints that the steps ended with.
     """
     yield from opened(tree, thread_id)
-    steps = _steps((yield AllSaved()))
+    every: list[CheckpointTuple] = yield AllSaved()
+    ran_lanes = {_namespace(saved).rpartition(":")[2] for saved in every}
     translator = Translator(tree, thread_id)
     told: list[tuple[str, int, AgentEvent]] = []
-    for saved, ended in steps:
-        place = _place(tree, _position(saved))
-        began = saved.checkpoint["id"]
-        for writes in _by_task(saved).values():
-            at = _address(tree, saved)
-            if place is not None and not isinstance(place.agent, ParallelAgent) and at is not None:
-                asked = writes.get("__interrupt__", ())
-                told.extend((began, 1, translator.question(one)) for one in asked)
-                error = writes.get("__error__")
-                if error is not None and _shown(error) != "CancelledError()":
-                    told.append((began, 2, translator.error(at, _shown(error))))
+    for saved, ended in _steps(every):
+        position, at = _position(saved), _address(tree, saved)
+        if position is None or at is None:
+            continue
+        began, by_task = saved.checkpoint["id"], _by_task(saved)
+        for writes in by_task.values():
+            told.extend((ended, -1, event) for event in _come_to(translator, writes))
             if "at" in (writes.get("position") or {}):
-                told.extend((ended, 0, event) for event in translator.update(writes))
+                told.extend(
+                    (ended, 0, event) for event in translator.update(str(position["next"]), writes)
+                )
+        told.extend((began, 1, translator.question(asked)) for asked in _asked_at(at, by_task))
+        if not isinstance(_placed(tree, position).agent, ParallelAgent):
+            failed = _failures(by_task, ran_lanes)
+            told.extend((began, 2, translator.error(at, each)) for each in failed)
     return [event for _, _, event in sorted(told, key=lambda item: item[:2])]
+
+
+def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[AgentEvent]:
+    """Yield what a task came to, if it is that of a tool call; failures stand where they arose."""
+    result = writes.get("__return__")
+    if isinstance(result, Mapping) and "acts" in result:
+        yield from (event for event in translator.update("", result) if event.kind != "error")
+
+
+def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:
+    """Return the questions that tasks asked at an address, each once, in the order of tool calls."""
+    asked = [one for writes in by_task.values() for one in writes.get("__interrupt__", ())]
+    by_id = {one.id: one for one in asked if asker(one.response_schema) == at}
+    return sorted(by_id.values(), key=_call)
+
+
+def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: set[str]) -> list[str]:
+    """Return how a step failed: a node fails as its tool calls do, and a lane's agent in the lane."""
+    shown = {
+        task: _shown(writes["__error__"]) for task, writes in by_task.items() if "__error__" in writes
+    }
+    inside = {shown[task] for task in ran_lanes & shown.keys()}
+    return [each for each in dict.fromkeys(shown.values()) if each not in {*inside, "CancelledError()"}]
 
 
 def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
@@ -171,40 +197,65 @@ def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
         for task, writes in _by_task(saved).items()
         if "__interrupt__" in writes and not _finished(writes)
     }
-    if isinstance(place.agent, ParallelAgent):
-        return (yield from _asked_in_lanes(tree, namespace, place, set(asked))) if asked else []
+    if asked and _runs_tasks(place, position):
+        return (yield from _asked_by_tasks(tree, namespace, position, asked))
     return [
         opened_question(tree, one)
         for task, writes in asked.items()
-        for one in writes["__interrupt__"]
-        if one.id not in _answered(_inside(namespace, f"{position['next']}:{task}"), writes)
+        for one in _unanswered(_inside(namespace, f"{position['next']}:{task}"), writes)
     ]
 
 
-def _asked_in_lanes(
-    tree: Tree, namespace: str, place: Place, tasks: set[str]
+def _runs_tasks(place: Place, position: Position) -> bool:
+    by_node = position["next"] in (place.tools_node, place.approve_node)
+    return by_node or isinstance(place.agent, ParallelAgent)
+
+
+def _asked_by_tasks(
+    tree: Tree, namespace: str, position: Position, asked: Mapping[str, Mapping[str, Any]]
 ) -> Reads[list[Interrupt]]:
-    (runs_lanes,) = yield NextTasks(namespace)
-    outer = _inside(namespace, f"{place.node}:{runs_lanes.id}")
-    found: list[Interrupt] = []
-    for lane in tree.children[place]:
-        for task in tasks:
+    """Return the questions of the lanes and the tool calls that one node runs as tasks."""
+    place = _placed(tree, position)
+    at = address(place, as_cursor(position["cursor"]))
+    (runs,) = yield NextTasks(namespace)
+    outer = _inside(namespace, f"{position['next']}:{runs.id}")
+    found: list[tuple[int, list[Interrupt]]] = []
+    if asked.keys() == {runs.id}:
+        return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
+    for task in asked.keys() - {runs.id}:
+        for lane in tree.lanes(place):
             if inner := (yield from _asked_in(tree, _inside(outer, f"{lane.node}:{task}"))):
-                found.extend(inner)
-                tasks.discard(task)
+                found.append((_order(lane, inner[0]), inner))
                 break
-    return found
+        else:
+            own = _unanswered(_inside(outer, f"{place.call_task}:{task}"), asked[task])
+            mine = [one for one in own if asker(one.response_schema) == at]
+            found += [(_call(one), [opened_question(tree, one)]) for one in mine]
+    return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
+
+
+def _call(asked: Any) -> int:
+    return asking_call(asked.response_schema)
+
+
+def _order(lane: Place, question: Interrupt) -> int:
+    """Return the place of a lane among those of its node: a branch's, or the number of the call."""
+    if not lane.as_tool:
+        return lane.index
+    part = question.address.split("/")[len(way_to(lane)) - 1]
+    return int(part.partition("(")[2].partition(")")[0])
 
 
 def _inside(namespace: str, task: str) -> str:
     return f"{namespace}|{task}" if namespace else task
 
 
-def _answered(namespace: str, writes: Mapping[str, Any]) -> set[str]:
-    """Return the ids of a task's questions that have answers: LangGraph counts them in the id."""
+def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInterrupt]:
+    """Return the questions of a task that have no answers: LangGraph counts them in the id."""
     count = len(writes.get("__resume__", ()))
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
-    return {LangGraphInterrupt.from_ns(None, each).id for each in counted}
+    answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
+    return [asked for asked in writes["__interrupt__"] if asked.id not in answered]
 
 
 def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
@@ -259,10 +310,14 @@ def _place(tree: Tree, position: Position | None) -> Place | None:
     return tree.by_node.get(node) if node else None
 
 
+def _placed(tree: Tree, position: Position) -> Place:
+    return tree.by_node[str(position["next"])]
+
+
 def _address(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = _position(saved)
     place = _place(tree, position)
-    return address(place, tuple(position["cursor"])) if place and position else None
+    return address(place, as_cursor(position["cursor"])) if place and position else None
 
 
 def _shown(error: Any) -> str:

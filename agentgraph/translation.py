@@ -2,14 +2,19 @@
 
 Of a part it matters only:
 
-- `updates`: what a leaf wrote, told entry by entry. Results of lanes (they carry a `signal`) and
-  joins are passed over, for their leaves have told all, and so is what a resume streams again.
+- `updates`: what a leaf wrote, told entry by entry, and what a tool call came to (it carries
+  `acts`), told when the call ends. Results of lanes (they carry a `signal`), joins, and the messages
+  of the node that ran the calls are passed over, for all of it was told before, and so is what a
+  resume streams again.
 - `custom`: what a leaf tells before it ends, under the key "agentgraph": an entry and its number,
   so that the update tells only what is behind it.
 - `messages`: the chunks of a model's reply, which carry name and address in their metadata.
+
+What was told of a reply or a message and then thrown away, by a retry, a fallback or a correction,
+is told to be void as soon as another attempt begins or another message is written.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -68,7 +73,8 @@ class Translator:
     def __init__(self, tree: Tree, thread_id: str | None = None) -> None:
         self._tree, self._thread_id = tree, thread_id
         self._paths = RunPaths(tree)
-        self._told: dict[str, int] = {}
+        self._told: dict[str, list[str]] = {}
+        self._begun: dict[str, str] = {}
         self._asked: set[str] = set()
 
     def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
@@ -116,13 +122,20 @@ class Translator:
         question = opened_question(self._tree, asked)
         return self._event(question.address, action=Action(interrupted=question), id=asked.id)
 
-    def update(self, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
-        """Yield what a leaf wrote, but for what it told before it ended."""
+    def update(self, node: str, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        """Yield what a node or the task of a tool call wrote, but for what was told before."""
         at = _writer(update)
-        if at is not None:
-            told = self._told.pop(at, 0)
-            for entry in _entries(update)[told:]:
-                yield self._entry(at, entry)
+        if at is None or "signal" in update or not ("acts" in update or self._is_leaf(node)):
+            return
+        entries = _entries(update)
+        if (update.get("position") or {}).get("by_tasks"):
+            entries = [entry for entry in entries if not isinstance(entry, BaseMessage)]
+        written = [entry.id for entry in entries if isinstance(entry, BaseMessage)]
+        if self._begun.get(at) not in (None, *written):
+            yield from self._discard(at, [self._begun[at]])
+        self._begun.pop(at, None)
+        for entry in entries[len(self._told.pop(at, ())) :]:
+            yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         if (data.get("__metadata__") or {}).get("cached"):
@@ -130,8 +143,8 @@ class Translator:
         for node, update in data.items():
             if node == "__interrupt__":
                 yield from self._questions(update)
-            elif self._is_leaf(node) and update and "signal" not in update:
-                yield from self.update(update)
+            elif isinstance(update, Mapping):
+                yield from self.update(node, update)
 
     def _is_leaf(self, node: str) -> bool:
         place = self._tree.by_node.get(node)
@@ -144,20 +157,38 @@ class Translator:
                 yield self.question(asked)
 
     def _custom(self, told: Mapping[str, Any]) -> Iterator[AgentEvent]:
-        self._told[told["at"]] = told["n"] + 1
-        yield self._entry(told["at"], told["entry"])
+        at = told["at"]
+        if told["n"] == 0 and at in self._told:
+            yield from self._discard(at, self._told.pop(at))
+        event = self._entry(at, told["entry"])
+        self._told.setdefault(at, []).append(event.id)
+        yield event
 
     def _chunk(self, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
         at = metadata.get("agent_address")
         if at and isinstance(chunk, AIMessageChunk) and (chunk.content or chunk.tool_call_chunks):
-            yield self._event(at, output=Output(message=chunk, partial=True), id=chunk.id or "")
+            chunk_id = chunk.id or ""
+            if self._begun.setdefault(at, chunk_id) != chunk_id:
+                yield from self._discard(at, [self._begun[at]])
+                self._begun[at] = chunk_id
+            yield self._event(at, output=Output(message=chunk, partial=True), id=chunk_id)
+
+    def _discard(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
+        if ids:
+            void = Action(discarded=tuple(ids))
+            yield self._event(at, action=void, id=str(uuid5(NAMESPACE_URL, f"{at} {ids} void")))
 
     def _entry(self, at: str, entry: Any) -> AgentEvent:
         if isinstance(entry, BaseMessage):
             return self._event(at, output=Output(message=entry), id=entry.id or "")
         event_id, kind, data = entry
-        if kind == "custom":
-            return self._event(at, output=Output(custom=data), id=event_id)
+        match kind:
+            case "custom":
+                return self._event(at, output=Output(custom=data), id=event_id)
+            case "error":
+                return self.error(*data)
+            case "transfer_to":
+                return self._event(at, action=Action(transfer_to=data), id=event_id)
         action = Action(exit=kind == "exit", break_loop=kind == "break_loop")
         return self._event(at, action=action, id=event_id)
 

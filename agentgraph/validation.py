@@ -1,15 +1,18 @@
 """Every fault of a tree, found before it is compiled."""
 
 import re
-from collections.abc import Iterator
-from typing import assert_never
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, assert_never
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from agentgraph.agents import (
     COMPOSITES,
     LEAVES,
     Agent,
+    AgentTool,
     ChatAgent,
     Composite,
     FunctionAgent,
@@ -17,12 +20,15 @@ from agentgraph.agents import (
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
+    agent_tools,
 )
+from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.errors import InvalidAgentError
-from agentgraph.history import POLICIES
+from agentgraph.history import POLICIES, TRANSFER_PREFIX
 from agentgraph.places import Tree, lay_out
-from agentgraph.schemas import schema_fault
+from agentgraph.schemas import output_fault, schema_fault
 from agentgraph.signals import allowed
+from agentgraph.tools import as_tool, own_tools, tools_may
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
@@ -41,7 +47,7 @@ def validate(root: Agent) -> Tree:
 
 def _faults(root: Agent) -> Iterator[str]:
     known: dict[str, Agent] = {}
-    for where, agent in _walk(root):
+    for where, agent, around in _walk(root):
         if not _is_agent(agent):
             yield f"{where}: {agent!r} is no agent; build one with chat_agent, human, sequential, ..."
             continue
@@ -50,15 +56,30 @@ def _faults(root: Agent) -> Iterator[str]:
         if namesake is not agent and namesake != agent:
             yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
         yield from (f"{where}: {fault}" for fault in _own_faults(agent))
+        if isinstance(agent, ChatAgent) and agent.break_tool and not around.in_loop:
+            yield f"{where}: there is no loop around it that break_tool=True could end; leave it out"
 
 
-def _walk(agent: Agent, around: str = "") -> Iterator[tuple[str, Agent]]:
+class _Around(NamedTuple):
+    """What is around an agent: in words, and whether there is a loop that it can break out of."""
+
+    where: str = ""
+    in_loop: bool = False
+
+
+def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agent, _Around]]:  # noqa: B008
     name = agent.name if _is_agent(agent) else None
-    where = f"{around}/{name}" if around and name else around or str(name or "the root")
-    yield where, agent
-    if isinstance(agent, COMPOSITES):
+    where = (
+        f"{around.where}/{name}" if around.where and name else around.where or str(name or "the root")
+    )
+    yield where, agent, around
+    in_loop = around.in_loop or isinstance(agent, LoopAgent)
+    if isinstance(agent, (ChatAgent, *COMPOSITES)):
         for child in agent.sub_agents:
-            yield from _walk(child, where)
+            yield from _walk(child, _Around(where, in_loop))
+    if isinstance(agent, ChatAgent):
+        for tool in agent_tools(agent):
+            yield from _walk(tool.agent, _Around(where))
 
 
 def _is_agent(thing: object) -> bool:
@@ -80,6 +101,8 @@ def _own_faults(agent: Agent) -> Iterator[str]:
             if not callable(agent.fn):
                 yield f"{agent.fn!r} cannot be called; pass a function that takes a context"
             yield from _history_faults(agent.history)
+            if isinstance(agent.history, Summarized):
+                yield "only a chat agent can have a summary written; use trimmed(...) for a function"
         case HumanAgent():
             if fault := schema_fault(agent.response_schema):
                 yield fault
@@ -104,9 +127,69 @@ def _chat_faults(agent: ChatAgent) -> Iterator[str]:
     if not isinstance(agent.instruction, str):
         yield f"the instruction {agent.instruction!r} is no string; pass a template"
     yield from _history_faults(agent.history)
+    yield from _limit_faults("max_iterations", agent.max_iterations)
+    yield from _word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
+    yield from _word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
+    if not callable(agent.unknown_tool):
+        yield from _word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
+    if agent.model_input is not None and not callable(agent.model_input):
+        yield f"model_input={agent.model_input!r} cannot be called; pass a function of messages"
+    if fault := output_fault(agent.output_schema):
+        yield fault
+    yield from _tool_faults(agent)
+
+
+def _tool_faults(agent: ChatAgent) -> Iterator[str]:
+    tools: list[Any] = []
+    for given in agent.tools:
+        if isinstance(given, Mapping):
+            continue
+        if isinstance(given, AgentTool) and not _is_agent(given.agent):
+            continue  # told where the agent should stand
+        try:
+            tools.append(as_tool(given))
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            yield (
+                f"no tool can be made of {given!r} ({reason}); pass a LangChain tool, or a function "
+                "with a docstring"
+            )
+    sub_agents = [each for each in agent.sub_agents if _is_agent(each)]
+    names = [tool.name for tool in (*tools, *own_tools(agent, sub_agents))]
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{count} tools are named {name!r}; a name means one tool, rename the others"
+    yield from (
+        f"the tool name {tool.name!r} begins as those of transfers do; rename the tool"
+        for tool in tools
+        if tool.name.startswith(TRANSFER_PREFIX)
+    )
+    for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
+        unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
+        if unknown:
+            there = ", ".join(names) or "none"
+            named = ", ".join(map(repr, unknown))
+            yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+    if names and not _takes_tools(agent.model):
+        yield f"the model {type(agent.model).__name__} takes no tools; pass one with bind_tools"
+
+
+def _takes_tools(model: object) -> bool:
+    """Tell whether a model takes tools; a chat model that does not has LangChain's own method."""
+    if isinstance(model, BaseChatModel):
+        return type(model).bind_tools is not BaseChatModel.bind_tools
+    return not isinstance(model, Runnable) or hasattr(model, "bind_tools")
+
+
+def _word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
+    if word not in words:
+        yield f"{name}={word!r} is not known; use {' or '.join(map(repr, words))}"
 
 
 def _history_faults(history: object) -> Iterator[str]:
+    if isinstance(history, Trimmed | Summarized):
+        yield from _limit_faults("max_tokens", history.max_tokens)
+        history = history.history
     if not callable(history) and history not in tuple(POLICIES):
         yield f"unknown history {history!r}; use one of {', '.join(POLICIES)}, or a function"
 
@@ -145,7 +228,7 @@ def _limit_faults(name: str, limit: object) -> Iterator[str]:
 def _shared_keys(agent: ParallelAgent) -> Iterator[str]:
     writers: dict[str, dict[int, str]] = {}
     for i, branch in enumerate(agent.sub_agents):
-        for _, inner in _walk(branch):
+        for _, inner, _ in _walk(branch):
             if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = repr(getattr(branch, "name", branch))
     for key, branches in writers.items():
@@ -162,6 +245,10 @@ def _can_end(agent: Agent, nearest: bool = True) -> bool:
         case FunctionAgent():
             may = allowed(agent.fn)
             return may.exit or (nearest and may.break_loop)
+        case ChatAgent():
+            may = tools_may(agent)
+            ends = may.exit or (nearest and may.break_loop)
+            return ends or any(_can_end(child, nearest) for child in agent.sub_agents)
         case SequentialAgent() | ParallelAgent():
             return any(_can_end(child, nearest) for child in agent.sub_agents)
         case LoopAgent():

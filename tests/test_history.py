@@ -1,13 +1,26 @@
 """History: what an agent sees of a conversation."""
 
+import re
+from typing import Any
+
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
-from agentgraph.history import POLICIES, unchanged, visible
+from agentgraph.budgets import summarized, trimmed
+from agentgraph.history import POLICIES, paired, unchanged, visible
 from agentgraph.places import lay_out
 from agentgraph.position import RunPaths
 from agentgraph.state import speaker_at, stamped
+from agentgraph.testing import ScriptedChatModel, pairing_faults
 
 
 def say(ctx) -> str:
@@ -383,3 +396,356 @@ def test_no_run_path_is_computed_unless_a_policy_needs_it():
 
     for policy in ("shared", "own", "last", "input", unchanged):
         visible(ONE_TURN, policy, "boss", "report/boss", never)
+
+
+def calls(*asked: str, text: str | list = "") -> AIMessage:
+    """Return a message with a call for each `tool/id`; `!tool/id` is an invalid one."""
+    made: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
+    for each in asked:
+        name, _, call_id = each.lstrip("!").partition("/")
+        if each.startswith("!"):
+            call = {"name": name, "args": "{", "id": call_id, "type": "invalid_tool_call", "error": ""}
+            made["invalid_tool_calls"].append(call)
+        else:
+            call = {"name": name, "args": {}, "id": call_id, "type": "tool_call"}
+            made["tool_calls"].append(call)
+    return AIMessage(text, **made)
+
+
+def gives(answered: str, content: str, **fields) -> ToolMessage:
+    """Return what a tool gives to the call `tool/id`."""
+    name, _, call_id = answered.partition("/")
+    return ToolMessage(content, name=name, tool_call_id=call_id, **fields)
+
+
+HANDED_OVER = [
+    asks("Write about bees."),
+    says("report/writer", calls("transfer_to_boss/1")),
+    says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
+]
+
+
+@pytest.mark.parametrize("at", ["report/boss", "report/writer"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_messages_that_only_carry_out_a_transfer_are_left_out_for_everybody(at, policy):
+    assert lines(seen(HANDED_OVER, at, policy)) == ["human: Write about bees."]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        " \n",
+        [{"type": "tool_use", "id": "1", "name": "transfer_to_boss", "input": {}}],
+        [{"type": "text", "text": ""}, {"type": "thinking", "thinking": "The boss knows."}],
+        [{"type": "text", "text": None}, {"type": "reasoning", "summary": []}, ""],
+    ],
+    ids=["blank", "call", "thinking", "reasoning"],
+)
+def test_blanks_blocks_of_calls_and_thoughts_say_nothing_beside_a_transfer(content):
+    message = says("report/writer", calls("transfer_to_boss/1", text=content))
+    assert seen([message, HANDED_OVER[-1]], "report/writer") == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["The boss knows.", [{"type": "image", "url": "http://a/b.png"}], ["The boss knows."]],
+    ids=["text", "image", "text in a list"],
+)
+def test_an_agent_that_also_says_something_keeps_its_own_transfer(content):
+    messages = [says("report/writer", calls("transfer_to_boss/1", text=content)), HANDED_OVER[-1]]
+    assert seen(messages, "report/writer") == messages
+
+
+def test_others_are_told_what_is_said_beside_a_transfer_and_not_the_transfer():
+    messages = [
+        says("report/writer", calls("transfer_to_boss/1", text="The boss knows.")),
+        HANDED_OVER[-1],
+    ]
+    assert lines(seen(messages, "report/boss")) == ["human: [writer] said: The boss knows."]
+
+
+def test_others_are_told_the_other_calls_beside_a_transfer_and_what_they_returned():
+    messages = [
+        says("report/writer", calls("transfer_to_boss/1", "search/2", "!draw/3")),
+        says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
+        says("report/writer", gives("search/2", "3 hits")),
+        says("report/writer", gives("draw/3", "No JSON.", status="error")),
+    ]
+    assert seen(messages, "report/writer") == messages
+    assert lines(seen(messages, "report/boss")) == [
+        "human: [writer] called search({})",
+        "human: [writer] search returned: 3 hits",
+        "human: [writer] draw returned: No JSON.",
+    ]
+
+
+def test_a_transfer_that_failed_is_told_as_any_other_call():
+    messages = [
+        HANDED_OVER[1],
+        says("report/writer", gives("transfer_to_boss/1", "There is no boss.", status="error")),
+    ]
+    assert seen(messages, "report/writer") == messages
+    assert lines(seen(messages, "report/boss")) == [
+        "human: [writer] called transfer_to_boss({})",
+        "human: [writer] transfer_to_boss returned: There is no boss.",
+    ]
+
+
+def test_of_two_transfers_the_one_that_failed_is_told():
+    messages = [
+        says("report/writer", calls("transfer_to_boss/1", "transfer_to_press/2")),
+        says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
+        says("report/writer", gives("transfer_to_press/2", "Only one.", status="error")),
+    ]
+    assert lines(seen(messages, "report/boss")) == [
+        "human: [writer] called transfer_to_press({})",
+        "human: [writer] transfer_to_press returned: Only one.",
+    ]
+
+
+def test_a_transfer_without_an_answer_is_not_left_out():
+    messages = [HANDED_OVER[1]]
+    assert lines(seen(messages, "report/boss")) == ["human: [writer] called transfer_to_boss({})"]
+    assert lines(seen(messages, "report/writer")) == ["ai: ", "tool: The call was not finished."]
+
+
+def test_transfers_of_every_round_are_left_out_though_their_ids_repeat():
+    assert lines(seen([*HANDED_OVER, *HANDED_OVER], "report/boss")) == [
+        "human: Write about bees.",
+        "human: Write about bees.",
+    ]
+
+
+def test_a_transfer_among_the_messages_of_the_user_is_left_out_too():
+    messages = [
+        asks("Hello"),
+        calls("transfer_to_boss/1"),
+        gives("transfer_to_boss/1", "Handed over."),
+        calls("transfer_to_boss/1", text="Over."),
+        gives("transfer_to_boss/1", "Handed over."),
+    ]
+    assert seen(messages, "report/writer") == [messages[0], *messages[3:]]
+
+
+def test_last_is_the_last_answer_before_a_transfer():
+    messages = [asks("Go."), says("report/writer", "Bees buzz."), *HANDED_OVER[1:]]
+    assert lines(seen(messages, "report/boss", "last")) == [
+        "human: Go.",
+        "human: [writer] said: Bees buzz.",
+    ]
+
+
+def test_the_input_of_a_turn_is_not_that_of_a_turn_in_which_there_were_only_transfers():
+    assert lines(seen([*HANDED_OVER, asks("Well?")], "report/boss", "input")) == ["human: Well?"]
+
+
+def test_a_function_is_given_the_transfers():
+    assert seen(HANDED_OVER, "report/boss", unchanged) == HANDED_OVER
+
+
+def test_leaving_transfers_out_changes_no_message_of_the_history():
+    messages = [says("report/writer", calls("transfer_to_boss/1", text="Over.")), *HANDED_OVER]
+    before = [message.model_copy(deep=True) for message in messages]
+    seen(messages, "report/boss")
+    assert messages == before
+
+
+class TestPairing:
+    def test_results_stand_behind_their_calls_in_the_order_of_the_calls(self):
+        asked, one, two = calls("search/1", "count/2"), gives("search/1", "3"), gives("count/2", "4")
+        assert paired([asked, two, one]) == [asked, one, two]
+
+    def test_results_of_two_messages_come_each_to_their_own(self):
+        first, second = calls("search/1"), calls("search/2", text="And")
+        one, two = gives("search/1", "3"), gives("search/2", "4")
+        assert paired([first, second, two, one]) == [first, one, second, two]
+
+    def test_what_a_person_says_between_a_call_and_its_result_moves_behind_the_result(self):
+        asked, result = calls("search/1"), gives("search/1", "3 hits")
+        assert paired([asks("Go."), asked, asks("Stop!"), result, asks("Now.")]) == [
+            asks("Go."),
+            asked,
+            result,
+            asks("Stop!"),
+            asks("Now."),
+        ]
+
+    def test_a_call_without_an_answer_gets_one_that_says_so(self):
+        asked = calls("search/1", "count/2", "!draw/3")
+        assert paired([asked, gives("count/2", "4"), asks("Well?")]) == [
+            asked,
+            gives("search/1", "The call was not finished.", status="error"),
+            gives("count/2", "4"),
+            gives("draw/3", "The call was not finished.", status="error"),
+            asks("Well?"),
+        ]
+
+    def test_a_call_without_an_id_is_answered_too(self):
+        asked = AIMessage("", tool_calls=[{**SEARCH, "id": None}])
+        assert pairing_faults(paired([asked])) == []
+
+    def test_a_result_without_its_call_is_told_as_text(self):
+        message = says("report/writer", gives("search/1", "3 hits"))
+        assert lines(paired([message])) == ["human: [writer] search returned: 3 hits"]
+        assert paired([message])[0].id == message.id
+
+    def test_a_result_of_which_nobody_knows_the_speaker_is_told_by_the_name_of_the_tool(self):
+        assert paired([gives("search/1", "3 hits")]) == [HumanMessage("search returned: 3 hits")]
+        assert lines(paired([ToolMessage("3 hits", tool_call_id="1")])) == [
+            "human: tool returned: 3 hits"
+        ]
+
+    def test_the_blocks_of_a_result_without_its_call_are_kept(self):
+        picture = {"type": "image", "url": "http://a/b.png"}
+        (told,) = paired([ToolMessage([picture], name="draw", tool_call_id="1")])
+        assert told.content == [{"type": "text", "text": "draw returned:"}, picture]
+
+    def test_a_second_answer_to_a_call_is_told_behind_the_first(self):
+        asked = calls("search/1")
+        messages = paired([asked, gives("search/1", "3 hits"), gives("search/1", "4 hits")])
+        assert lines(messages) == ["ai: ", "tool: 3 hits", "human: search returned: 4 hits"]
+
+    def test_a_result_before_its_call_does_not_answer_it(self):
+        assert lines(paired([gives("search/1", "3 hits"), calls("search/1")])) == [
+            "human: search returned: 3 hits",
+            "ai: ",
+            "tool: The call was not finished.",
+        ]
+
+    def test_ids_of_calls_may_repeat_from_round_to_round(self):
+        rounds = [
+            calls("search/1"),
+            gives("search/1", "1 hit"),
+            calls("search/1"),
+            calls("search/1"),
+            gives("search/1", "3 hits"),
+        ]
+        assert lines(paired(rounds)) == [
+            "ai: ",
+            "tool: 1 hit",
+            "ai: ",
+            "tool: The call was not finished.",
+            "ai: ",
+            "tool: 3 hits",
+        ]
+
+    def test_two_calls_of_one_id_take_two_results_in_order(self):
+        messages = [calls("search/1", "search/1"), gives("search/1", "3"), gives("search/1", "4")]
+        assert paired(messages) == messages
+
+    def test_one_message_twice_in_a_history_is_paired_twice(self):
+        round_ = [calls("search/1"), gives("search/1", "3 hits")]
+        assert paired([*round_, *round_]) == [*round_, *round_]
+
+    def test_messages_without_calls_come_back_as_they_are_in_a_list_of_their_own(self):
+        assert paired(tuple(TWO_TURNS)) == TWO_TURNS
+        assert paired(TWO_TURNS) is not TWO_TURNS
+
+    def test_a_policy_that_cuts_a_call_off_shows_its_result_as_text(self):
+        messages = [
+            asks("Go."),
+            says("report/writer", calls("search/1")),
+            says("report/writer", gives("search/1", "3 hits")),
+        ]
+        cut = ["human: [writer] search returned: 3 hits"]
+        assert lines(seen(messages, "report/writer", lambda entries: [entries[-1].message])) == cut
+        assert lines(seen(messages, "report/writer", "last")) == ["human: Go.", *cut]
+
+    def test_a_function_that_drops_a_result_shows_its_call_as_not_finished(self):
+        messages = [calls("search/1"), gives("search/1", "3 hits")]
+        assert lines(seen(messages, "report/writer", lambda entries: [entries[0].message])) == [
+            "ai: ",
+            "tool: The call was not finished.",
+        ]
+
+    def test_calls_of_others_leave_ones_own_calls_of_the_same_id_alone(self):
+        messages = [
+            says("report/writer", calls("search/1")),
+            says("report/boss", calls("count/1")),
+            says("report/boss", gives("count/1", "4")),
+        ]
+        assert lines(seen(messages, "report/writer")) == [
+            "ai: ",
+            "tool: The call was not finished.",
+            "human: [boss] called count({})",
+            "human: [boss] count returned: 4",
+        ]
+
+
+TOOLS = st.sampled_from(["search", "count", "transfer_to_boss"])
+CALLED = st.builds("{}{}/{}".format, st.sampled_from(["", "", "!"]), TOOLS, st.sampled_from("123"))
+STATUS = st.sampled_from(["success", "success", "error"])
+MESSAGE = st.one_of(
+    st.just(HumanMessage("")),
+    st.just(SystemMessage("")),
+    st.builds(lambda asked: calls(*asked), st.lists(CALLED, max_size=3)),
+    st.builds(lambda to, status: gives(to.lstrip("!"), "", status=status), CALLED, STATUS),
+)
+SPEAKER = st.sampled_from([None, "report/writer", "report/boss"])
+
+
+@st.composite
+def mixes(draw, said_by=SPEAKER) -> list[BaseMessage]:
+    """Return any messages in any order, each with a text of its own, or none."""
+    messages = []
+    for number, message in enumerate(draw(st.lists(MESSAGE, max_size=12))):
+        told = message.model_copy(update={"content": f"<{number}>"}) if draw(st.booleans()) else message
+        speaker = draw(said_by)
+        messages.append(told if speaker is None else stamped(told, speaker))
+    return messages
+
+
+def marks(messages: list[BaseMessage]) -> list[str]:
+    """Return the texts of their own that messages have, however they are told."""
+    return [found.group() for m in messages if (found := re.search(r"<\d+>", m.text))]
+
+
+@given(mixes())
+@settings(max_examples=300, deadline=None)
+def test_any_mix_of_messages_is_paired_so_that_a_model_takes_it_and_nothing_is_lost(messages):
+    before = [message.model_copy(deep=True) for message in messages]
+
+    result = paired(messages)
+
+    assert ScriptedChatModel(responses=["Taken."]).invoke(result).text == "Taken."
+    assert paired(result) == result
+    assert messages == before
+    assert sorted(marks(result)) == sorted(marks(messages))
+    spoken = [m for m in messages if not isinstance(m, ToolMessage)]
+    kept = {id(m) for m in messages}
+    assert [m for m in result if id(m) in kept and not isinstance(m, ToolMessage)] == spoken
+    made_up = [m for m in result if id(m) not in kept]
+    assert {m.type for m in made_up} <= {"human", "tool"}
+    assert {m.text for m in made_up if m.type == "tool"} <= {"The call was not finished."}
+
+
+def as_it_is(entries: list[Entry]) -> list[BaseMessage]:
+    return [entry.message for entry in entries]
+
+
+@given(mixes(), st.sampled_from([*POLICIES, as_it_is]), st.integers(1, 6))
+@settings(max_examples=200, deadline=None)
+def test_whatever_an_agent_sees_of_any_mix_of_messages_a_model_takes_it(messages, policy, budget):
+    for at in ("report/writer", "report/boss"):
+        assert pairing_faults(seen(messages, at, policy)) == []
+        cut = seen(messages, at, trimmed(budget, history=policy, token_counter=len))
+        assert pairing_faults(cut) == []
+
+
+def test_a_trimmed_history_shows_the_newest_of_what_its_policy_chooses():
+    policy = trimmed(2, token_counter=len)
+    assert lines(seen(ONE_TURN, "report/boss", policy)) == [
+        "human: [critic] said: Too short.",
+        "human: [editor] said: Bees buzz and hum.",
+    ]
+    own = trimmed(2, history="own", token_counter=len)
+    assert lines(seen(TWO_TURNS, "report/writer", own)) == ["human: Be brief.", "ai: Wasps sting."]
+    told = trimmed(1, history=unchanged, token_counter=len)
+    assert seen(ONE_TURN, "report/boss", told) == ONE_TURN[-1:]
+
+
+def test_a_summarized_history_shows_all_that_its_policy_chooses():
+    model = ScriptedChatModel(responses=[])
+    assert seen(ONE_TURN, "report/boss", summarized(model, 1)) == seen(ONE_TURN, "report/boss")
+    own = summarized(model, 1, history="own")
+    assert seen(ONE_TURN, "report/writer", own) == seen(ONE_TURN, "report/writer", "own")

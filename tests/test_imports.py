@@ -31,22 +31,25 @@ threads locks savers
 translation
 compiler
 pictures
-nodes.function nodes.human nodes.lanes nodes.model
-nodes.leaf nodes.turn
+nodes.approve nodes.function nodes.human nodes.lanes nodes.model nodes.tools
+nodes.leaf nodes.turn nodes.outcome
+nodes.calls nodes.lane nodes.output nodes.tasks
 nodes.activation nodes
 context
 validation
-history
 position
 places
-agents events schemas state templates
-failures run_path signals
+tools
+history
+agents
+events schemas state templates
+budgets failures run_path signals
 errors
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-agents errors events failures history places position run_path schemas signals templates
+agents budgets errors events failures history places position run_path schemas signals templates tools
 translation validation
 """
 """The modules that know nothing of LangGraph."""

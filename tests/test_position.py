@@ -683,8 +683,8 @@ def test_a_run_takes_only_edges_that_are_drawn(agent, data):
 
     for place, cursor, comes in walk(tree, signal_of):
         assert comes.place in ends(tree, place)
-        assert len(cursor) == len(place.loops)
-        assert comes.place is None or len(comes.cursor) == len(comes.place.loops)
+        assert len(cursor) == len(place.counts)
+        assert comes.place is None or len(comes.cursor) == len(comes.place.counts)
 
 
 @given(trees())

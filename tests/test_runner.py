@@ -258,8 +258,8 @@ def test_output_key_is_the_text_of_the_last_message():
             None,
             3,
             "a: the function gave 3; return or yield a string, a LangChain message, Exit(), "
-            "BreakLoop(), Ask(...), Custom(...), SetValues(...) or None, and yield them one by one "
-            "where there are several",
+            "BreakLoop(), TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, and yield "
+            "them one by one where there are several",
         ),
     ],
 )
@@ -606,8 +606,8 @@ def test_a_pool_too_small_for_branches_is_refused():
     with pytest.raises(ag.AgentGraphError) as caught:
         graph.invoke({"messages": ["hi"]}, {"max_concurrency": 1})
     assert str(caught.value) == (
-        "max_concurrency=1 in the config leaves no thread for the branches of p; leave it out there, "
-        "and bound them with parallel(..., max_concurrency=1)"
+        "max_concurrency=1 in the config leaves no thread for the tasks of p; leave it out there, "
+        "and bound the branches with parallel(..., max_concurrency=1)"
     )
 
 

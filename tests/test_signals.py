@@ -18,7 +18,7 @@ from typing import Annotated, Any, Optional, Union
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues
+from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.signals import EVERYTHING, May, allowed, is_async, yields
 
 StrOrExit = str | Exit
@@ -55,7 +55,7 @@ def annotated(annotation: object):
         (Union[str, Union[Exit, None]], May(exit=True)),  # noqa: UP007
         (Annotated[str | Exit, "a note"], May(exit=True)),
         (StrOrExit, May(exit=True)),
-        (str | Exit | BreakLoop | Ask, EVERYTHING),
+        (str | Exit | BreakLoop | TransferTo | Ask, EVERYTHING),
     ],
 )
 def test_a_function_may_do_what_its_annotation_names(annotation, may):
@@ -138,7 +138,7 @@ def test_a_function_without_annotation_may_do_everything():
 
 
 def test_everything_is_all_that_there_is():
-    assert May(go_on=True, exit=True, break_loop=True, ask=True) == EVERYTHING
+    assert May(go_on=True, exit=True, break_loop=True, transfer=True, ask=True) == EVERYTHING
 
 
 def test_annotations_may_be_written_as_text():

@@ -13,6 +13,7 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     HumanMessage,
+    ToolMessage,
     message_chunk_to_message,
 )
 from langchain_core.messages.tool import invalid_tool_call
@@ -20,20 +21,20 @@ from langchain_core.tools import tool
 from pydantic import BaseModel
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, ScriptError, transcript
+from agentgraph.testing import ScriptedChatModel, ScriptError, pairing_faults, transcript
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:
     return {"name": name, "args": args, "id": f"call_{name}", "type": "tool_call"}
 
 
-def streamed(model: ScriptedChatModel) -> list[AIMessageChunk]:
-    return list(model.stream("hello"))
+def streamed(model: ScriptedChatModel, sent: Any = "hello") -> list[AIMessageChunk]:
+    return list(model.stream(sent))
 
 
-def astreamed(model: ScriptedChatModel) -> list[AIMessageChunk]:
+def astreamed(model: ScriptedChatModel, sent: Any = "hello") -> list[AIMessageChunk]:
     async def all_chunks() -> list[AIMessageChunk]:
-        return [chunk async for chunk in model.astream("hello")]
+        return [chunk async for chunk in model.astream(sent)]
 
     return asyncio.run(all_chunks())
 
@@ -289,6 +290,91 @@ class TestTools:
     def test_are_what_structured_output_is_made_of(self) -> None:
         model = ScriptedChatModel(responses=[AIMessage("", tool_calls=[call("Verdict", good=True)])])
         assert model.with_structured_output(Verdict).invoke("Well?") == Verdict(good=True)
+
+
+def result(name: str, content: str = "sun") -> ToolMessage:
+    return ToolMessage(content, name=name, tool_call_id=f"call_{name}")
+
+
+ASKED = AIMessage("", tool_calls=[call("weather", city="Rome"), call("clock")])
+FAULTY: dict[str, tuple[list[BaseMessage], list[str]]] = {
+    "a call without an answer": (
+        [ASKED, result("clock")],
+        ["call 'call_weather' of 'weather' is not answered by the tool messages directly behind it"],
+    ),
+    "an invalid call without an answer": (
+        [AIMessage("", invalid_tool_calls=[invalid_tool_call(name="weather", args="Rome", id="1")])],
+        ["call '1' of 'weather' is not answered by the tool messages directly behind it"],
+    ),
+    "a call without an id": (
+        [AIMessage("", tool_calls=[{**call("clock"), "id": None}])],
+        ["call '' of 'clock' is not answered by the tool messages directly behind it"],
+    ),
+    "a person between a call and its answer": (
+        [ASKED, result("clock"), HumanMessage("Well?"), result("weather")],
+        [
+            "call 'call_weather' of 'weather' is not answered by the tool messages directly behind it",
+            "a result of 'weather' answers call 'call_weather', which the message before does not make",
+        ],
+    ),
+    "an answer at the beginning": (
+        [result("clock"), HumanMessage("Well?")],
+        ["a result of 'clock' answers call 'call_clock', which the message before does not make"],
+    ),
+    "an answer twice": (
+        [ASKED, result("weather"), result("clock"), result("clock")],
+        ["call 'call_clock' of 'clock' is made 1 and answered 2 times"],
+    ),
+    "an answer to nobody": (
+        [ASKED, result("weather"), result("clock"), ToolMessage("?", tool_call_id="7")],
+        ["a result of None answers call '7', which the message before does not make"],
+    ),
+}
+
+
+class TestTheInput:
+    @pytest.mark.parametrize(("messages", "faults"), FAULTY.values(), ids=FAULTY)
+    def test_that_is_no_conversation_has_faults(
+        self, messages: list[BaseMessage], faults: list[str]
+    ) -> None:
+        assert pairing_faults(messages) == faults
+
+    @pytest.mark.parametrize(
+        "messages",
+        [
+            [],
+            [HumanMessage("Well?"), AIMessage("Well.")],
+            [ASKED, result("weather"), result("clock"), AIMessage("Sun.")],
+            [ASKED, result("clock"), result("weather"), ASKED, result("weather"), result("clock")],
+        ],
+        ids=["nothing", "no calls", "a round", "two rounds, in another order"],
+    )
+    def test_that_is_a_conversation_has_none(self, messages: list[BaseMessage]) -> None:
+        assert pairing_faults(messages) == []
+
+    @invokes
+    def test_that_is_no_conversation_is_refused(self, invoke: Callable[..., AIMessage]) -> None:
+        model = ScriptedChatModel(responses=["fine", lambda messages: "never asked", "fine"])
+        invoke(model)
+        with pytest.raises(ScriptError) as caught:
+            model.invoke([ASKED, result("weather"), HumanMessage("Well?")])
+        assert str(caught.value) == (
+            "input 2 of the model is no conversation: call 'call_clock' of 'clock' is not answered by "
+            "the tool messages directly behind it"
+        )
+        assert [message.type for message in model.inputs[1]] == ["ai", "tool", "human"]
+        assert invoke(model).text == "fine"
+
+    def test_is_refused_with_all_its_faults(self) -> None:
+        with pytest.raises(ScriptError) as caught:
+            ScriptedChatModel(responses=["fine"]).invoke([ASKED, HumanMessage("Well?")])
+        assert str(caught.value).count("is not answered") == 2
+
+    @streams
+    def test_is_refused_where_it_streams(self, stream: Callable[..., Any]) -> None:
+        model = ScriptedChatModel(responses=["fine"])
+        with pytest.raises(ScriptError, match="input 1 of the model is no conversation"):
+            stream(model, [ASKED])
 
 
 class TestOneMessageTwiceInAScript:

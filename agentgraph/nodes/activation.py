@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, cast
 from uuid import uuid4
 
@@ -12,14 +13,32 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
-from agentgraph.agents import HistoryPolicy, ParallelAgent
+from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
-from agentgraph.failures import mark_failure
-from agentgraph.places import Place, Tree
-from agentgraph.position import Cursor, Next, RunPaths, address, advance, cursor_at
+from agentgraph.failures import failures, mark_failure
+from agentgraph.places import Place, Tree, targets
+from agentgraph.position import (
+    Cursor,
+    Next,
+    RunPaths,
+    address,
+    advance,
+    as_cursor,
+    cursor_at,
+    transfer,
+)
 from agentgraph.schemas import addressed, answer_fault, asker
 from agentgraph.signals import Signal
-from agentgraph.state import STAMP, LaneState, Position, Question, Update, stamped
+from agentgraph.state import (
+    STAMP,
+    LaneState,
+    Position,
+    Progress,
+    Question,
+    Update,
+    address_of,
+    stamped,
+)
 
 SURROUNDINGS = "__agentgraph_surroundings"
 """Where a lane finds in `config["configurable"]` what is around it.
@@ -45,7 +64,8 @@ class Site:
 
     def __init__(self, tree: Tree, place: Place, paths: RunPaths) -> None:
         self.tree, self.place, self.paths = tree, place, paths
-        self._in_branch = _in_branch(place)
+        self.targets = targets(tree, place)
+        self._is_surrounded = _is_surrounded(place)
 
     def arrived(self, position: Position | None) -> Position:
         """Return the position of an activation here, also where someone jumped here without one."""
@@ -53,12 +73,12 @@ class Site:
         left = self.tree.by_node.get(position["next"] or "")
         if left is self.place:
             return position
-        cursor = cursor_at(self.place, left, tuple(position["cursor"]))
+        cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
         return self.position(Next(self.place, cursor))
 
     def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
         """Return all that is visible here: what is around the lane, and the lane's own."""
-        if not self._in_branch:
+        if not self._is_surrounded:
             return Surroundings(state["messages"], state["values"])
         around: Surroundings = config["configurable"][SURROUNDINGS]
         return around.with_new(state["messages"], state["values"])
@@ -74,6 +94,10 @@ class Site:
             return bool(cast(Any, loop.agent).until(context))
 
         return self.position(advance(self.tree, self.place, cursor, signal, until))
+
+    def handed_over(self, cursor: Cursor, target: str) -> Position:
+        """Return what to write where this place has transferred to one of its targets."""
+        return self.position(transfer(self.tree, self.place, cursor, target))
 
     def position(self, comes: Next) -> Position:
         """Return what to write where `comes` is what comes next."""
@@ -93,18 +117,19 @@ class Activation:
     def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
         position = site.arrived(state.get("position"))
         self.site, self.config = site, config
-        self.cursor = tuple(position["cursor"])
+        self.cursor = as_cursor(position["cursor"])
         self.address = address(site.place, self.cursor)
         self.asked = position.get("ask")
+        self.progress: Progress = position.get("chat", {})
+        self.seen = site.surroundings(state, config)
         self._answer = position.get("answer", [])
-        self._seen = site.surroundings(state, config)
         self._said: list[BaseMessage] = []
         self._told: list[Any] = []
         self._live = 0
         self._values: dict[str, Any] = {}
         self._signal: Signal | None = None
-        self._question: Question | None = None
-        self._answered: list[Any] | None = None
+        self._target: str | None = None
+        self._stays: Position | None = None
 
     @property
     def name(self) -> str:
@@ -114,7 +139,7 @@ class Activation:
     @property
     def values(self) -> Mapping[str, Any]:
         """The values that this activation found."""
-        return self._seen.values
+        return self.seen.values
 
     def context(self, history: HistoryPolicy) -> Context:
         """Return what the agent is to know."""
@@ -122,9 +147,10 @@ class Activation:
             self.site.place,
             self.cursor,
             self.site.paths,
-            messages=self._seen.messages,
-            values=self._seen.values,
+            messages=self.seen.messages,
+            values=self.seen.values,
             history=history,
+            under_way=self._under_way(),
             answer=self._answer,
         )
 
@@ -133,10 +159,16 @@ class Activation:
         if isinstance(message, RemoveMessage):
             self._said.append(message)
             return
-        said = stamped(message, self.address)
+        said = message if self._is_mine(message) else stamped(message, self.address)
         self._said.append(said)
         if live:
             self._tell_live(said)
+
+    def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
+        """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""
+        self._told += [[len(self._said) + before, *entry] for before, *entry in told]
+        for message in messages:
+            self.say(message)
 
     def tell(self, kind: str, data: Any = None) -> None:
         """Tell something that is no message: `custom` data, or a signal.
@@ -153,25 +185,31 @@ class Activation:
         self._signal = signal
         self.tell(signal)
 
+    def transfer(self, target: str) -> None:
+        """End with a transfer to one of the site's targets."""
+        self._target = target
+        self.tell("transfer_to", target)
+
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
         self._values.update(values)
 
-    def put(self, question: Question) -> None:
-        """End with a question, for the question node to ask."""
-        self._question = question
+    def stay(self, node: str, **more: Any) -> None:
+        """Go on at another node of this activation, or this one again, with more in the position."""
+        here = Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
+        self._stays = cast(Position, {**here, **more})
 
-    def ask(self, question: Question) -> Any:
-        """Pause until a person has answered, and again until the answer fits the schema."""
+    def ask(self, question: Question, call: int | None = None) -> Any:
+        """Pause until a person has answered, and again until the answer fits the schema.
+
+        The number of the tool `call` that asks tells the questions of an activation apart.
+        """
         schema = question["response_schema"]
+        asked = addressed(schema, self.address, call)
         while True:
-            answer = interrupt(question["value"], response_schema=addressed(schema, self.address))
+            answer = interrupt(question["value"], response_schema=asked)
             if answer_fault(schema, answer) is None:
                 return answer
-
-    def hand_back(self, answer: Any) -> None:
-        """End with an answer, for the function that asked."""
-        self._answered = [answer]
 
     def last_text(self) -> str | None:
         """Return the text of the last message said, or None."""
@@ -192,37 +230,40 @@ class Activation:
         return update
 
     @contextmanager
-    def reported(self) -> Iterator[None]:
+    def reported(self, call: int | None = None) -> Iterator[None]:
         """Write on questions and failures from inside at what address they arose."""
         try:
             yield
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asker(asked.response_schema) is None:
-                    asked.response_schema = addressed(asked.response_schema, self.address)
+                    asked.response_schema = addressed(asked.response_schema, self.address, call)
             raise
         except GraphBubbleUp:
             raise
         except Exception as error:
-            mark_failure(error, self.address)
-            error.add_note(f"This happened in the agent {self.name!r}, at {self.address}.")
+            if not failures(error):
+                mark_failure(error, self.address)
+                error.add_note(f"This happened in the agent {self.name!r}, at {self.address}.")
             raise
 
-    def _position(self) -> Position:
-        if self._question is not None:
-            position = self._here(self.site.place.question_node)
-            position["ask"] = self._question
-            return position
-        if self._answered is not None:
-            position = self._here(self.site.place.node)
-            position["answer"] = self._answered
-            return position
-        return self.site.behind(
-            self.cursor, self._signal, lambda: self._seen.with_new(self._said, self._values)
-        )
+    def _under_way(self) -> int:
+        """Return how many messages a chat agent has said in this activation: the last ones."""
+        if not self.progress:
+            return 0
+        return sum(1 for _ in takewhile(self._is_mine, reversed(self.seen.messages)))
 
-    def _here(self, node: str) -> Position:
-        return Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
+    def _is_mine(self, message: BaseMessage) -> bool:
+        return address_of(message) == self.address
+
+    def _position(self) -> Position:
+        if self._stays is not None:
+            return self._stays
+        if self._target is not None and self._signal is None:
+            return self.site.handed_over(self.cursor, self._target)
+        return self.site.behind(
+            self.cursor, self._signal, lambda: self.seen.with_new(self._said, self._values)
+        )
 
     def _tell_live(self, entry: Any) -> None:
         told = {"at": self.address, "n": self._live, "entry": entry}
@@ -230,10 +271,12 @@ class Activation:
         self._live += 1
 
 
-def _in_branch(place: Place) -> bool:
-    around = place.parent
-    while around is not None:
-        if isinstance(around.agent, ParallelAgent):
-            return True
-        around = around.parent
-    return False
+def _is_surrounded(place: Place) -> bool:
+    """Tell whether a lane is around the one that a place is in."""
+    return any(step.starts_lane for step in _inside_out(place) if step.parent)
+
+
+def _inside_out(place: Place | None) -> Iterator[Place]:
+    while place is not None:
+        yield place
+        place = place.parent

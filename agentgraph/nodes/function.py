@@ -14,7 +14,17 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation, Site
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.schemas import json_schema, plain, schema_fault
-from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, Signal, allowed, is_async
+from agentgraph.signals import (
+    Ask,
+    BreakLoop,
+    Custom,
+    Exit,
+    SetValues,
+    Signal,
+    TransferTo,
+    allowed,
+    is_async,
+)
 from agentgraph.state import Question
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
@@ -102,15 +112,20 @@ class FunctionNode(LeafNode):
                 return self._signal(activation, "exit", item, self.may.exit)
             case BreakLoop():
                 return self._signal(activation, "break_loop", item, self.may.break_loop)
+            case TransferTo(agent_name=target):
+                self._permit(activation, item, self.may.transfer)
+                activation.transfer(known_target(activation, target))
+                return True
             case Ask():
                 self._permit(activation, item, self.may.ask)
-                activation.put(_question(activation, item))
+                question = _question(activation, item)
+                activation.stay(self.site.place.question_node, ask=question)
                 return True
             case _:
                 raise InvalidOutputError(
                     f"{activation.address}: the function gave {item!r}; return or yield a string, a "
-                    "LangChain message, Exit(), BreakLoop(), Ask(...), Custom(...), SetValues(...) or "
-                    "None, and yield them one by one where there are several"
+                    "LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
+                    "SetValues(...) or None, and yield them one by one where there are several"
                 )
         return False
 
@@ -131,6 +146,17 @@ class FunctionNode(LeafNode):
         text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})
+
+
+def known_target(activation: Activation, target: str) -> str:
+    """Return the name of an agent that the activation may transfer to."""
+    there = activation.site.targets
+    if target not in there:
+        names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
+        raise InvalidOutputError(
+            f"{activation.address}: there is no transfer to {target!r} from here; possible: {names}"
+        )
+    return target
 
 
 def _question(activation: Activation, ask: Ask) -> Question:

@@ -49,7 +49,7 @@ class QuestionNode(LeafNode):
             raise AgentGraphError(
                 f"{activation.address}: there is no question to ask; go to {self.site.place.node!r}"
             )
-        activation.hand_back(activation.ask(activation.asked))
+        activation.stay(self.site.place.node, answer=[activation.ask(activation.asked)])
 
 
 def _text(answer: Any) -> str:

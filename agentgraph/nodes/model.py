@@ -1,21 +1,46 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
-from typing import cast
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
+    HumanMessage,
     SystemMessage,
     message_chunk_to_message,
 )
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.agents import ChatAgent
-from agentgraph.errors import InvalidOutputError
+from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
+from agentgraph.context import Context
+from agentgraph.errors import InvalidOutputError, MaxIterationsError
+from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.calls import with_ids
 from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.output import keep_reply, schema_text, unfit
+from agentgraph.places import has_tools
 from agentgraph.templates import fill
+from agentgraph.tools import given_tools, own_tools, provider_tools, transfers_text
+
+_CORRECTIONS = 2
+"""How often a reply that does not fit goes back to the model."""
+
+
+class _Asked(NamedTuple):
+    """One call of a model."""
+
+    model: Any
+    messages: list[BaseMessage]
+    config: RunnableConfig
+
+
+Talk = Generator[_Asked, Any, None]
+"""Yields calls of models, and is sent the replies: sync and async share all but the call."""
 
 
 class ModelNode(LeafNode):
@@ -24,35 +49,159 @@ class ModelNode(LeafNode):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.agent = cast(ChatAgent, site.place.agent)
+        targets = [target.agent for target in site.targets.values()]
+        self.runs_tools = has_tools(site.place)
+        self.model = _with_tools(self.agent, [*own_tools(self.agent, targets)])
+        self.added = [text for text in (transfers_text(targets), schema_text(self.agent)) if text]
+        self.hook = _hook(self.agent.model_input)
 
     def run(self, activation: Activation) -> None:
-        """Ask the model once."""
-        sent = self._sent(activation)
-        self._take(activation, self.agent.model.invoke(sent, _marked(activation)))
+        """Ask the model once, and again where its reply does not fit."""
+        talk, reply = self._talk(activation), None
+        while (asked := _next(talk, reply)) is not None:
+            reply = asked.model.invoke(asked.messages, asked.config)
 
     async def arun(self, activation: Activation) -> None:
-        """Ask the model once, without blocking the event loop."""
-        sent = self._sent(activation)
-        self._take(activation, await self.agent.model.ainvoke(sent, _marked(activation)))
+        """Ask the model as `run` does, without blocking the event loop."""
+        talk, reply = self._talk(activation), None
+        while (asked := _next(talk, reply)) is not None:
+            reply = await asked.model.ainvoke(asked.messages, asked.config)
 
-    def _sent(self, activation: Activation) -> list[BaseMessage]:
-        history = activation.context(self.agent.history).messages
+    def _talk(self, activation: Activation) -> Talk:
+        asked = activation.progress.get("model_calls", 0)
+        is_last = self._is_last(activation, asked)
+        model = self.agent.model if is_last else self.model
+        context = activation.context(self.agent.history)
+        sent = yield from self._sent(activation, context)
+        for _ in range(1 + _CORRECTIONS):
+            hooked = self.hook(activation, context, sent)
+            reply = _message(activation, (yield _Asked(model, hooked, _marked(activation))))
+            asked += 1
+            if is_last:
+                reply = reply.model_copy(update={"tool_calls": [], "invalid_tool_calls": []})
+            calls = self.runs_tools and bool(calls_of(reply))
+            fault = None if calls else unfit(self.agent, reply)
+            if fault is None:
+                self._take(activation, reply, asked, calls)
+                return
+            sent = [*sent, reply, HumanMessage(f"{fault} Reply again, with the JSON alone.")]
+        raise InvalidOutputError(
+            f"{activation.address}: none of {1 + _CORRECTIONS} replies fits the output_schema. {fault} "
+            "Use a model that keeps to schemas, or a simpler schema"
+        )
+
+    def _is_last(self, activation: Activation, asked: int) -> bool:
+        """Tell whether the model is asked for its answer without tools; it may not be at all."""
+        bound = self.agent.max_iterations
+        if bound is None or asked < bound:
+            return False
+        if self.agent.on_max_iterations == "answer":
+            return True
+        raise MaxIterationsError(
+            f"{activation.address}: the model was asked {asked} times and still calls tools; raise "
+            "max_iterations, then resume, or use on_max_iterations='answer' for an answer without tools"
+        )
+
+    def _sent(
+        self, activation: Activation, context: Context
+    ) -> Generator[_Asked, Any, list[BaseMessage]]:
+        """Return what the model is sent: the instruction, and the history within its budget."""
+        policy, history = self.agent.history, context.messages
+        if isinstance(policy, Summarized):
+            history = yield from _summed_up(activation, policy, history)
         instruction = fill(self.agent.instruction, activation.values, self.agent.name)
-        return [SystemMessage(instruction), *history] if instruction else history
+        system = "\n\n".join(text for text in (instruction, *self.added) if text)
+        return [SystemMessage(system), *history] if system else history
 
-    def _take(self, activation: Activation, reply: object) -> None:
-        if isinstance(reply, str):
-            reply = AIMessage(reply)
-        if isinstance(reply, AIMessageChunk):
-            reply = message_chunk_to_message(reply)
-        if not isinstance(reply, AIMessage):
-            raise InvalidOutputError(
-                f"{activation.address}: the model gave {type(reply).__name__}, not an AIMessage; "
-                "pass a chat model, or a runnable that ends in one"
-            )
+    def _take(self, activation: Activation, reply: AIMessage, asked: int, calls: bool) -> None:
+        if not calls:
+            activation.say(reply)
+            keep_reply(activation, self.agent, str(reply.text))
+            return
+        reply = with_ids(reply)
         activation.say(reply)
-        if self.agent.output_key:
-            activation.set_values({self.agent.output_key: str(reply.text)})
+        ids = [call["id"] for call in reply.tool_calls if self._needs_approval(call)]
+        place = self.site.place
+        node = place.approve_node if ids else place.tools_node
+        activation.stay(node, chat={**activation.progress, "model_calls": asked, "approve": ids})
+
+    def _needs_approval(self, call: Any) -> bool:
+        approve = self.agent.approve
+        return bool(approve(call)) if callable(approve) else call["name"] in approve
+
+
+def _with_tools(agent: ChatAgent, own: list[Any]) -> Runnable[Any, Any]:
+    offered = [*given_tools(agent), *own, *provider_tools(agent)]
+    return cast(Any, agent.model).bind_tools(offered) if offered else agent.model
+
+
+def _next(talk: Talk, reply: Any) -> _Asked | None:
+    try:
+        return talk.send(reply)
+    except StopIteration:
+        return None
+
+
+def _summed_up(
+    activation: Activation, policy: Summarized, history: list[BaseMessage]
+) -> Generator[_Asked, Any, list[BaseMessage]]:
+    """Return the history behind the last summary, summed up again where it is too long.
+
+    The record is a value of the run, under a key that no template can name.
+    """
+    key = f"{activation.name}.summary"
+    record: Record | None = activation.values.get(key)
+    seen = since(history, record)
+    if policy.token_counter(seen) <= policy.max_tokens:
+        return seen
+    older, newest = split(seen, policy)
+    if not any(message.id for message in older):
+        return seen
+    reply = yield _Asked(policy.model, summary_request(older, policy), activation.config)
+    record = record_of(older, str(_message(activation, reply).text))
+    activation.set_values({key: record})
+    return [*since(older, record), *newest]
+
+
+def _hook(
+    fn: Callable[..., list[BaseMessage]] | None,
+) -> Callable[[Activation, Context, list[BaseMessage]], list[BaseMessage]]:
+    """Return what has the last word on the messages: a function of these, or of a context too."""
+    if fn is None:
+        return lambda activation, context, messages: messages
+    takes_context = _needs_two(fn)
+
+    def hook(
+        activation: Activation, context: Context, messages: list[BaseMessage]
+    ) -> list[BaseMessage]:
+        given = fn(context, messages) if takes_context else fn(messages)
+        if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
+            raise InvalidOutputError(
+                f"{activation.address}: model_input gave {given!r}; return the list of messages that "
+                "the model is to be sent"
+            )
+        return given
+
+    return hook
+
+
+def _needs_two(fn: Callable[..., Any]) -> bool:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(fn).parameters.values()
+    return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
+
+
+def _message(activation: Activation, reply: object) -> AIMessage:
+    if isinstance(reply, str):
+        reply = AIMessage(reply)
+    if isinstance(reply, AIMessageChunk):
+        reply = message_chunk_to_message(reply)
+    if not isinstance(reply, AIMessage):
+        raise InvalidOutputError(
+            f"{activation.address}: the model gave {type(reply).__name__}, not an AIMessage; "
+            "pass a chat model, or a runnable that ends in one"
+        )
+    return reply
 
 
 def _marked(activation: Activation) -> RunnableConfig:

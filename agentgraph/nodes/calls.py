@@ -1,0 +1,107 @@
+"""The tool calls of a chat agent's last message: which are open, and what a person made of them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.history import calls_of
+from agentgraph.nodes.activation import Activation
+from agentgraph.state import LaneState, address_of
+
+
+class OpenCall(NamedTuple):
+    """A tool call that has no result yet.
+
+    Attributes:
+        call: The call; of one whose arguments are no JSON, they are a string.
+        number: Its number among all calls of the activation, from 0.
+        error: Why its arguments cannot be read, if they cannot.
+    """
+
+    call: ToolCall
+    number: int
+    error: str | None = None
+
+
+def with_ids(message: AIMessage) -> AIMessage:
+    """Return a message whose calls have an id each: some models leave them out."""
+    ids = [call["id"] for call in calls_of(message)]
+    if all(ids) and len(set(ids)) == len(ids):
+        return message
+    seen: set[Any] = {None, ""}
+    return message.model_copy(
+        update={
+            "tool_calls": [_with_id(call, seen) for call in message.tool_calls],
+            "invalid_tool_calls": [_with_id(call, seen) for call in message.invalid_tool_calls],
+        }
+    )
+
+
+def last_message(activation: Activation, state: LaneState) -> AIMessage:
+    """Return the message whose calls are to run: the agent's last one in this activation."""
+    for message in reversed(state["messages"]):
+        if isinstance(message, AIMessage) and address_of(message) == activation.address:
+            return message
+    raise AgentGraphError(
+        f"{activation.address}: there is no message whose tool calls could run; go to "
+        f"{activation.site.place.node!r}"
+    )
+
+
+def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
+    """Return the calls that have no result yet, in their order."""
+    message = last_message(activation, state)
+    results = _results_behind(message, state["messages"])
+    first = activation.progress.get("tool_calls", 0)
+    return [
+        OpenCall(cast(ToolCall, call), first + i, _error(call))
+        for i, call in enumerate(calls_of(message))
+        if call["id"] not in results
+    ]
+
+
+def edited(message: AIMessage, actions: dict[str, dict[str, Any]]) -> AIMessage:
+    """Return a message with some of its calls, by id, as a person edited them."""
+
+    def changed(call: Any, arguments: str) -> Any:
+        action = actions.get(call.get("id", ""))
+        return {**call, "name": action["name"], arguments: action["args"]} if action else call
+
+    content = message.content
+    if isinstance(content, list):
+        content = [
+            changed(block, "input" if "input" in block else "args")
+            if isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call")
+            else block
+            for block in content
+        ]
+    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    calls = [changed(call, "args") for call in message.tool_calls]
+    update = {"tool_calls": calls, "content": content, "additional_kwargs": raw}
+    return message.model_copy(update=update)
+
+
+def _with_id(call: Any, seen: set[Any]) -> Any:
+    if call["id"] in seen:
+        call = {**call, "id": f"call_{uuid4().hex}"}
+    seen.add(call["id"])
+    return call
+
+
+def _error(call: Any) -> str | None:
+    if call.get("type") != "invalid_tool_call":
+        return None
+    return call.get("error") or "they are not valid JSON"
+
+
+def _results_behind(message: AIMessage, messages: Sequence[BaseMessage]) -> set[str]:
+    def behind() -> Iterator[BaseMessage]:
+        for each in reversed(messages):
+            if each is message:
+                return
+            yield each
+
+    return {each.tool_call_id for each in behind() if isinstance(each, ToolMessage)}

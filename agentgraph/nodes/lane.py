@@ -1,0 +1,80 @@
+"""A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
+
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import RunControl
+from typing_extensions import TypedDict
+
+from agentgraph.nodes.activation import SURROUNDINGS, Site, Surroundings
+from agentgraph.places import Place
+from agentgraph.position import Cursor, start
+from agentgraph.signals import Signal
+
+
+class LaneResult(TypedDict):
+    """What a lane hands back: only what is new."""
+
+    messages: list[BaseMessage]
+    values: dict[str, Any]
+    signal: Signal | None
+
+
+class Lane(NamedTuple):
+    """A lane: the place where it starts, and the graph that it was compiled to."""
+
+    place: Place
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+
+    def run(
+        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
+    ) -> LaneResult:
+        """Run it from its start, or go on with it; `cursor` holds the counters around its place."""
+        return _result(self.graph.invoke(**self._arguments(site, cursor, surroundings, control)))
+
+    async def arun(
+        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
+    ) -> LaneResult:
+        """Run it on the event loop, as `run` does."""
+        arguments = self._arguments(site, cursor, surroundings, control)
+        return _result(await self.graph.ainvoke(**arguments))
+
+    def _arguments(
+        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
+    ) -> dict[str, Any]:
+        return {
+            "input": {"position": site.position(start(site.tree, self.place, cursor))},
+            "config": {"configurable": {SURROUNDINGS: surroundings}},
+            "control": _LaneControl(control),
+        }
+
+
+class _LaneControl(RunControl):
+    """Stops one lane behind a step; one that goes on takes a step first, maybe with an answer.
+
+    LangGraph asks once before each step, and the first step of a new lane is only its input's.
+    """
+
+    __slots__ = ("_begun", "_shared")
+
+    def __init__(self, shared: RunControl) -> None:
+        super().__init__()
+        self._shared, self._begun = shared, False
+
+    @property
+    def drain_requested(self) -> bool:
+        begun, self._begun = self._begun, True
+        return begun and self._shared.drain_requested
+
+    @property
+    def drain_reason(self) -> str | None:
+        return self._shared.drain_reason
+
+
+def _result(state: dict[str, Any]) -> LaneResult:
+    return LaneResult(
+        messages=state.get("messages", []),
+        values=state.get("values", {}),
+        signal=state["position"].get("signal"),
+    )

@@ -1,0 +1,126 @@
+"""What one tool call comes to: messages, values of the run, what is told, and how it steers."""
+
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from agentgraph.errors import InvalidOutputError
+from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.calls import OpenCall
+from agentgraph.schemas import plain
+from agentgraph.signals import BreakLoop, Custom, Exit, May, SetValues, TransferTo
+from agentgraph.state import Position, stamped
+
+
+class CallResult(TypedDict):
+    """What the task of a call hands back; told as it ends, like what a node writes."""
+
+    messages: list[Any]
+    values: dict[str, Any]
+    position: Position
+    acts: dict[str, Any]
+    """How it steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
+
+
+class Outcome:
+    """Collects what a call comes to."""
+
+    def __init__(self, activation: Activation, opened: OpenCall) -> None:
+        self.activation, self.opened = activation, opened
+        self._messages: list[Any] = []
+        self._values: dict[str, Any] = {}
+        self._told: list[Any] = []
+        self._acts: dict[str, Any] = {}
+
+    def take(self, returned: Any) -> Any:
+        """Take the actions from what a tool returned, and return what is a message of LangChain's."""
+        items = returned if isinstance(returned, list) else [returned]
+        rest = [kept for item in items if (kept := self._take(item)) is not None]
+        if not any(isinstance(item, ToolMessage | Command) for item in rest):
+            rest.append(self.message("Done."))
+        return rest if isinstance(returned, list) else rest[0]
+
+    def tell(self, kind: str, data: Any) -> None:
+        """Tell something that is no message."""
+        self._told.append([len(self._messages), str(uuid4()), kind, data])
+
+    def set_values(self, values: dict[str, Any]) -> None:
+        """Write values of the run."""
+        self._values.update(values)
+
+    def message(self, text: str, *, failed: bool = False) -> ToolMessage:
+        """Return a result with a text."""
+        call = self.opened.call
+        status = "error" if failed else "success"
+        return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status=status)
+
+    def add(self, given: Any) -> None:
+        """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
+        for each in given if isinstance(given, list) else [given]:
+            update = self._update_of(each) if isinstance(each, Command) else each
+            self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
+            self._values.update(update.get("values", {}))
+
+    def result(self, may: May) -> CallResult:
+        """Return all of it, if the graph has edges for it.
+
+        Raises:
+            InvalidOutputError: A tool gave an action that no return annotation of the tools names.
+        """
+        for kind, permitted in (("exit", may.exit), ("break_loop", may.break_loop)):
+            if kind in self._acts and not permitted:
+                given = "Exit" if kind == "exit" else "BreakLoop"
+                raise InvalidOutputError(
+                    f"{self.activation.address}: the tool {self.opened.call['name']!r} gave {given}, "
+                    f"which its return annotation does not name; add it, as in `-> str | {given}`, so "
+                    "that the graph has an edge for it"
+                )
+        at = self.activation.address
+        position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
+        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
+        return CallResult(messages=messages, values=self._values, position=position, acts=self._acts)
+
+    def _named(self, message: BaseMessage) -> BaseMessage:
+        if isinstance(message, ToolMessage) and not message.name:
+            return message.model_copy(update={"name": self.opened.call["name"]})
+        return message
+
+    def _take(self, item: Any) -> Any:
+        match item:
+            case Exit():
+                self._acts["exit"] = True
+            case BreakLoop():
+                self._acts["break_loop"] = True
+            case TransferTo(agent_name=name):
+                return self._transfer(name)
+            case SetValues(values=values):
+                self.set_values(values)
+            case Custom(data=data):
+                self.tell("custom", plain(data))
+            case _:
+                return item
+        return None
+
+    def _transfer(self, name: str) -> ToolMessage | None:
+        """Note a transfer; one to an agent that there is not goes back to the model."""
+        there = self.activation.site.targets
+        if name in there:
+            self._acts["transfer_to"] = name
+            return None
+        names = ", ".join(there) or "none"
+        return self.message(
+            f"Error: there is no agent {name} to transfer to; there are: {names}.", failed=True
+        )
+
+    def _update_of(self, command: Command[Any]) -> dict[str, Any]:
+        update = command.update if isinstance(command.update, dict) else {}
+        if command.goto or command.graph or set(update) - {"messages", "values"}:
+            raise InvalidOutputError(
+                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave {command!r}; a "
+                "command may update 'messages' and 'values' only; return TransferTo(name), Exit() or "
+                "BreakLoop() to go elsewhere"
+            )
+        return update

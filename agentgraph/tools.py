@@ -1,0 +1,120 @@
+"""The tools of a chat agent: those it was given, and those that end, break, transfer and ask agents."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
+from pydantic import BaseModel, Field
+
+from agentgraph.agents import Agent, AgentTool, ChatAgent
+from agentgraph.history import TRANSFER_PREFIX
+from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed
+
+_CallId = Annotated[str, InjectedToolCallId]
+
+
+class Request(BaseModel):
+    """What an agent as a tool is called with."""
+
+    request: str = Field(description="What the agent is asked to do, with all that it has to know.")
+
+
+class AgentCall(BaseTool):
+    """An agent as a tool, as the model sees it; the node of the tools runs it."""
+
+    args_schema: type[BaseModel] = Request
+
+    def _run(self, request: str) -> str:
+        raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
+
+
+def given_tools(agent: ChatAgent) -> list[BaseTool]:
+    """Return the tools that a chat agent was given, as LangChain tools.
+
+    Raises:
+        Exception: LangChain cannot make a tool of one.
+    """
+    return [as_tool(each) for each in agent.tools if not isinstance(each, Mapping)]
+
+
+def as_tool(given: Any) -> BaseTool:
+    """Return a tool as a LangChain tool; a function needs a docstring for that."""
+    if isinstance(given, AgentTool):
+        description = given.description or getattr(given.agent, "description", "")
+        return AgentCall(
+            name=given.agent.name, description=description or f"Asks the agent {given.agent.name}."
+        )
+    return given if isinstance(given, BaseTool) else tool(given)
+
+
+def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+    """Return the tools that steer: `exit`, `break_loop`, and one for each agent to transfer to."""
+    return [
+        *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
+        *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
+        *(_transfer_tool(target) for target in targets),
+    ]
+
+
+def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
+    """Return the tools that the model's provider runs."""
+    return [dict(each) for each in agent.tools if isinstance(each, Mapping)]
+
+
+def transfers_text(targets: Iterable[Agent]) -> str:
+    """Return what the instruction says of the agents to transfer to; nothing where there are none."""
+    lines = [f"- {TRANSFER_PREFIX}{target.name}: {_about(target)}" for target in targets]
+    if not lines:
+        return ""
+    head = "You can hand the conversation over to another agent, who then goes on, with these tools:"
+    return "\n".join([head, *lines])
+
+
+def tools_may(agent: ChatAgent) -> May:
+    """Return what a chat agent may do by its tools, as their return annotations say."""
+    may = May(
+        go_on=bool(agent.return_directly),
+        exit=agent.exit_tool,
+        break_loop=agent.break_tool,
+        transfer=True,
+    )
+    for each in agent.tools:
+        may |= May(go_on=bool(getattr(each, "return_direct", False)))
+        if not isinstance(each, AgentTool | Mapping):
+            said = allowed(_called(each))
+            may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
+    return may
+
+
+def _called(given: Any) -> Callable[..., Any]:
+    """Return the function behind a tool."""
+    if not isinstance(given, BaseTool):
+        return given  # type: ignore[no-any-return]
+    function = getattr(given, "func", None) or getattr(given, "coroutine", None)
+    return function or given._run
+
+
+def _exit(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+    """End the whole run, with a final result for the user."""
+    return [ToolMessage(final_result, tool_call_id=tool_call_id), Exit()]
+
+
+def _break_loop(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+    """End the loop that is going on, with its final result."""
+    return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
+
+
+def _transfer_tool(target: Agent) -> BaseTool:
+    def transfer(tool_call_id: _CallId) -> list[Any]:
+        done = f"Transferred to {target.name}."
+        return [ToolMessage(done, tool_call_id=tool_call_id), TransferTo(target.name)]
+
+    description = f"Hand over to {target.name}. {_about(target)}"
+    return StructuredTool.from_function(
+        transfer, name=f"{TRANSFER_PREFIX}{target.name}", description=description
+    )
+
+
+def _about(agent: Agent) -> str:
+    return getattr(agent, "description", "") or f"the agent {agent.name}"

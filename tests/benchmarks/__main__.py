@@ -1,0 +1,36 @@
+"""Prints what things cost, side by side with what they are held against.
+
+```
+python tests/benchmarks              # every group of figures
+python tests/benchmarks steps tools  # some of them
+```
+
+It measures and judges nothing but the aim of each figure; a missed one is printed, and is no failure.
+The figures against google-adk are left out: google-adk is not among the dev dependencies.
+"""
+
+import sys
+import time
+
+import growth
+import steps
+import tools
+import trees
+from measure import HEADER, shown
+
+GROUPS = {"steps": steps, "growth": growth, "trees": trees, "tools": tools}
+
+
+def main(names: list[str]) -> None:
+    """Print the table of the groups named, or of all."""
+    unknown = set(names) - set(GROUPS)
+    if unknown:
+        sys.exit(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    began = time.perf_counter()
+    print(HEADER)
+    for name in names or GROUPS:
+        shown(GROUPS[name].figures())
+    print(f"\n{time.perf_counter() - began:.0f} s")
+
+
+main(sys.argv[1:])

@@ -1,0 +1,82 @@
+"""A loop of two agents that say sixty letters, three times over: ours, flat by hand, nested."""
+
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.message import _messages_delta_reducer
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+import agentgraph as ag
+
+TEXT = "x" * 60
+THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
+HELLO = {"messages": [{"role": "user", "content": "hi"}]}
+HELLO_ROUNDS = {**HELLO, "rounds": 0}
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+Saver = BaseCheckpointSaver[Any] | None
+
+
+class FlatState(TypedDict):
+    """The history as deltas, and the loop's counter."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
+    rounds: int
+
+
+class NestedState(MessagesState):
+    """LangGraph's own state for messages, and the loop's counter."""
+
+    rounds: int
+
+
+def says(name: str) -> ag.Agent:
+    """Return an agent that says the text."""
+
+    def fn(ctx: ag.Context) -> str:
+        return TEXT
+
+    return ag.function_agent(name, fn)
+
+
+def two(iterations: int) -> ag.Agent:
+    """Return the loop as a tree of ours."""
+    return ag.loop("l", [says("a"), says("b")], max_iterations=iterations)
+
+
+def flat(iterations: int, saver: Saver = None) -> Graph:
+    """Return the loop as a flat graph, written by hand."""
+    return _looped(FlatState, _a, _b, iterations, saver)
+
+
+def nested(iterations: int, saver: Saver = None) -> Graph:
+    """Return the loop as a graph of which each agent is a compiled subgraph."""
+    return _looped(NestedState, _alone("a", _a), _alone("b", _b), iterations, saver)
+
+
+def _a(state: Any) -> dict[str, Any]:
+    return {"messages": [AIMessage(TEXT, name="a")]}
+
+
+def _b(state: Any) -> dict[str, Any]:
+    return {"messages": [AIMessage(TEXT, name="b")], "rounds": state["rounds"] + 1}
+
+
+def _alone(name: str, node: Any) -> Graph:
+    return StateGraph(NestedState).add_node(name, node).add_edge(START, name).compile()
+
+
+def _looped(state: type, a: Any, b: Any, iterations: int, saver: Saver) -> Graph:
+    def way_on(state: Any) -> str:
+        return "a" if state["rounds"] < iterations else END
+
+    builder: StateGraph[Any] = StateGraph(state)
+    builder.add_node("a", a).add_node("b", b)
+    builder.add_edge(START, "a").add_edge("a", "b")
+    builder.add_conditional_edges("b", way_on, ["a", END])
+    return builder.compile(checkpointer=saver)

@@ -1,0 +1,100 @@
+"""What a loop step costs: 100 iterations of two function agents, so 200 steps."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from loops import HELLO, HELLO_ROUNDS, THREAD, Graph, flat, nested, two
+from measure import Contender, Figure, side_by_side
+
+import agentgraph as ag
+
+ROUNDS = 100
+STEPS = 2 * ROUNDS
+HAND = "flat graph by hand"
+
+
+def figures() -> Iterator[Figure]:
+    """Measure the steps of a bare graph, of a runner, and of a nested graph."""
+    with TemporaryDirectory() as folder:
+        ours, hand, nested = (Path(folder, f"{name}.db") for name in ("ours", "hand", "nested"))
+        yield _step("loop step, no saver", HAND, 1.1, _ours(), _by_hand(), repeats=40)
+        saved = _ours(partial(_opened, ours)), _by_hand(partial(_opened, hand))
+        yield _step("loop step, SQLite", HAND, 1.1, *saved, repeats=20)
+        name, against = "loop step as events, in memory", "its graph's stream"
+        yield _step(name, against, 1.25, _told, _streamed, repeats=20)
+        yield from _against_nested(ours, nested)
+
+
+def _step(name: str, against: str, aim: float, *both: Contender, repeats: int) -> Figure:
+    mine, other = (took / STEPS for took in side_by_side(*both, repeats=repeats))
+    return Figure(name=name, ours=mine, theirs=other, against=against, unit="ms", aim=aim)
+
+
+def _ours(opened: Callable[[], Any] = nullcontext) -> Contender:
+    return _invoked(lambda saver: ag.compile_agent(two(ROUNDS), checkpointer=saver), HELLO, opened)
+
+
+def _by_hand(opened: Callable[[], Any] = nullcontext) -> Contender:
+    return _invoked(partial(flat, ROUNDS), HELLO_ROUNDS, opened)
+
+
+def _invoked(compiled: Callable[[Any], Graph], given: Any, opened: Callable[[], Any]) -> Contender:
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        with opened() as saver:
+            yield partial(compiled(saver).invoke, given, THREAD)
+
+    return contender
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[SqliteSaver]:
+    path.unlink(missing_ok=True)
+    with ag.sqlite_saver(path) as saver:
+        saver.setup()
+        yield saver
+
+
+@contextmanager
+def _told() -> Iterator[Callable[[], Any]]:
+    runner = ag.Runner(two(ROUNDS))
+    yield lambda: list(runner.run("hi"))
+
+
+@contextmanager
+def _streamed() -> Iterator[Callable[[], Any]]:
+    graph = ag.compile_agent(two(ROUNDS), checkpointer=InMemorySaver())
+    yield lambda: list(graph.stream(HELLO, THREAD, stream_mode="updates"))
+
+
+def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
+    """Time a runner against a nested graph, each with SQLite; then hold their files together."""
+
+    @contextmanager
+    def told() -> Iterator[Callable[[], Any]]:
+        with _opened(path) as saver:
+            runner = ag.Runner(two(ROUNDS), checkpointer=saver)
+            yield lambda: list(runner.run("hi"))
+
+    @contextmanager
+    def as_it_comes() -> Iterator[Callable[[], Any]]:
+        nested_path.unlink(missing_ok=True)
+        with SqliteSaver.from_conn_string(str(nested_path)) as saver:
+            saver.setup()
+            yield partial(nested(ROUNDS, saver).invoke, HELLO_ROUNDS, THREAD)
+
+    mine, other = (took / STEPS for took in side_by_side(told, as_it_comes, repeats=3))
+    yield _gain("loop step as events, SQLite", mine, other, unit="ms", aim=10)
+    mine, other = (each.stat().st_size for each in (path, nested_path))
+    yield _gain("file of 200 steps", mine, other, unit="KB", aim=30)
+
+
+def _gain(name: str, ours: float, theirs: float, *, unit: str, aim: float) -> Figure:
+    figure = partial(Figure, name=name, against="nested subgraphs, saver as it comes", at_least=True)
+    return figure(ours=ours, theirs=theirs, unit=unit, aim=aim)
