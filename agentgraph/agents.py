@@ -100,6 +100,28 @@ class FunctionAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphAgent:
+    """A leaf that runs a LangGraph graph."""
+
+    name: str
+    """The agent's name, and that of its node."""
+    graph: Any
+    """The compiled graph; its state has `messages`."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
+    output_key: str | None = None
+    """The value that the text of its last message becomes."""
+    history: HistoryPolicy = "shared"
+    """Which messages it is given."""
+    input: Callable[[Any], dict[str, Any]] | None = None
+    """Called with a `Context` for the input of the graph."""
+    retry: Any = None
+    """LangGraph's `RetryPolicy`, or several, for a run that fails."""
+    timeout: Any = None
+    """LangGraph's timeout for a run: seconds, or a `TimeoutPolicy`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgent:
     """A leaf that asks a person and says the answer."""
 
@@ -151,11 +173,11 @@ class LoopAgent:
     """Asked with a `Context` after each iteration: whether the loop ends."""
 
 
-Leaf = ChatAgent | FunctionAgent | HumanAgent
+Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
 Composite = SequentialAgent | ParallelAgent | LoopAgent
 Agent = Leaf | Composite
 
-LEAVES = (ChatAgent, FunctionAgent, HumanAgent)
+LEAVES = (ChatAgent, FunctionAgent, GraphAgent, HumanAgent)
 COMPOSITES = (SequentialAgent, ParallelAgent, LoopAgent)
 
 
@@ -380,6 +402,49 @@ def agent(
         )
 
     return decorate if fn is None else decorate(fn)
+
+
+def graph_agent(
+    name: str,
+    graph: Any,
+    *,
+    description: str = "",
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    input: Callable[[Any], dict[str, Any]] | None = None,
+    retry: Any = None,
+    timeout: Any = None,
+) -> GraphAgent:
+    """Make an agent that runs a LangGraph graph: one drawn by hand, or of `create_agent(...)`.
+
+    The graph is given `{"messages": [...]}`. What is new in its messages the agent says, each as
+    soon as the step that wrote it has ended; its tokens and its questions are the agent's, too. A
+    graph without a saver keeps its state with the run's, so that a resume goes on inside it.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        graph: The compiled graph, with `messages` in its state.
+        description: What the agent is for.
+        output_key: The value that the text of its last message becomes.
+        history: Which messages the graph is given; see `chat_agent`.
+        input: Called with a `Context`, returns the input of a graph that takes more than messages.
+        retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
+            async methods, for LangGraph cannot stop a sync call.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return GraphAgent(
+        name=name,
+        graph=graph,
+        description=description,
+        output_key=output_key,
+        history=history,
+        input=input,
+        retry=retry,
+        timeout=timeout,
+    )
 
 
 def human(

@@ -12,12 +12,14 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
 from agentgraph.agents import (
     Agent,
     ChatAgent,
     FunctionAgent,
+    GraphAgent,
     HumanAgent,
     LoopAgent,
     ParallelAgent,
@@ -26,9 +28,11 @@ from agentgraph.agents import (
 from agentgraph.nodes.activation import Site
 from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.function import FunctionNode
+from agentgraph.nodes.graph import GraphNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.lanes import LanesNode
+from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.model import ModelNode
 from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
@@ -121,6 +125,8 @@ class _LaneBuilder:
             elif lanes:
                 others = [place.call_task] if len(lanes) < len(place.agent.tools) else []  # type: ignore[union-attr]
                 show_lanes(graph, place.tools_node, lanes, others)
+            elif isinstance(place.agent, GraphAgent) and isinstance(place.agent.graph, Pregel):
+                graph.nodes[place.node].subgraphs = [place.agent.graph]
         return graph if lane.parent is None else LaneGraph(**vars(graph))
 
     def _lanes(self, place: Place) -> list[Lane]:
@@ -144,10 +150,11 @@ class _LaneBuilder:
                 self._add_chat(builder, site, agent, lanes)
             case FunctionAgent():
                 asks = [place.question_node] if may.ask else []
-                policies = {"retry_policy": agent.retry, "timeout": agent.timeout}
-                self._add_node(builder, FunctionNode(site), may, asks, **policies)
+                self._add_node(builder, FunctionNode(site), may, asks)
                 if may.ask:
                     self._add_node(builder, QuestionNode(site), None, [place.node])
+            case GraphAgent():
+                self._add_node(builder, GraphNode(site), may)
             case HumanAgent():
                 self._add_node(builder, HumanNode(site), may)
             case ParallelAgent():
@@ -159,12 +166,12 @@ class _LaneBuilder:
 
     def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
         place = site.place
-        node, policies = ModelNode(site), {"retry_policy": agent.retry, "timeout": agent.timeout}
+        node = ModelNode(site)
         asks = [place.approve_node] if agent.approve else []
         if not has_tools(place):
-            self._add_node(builder, node, May(), **policies)
+            self._add_node(builder, node, May())
             return
-        self._add_node(builder, node, May(), [place.tools_node, *asks], **policies)
+        self._add_node(builder, node, May(), [place.tools_node, *asks])
         if agent.approve:
             self._add_node(builder, ApproveNode(site), None, [place.tools_node])
         self._add_node(builder, ToolsNode(site, lanes), may_do_by_tools(place), [place.node])
@@ -175,10 +182,10 @@ class _LaneBuilder:
         node: Any,
         may: May | None,
         others: Sequence[str] = (),
-        **policies: Any,
     ) -> None:
         """Add a node; behind it comes what its agent may do, if it can end there, and the others."""
         place: Place = node.site.place
+        policies = node.policies if isinstance(node, LeafNode) else {}
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **policies)
         after = ends(self.tree, place, may) if may else ()
         behind = list(dict.fromkeys([*(END if end is None else end.node for end in after), *others]))

@@ -13,6 +13,7 @@ from agentgraph.agents import (
     Agent,
     ChatAgent,
     FunctionAgent,
+    GraphAgent,
     LoopAgent,
     ParallelAgent,
     agent_tools,
@@ -100,9 +101,15 @@ class Place:
         return isinstance(self.agent, (*LEAVES, ParallelAgent))
 
     @property
+    def is_target(self) -> bool:
+        """Whether a chat agent may transfer here, and it may be transferred back."""
+        parent = self.parent
+        return parent is not None and isinstance(parent.agent, ChatAgent) and not self.as_tool
+
+    @property
     def counts_hops(self) -> bool:
-        """Whether transfers can begin here."""
-        return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents)
+        """Whether transfers begin here; those of the targets, in their turn, are counted with them."""
+        return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents) and not self.is_target
 
     @property
     def counts_inside(self) -> tuple[Count, ...]:
@@ -157,9 +164,10 @@ class Tree:
         return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
 
     @cached_property
-    def has_branches(self) -> bool:
-        """Whether there is any lane but the outermost."""
-        return any(place.starts_lane for place in self.places[1:])
+    def has_graphs(self) -> bool:
+        """Whether graphs run inside the outermost one: lanes, or those of graph agents."""
+        inner = any(place.starts_lane for place in self.places[1:])
+        return inner or any(isinstance(place.agent, GraphAgent) for place in self.places)
 
     @cached_property
     def speaks_early(self) -> bool:
@@ -207,10 +215,9 @@ def _nodes(place: Place) -> tuple[str, ...]:
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
-    found = list(tree.children[place]) if place.counts_hops else []
-    parent = place.parent
-    if parent and isinstance(parent.agent, ChatAgent) and not place.as_tool:
-        found.append(parent)
+    found = list(tree.children.get(place, ())) if isinstance(place.agent, ChatAgent) else []
+    if place.is_target and place.parent:
+        found.append(place.parent)
     return {target.name: target for target in found}
 
 
@@ -219,7 +226,7 @@ def has_tools(place: Place) -> bool:
     agent = place.agent
     assert isinstance(agent, ChatAgent)
     given = any(not isinstance(tool, Mapping) for tool in agent.tools)
-    return given or agent.exit_tool or agent.break_tool or place.counts_hops or _may_return(place)
+    return given or agent.exit_tool or agent.break_tool or bool(agent.sub_agents) or place.is_target
 
 
 def lay_out(root: Agent) -> Tree:
@@ -237,10 +244,11 @@ def lay_out(root: Agent) -> Tree:
             dotted = f"{path}#1"
         node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
         here = _place(agent, parent, index, segment, node, as_tool)
-        if isinstance(agent, COMPOSITES) or here.counts_hops:
+        sub_agents = agent.sub_agents if isinstance(agent, (ChatAgent, *COMPOSITES)) else ()
+        if sub_agents:
             children[here] = tuple(
                 place(child, here, i, name, path)
-                for i, (child, name) in enumerate(_segments(agent.sub_agents))  # type: ignore[union-attr]
+                for i, (child, name) in enumerate(_segments(sub_agents))
             )
         if isinstance(agent, ChatAgent) and agent_tools(agent):
             tools[here] = tuple(
@@ -261,11 +269,6 @@ def _place(
     counts += [Count(here, "hops")] if here.counts_hops else []
     object.__setattr__(here, "counts", tuple(counts))  # some of them are its own
     return here
-
-
-def _may_return(place: Place) -> bool:
-    """Tell whether the agent here may transfer to the one above it."""
-    return place.parent is not None and isinstance(place.parent.agent, ChatAgent) and not place.as_tool
 
 
 def _is_drawable(name: str) -> bool:

@@ -2,9 +2,9 @@
 
 A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
 and each agent that runs as a tool, outermost first: an iteration, the hops so far, the number of
-the call. Its size does not depend on how often loops went round; each hop adds a number below
-that of the agents to choose from. Together with the place it gives the address and the run path
-of an activation; nothing else has to be stored.
+the call. Its size does not depend on how often loops went round; each hop adds a small number: i
+for a transfer to the i-th sub-agent, 0 for one to the agent above. Together with the place it
+gives the address and the run path of an activation; nothing else has to be stored.
 """
 
 import re
@@ -86,10 +86,9 @@ def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, unt
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
     """Return what comes after `place` transferred to one of its `targets`."""
     target = targets(tree, place)[name]
-    if target is place.parent:
-        cursor = cursor[: len(target.counts)]
-        return Next(target, (*cursor[:-1], (*cursor[-1], 0)))
-    return start(tree, target, (*cursor[:-1], (*cursor[-1], target.index + 1)))
+    back = target is place.parent
+    cursor = (*cursor[:-1], (*cursor[-1], 0 if back else target.index + 1))
+    return Next(target, cursor) if back else start(tree, target, cursor)
 
 
 def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
@@ -144,11 +143,16 @@ def address(place: Place, cursor: Cursor) -> str:
     """Return the address of an activation.
 
     `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
-    the second sub-agent of a chat agent, after transfers to the first one and back, and
+    the second sub-agent of a chat agent, after transfers to the first one (1) and back (0), and
     `writer/search(3)` an agent that the writer's fourth tool call runs.
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
+
+
+def root_address(tree: Tree) -> str:
+    """Return the address at which a run begins."""
+    return address(tree.root, cursor_at(tree.root, None, ()))
 
 
 def way_to(place: Place | None) -> list[Place]:
@@ -180,7 +184,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
             return None
     if place is None or len(cursor) != len(place.counts):
         return None
-    return (place, cursor) if _is_visited(place, cursor) else None
+    return (place, cursor) if _is_visited(tree, place, cursor) else None
 
 
 class RunPaths:
@@ -197,11 +201,12 @@ class RunPaths:
 
     def at(self, place: Place, cursor: Cursor) -> RunPath:
         """Return the run path of an activation."""
+        parent = place.parent
+        if parent is not None and place.is_target:
+            return self.at(parent, cursor)  # the path of the transfers leads here
         path = self._entered(place, cursor)
-        if place.counts_hops:
-            for hop in cursor[len(place.counts) - 1]:
-                to = self._tree.children[place][hop - 1] if hop else place
-                path = path.append(_step(to, cursor))
+        for target in _hopped(self._tree, place, cursor):
+            path = path.append(_step(target, cursor))
         return path
 
     def _entered(self, place: Place, cursor: Cursor) -> RunPath:
@@ -214,8 +219,6 @@ class RunPaths:
                 path = self._iteration(parent, cursor[: len(parent.counts_inside)])
         else:
             path = self.at(parent, cursor)
-        if isinstance(parent.agent, ChatAgent) and not place.as_tool:
-            return path  # the hop to this place is its last step
         if place.starts_lane:
             return path.append(_step(place, cursor))
         for sibling in self._tree.children[parent][: place.index + 1]:
@@ -266,19 +269,31 @@ def _counts_around(place: Place) -> tuple[Count, ...]:
     return place.parent.counts_inside if place.parent else ()
 
 
-def _is_visited(place: Place, cursor: Cursor) -> bool:
-    """Tell whether transfers lead to where a cursor says that they led."""
+def _hopped(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
+    """Yield where the transfers that began at a place led; stops where there is no such agent."""
     at: Place | None = place
-    came_from: Place | None = None
+    for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
+        children = tree.children.get(at, ()) if at and isinstance(at.agent, ChatAgent) else ()
+        if at is None or hop > len(children) or (hop == 0 and at is place):
+            return
+        at = children[hop - 1] if hop else at.parent
+        if at is not None:
+            yield at
+
+
+def _is_visited(tree: Tree, place: Place, cursor: Cursor) -> bool:
+    """Tell whether transfers lead to where an address says that they led."""
+    at: Place | None = place
+    target = place
     while at is not None:
         if at.counts_hops:
             hops = cursor[len(at.counts) - 1]
-            by_hop = came_from is not None and not came_from.as_tool
-            wanted = came_from.index + 1 if came_from and by_hop else 0
-            sub_agents = cast(ChatAgent, at.agent).sub_agents
-            if ((hops or (0,))[-1]) != wanted or any(hop > len(sub_agents) for hop in hops):
+            led = [at, *_hopped(tree, at, cursor)]
+            if len(led) != len(hops) + 1 or led[-1] is not target:
                 return False
-        came_from, at = at, at.parent
+        if at.parent is not None and not at.is_target:
+            target = at.parent
+        at = at.parent
     return True
 
 

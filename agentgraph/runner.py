@@ -305,7 +305,7 @@ class Runner:
         return {
             "config": _config(thread_id),
             "stream_mode": modes,
-            "subgraphs": self._tree.has_branches,
+            "subgraphs": self._tree.has_graphs,
             "control": RunControl(),
             "durability": "sync",
             "version": "v2",

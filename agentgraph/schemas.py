@@ -102,6 +102,14 @@ def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
     return None
 
 
+def checkable(schema: Any) -> dict[str, Any] | None:
+    """Return the schema of a question of LangGraph's as JSON schema, or None where it says too much.
+
+    LangGraph checks answers to such a question itself, when the node that asked runs again.
+    """
+    return None if schema_fault(schema) else json_schema(schema)
+
+
 def output_fault(schema: type | dict[str, Any] | None) -> str | None:
     """Return what is wrong with an output schema, or None; a type may be any that pydantic knows."""
     if schema is None or isinstance(schema, dict):

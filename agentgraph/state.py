@@ -19,6 +19,8 @@ from agentgraph.signals import Signal
 SNAPSHOT_FREQUENCY = 500
 _NAME = re.compile(r"[#(\[]")
 STAMP = "agentgraph"
+GRAPH_AGENT = "graph_agent_address"
+"""The metadata that name the graph agent that a model is asked in, however deep inside its graph."""
 
 
 class Question(TypedDict):
@@ -110,6 +112,21 @@ class Update(TypedDict, total=False):
     messages: list[BaseMessage]
     values: dict[str, Any]
     position: Position
+
+
+class TaskResult(TypedDict):
+    """What the task of a tool call, or of a message of a graph agent, hands back to its node.
+
+    It is told as the task ends, like what a node writes.
+    """
+
+    messages: list[BaseMessage]
+    values: dict[str, Any]
+    position: Position
+    acts: dict[str, Any]
+    """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
+    number: int
+    """The number of the call, or of the message, in the activation."""
 
 
 def stamped(message: BaseMessage, address: str) -> BaseMessage:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents import ParallelAgent
+from agentgraph.agents import GraphAgent, ParallelAgent
 from agentgraph.errors import (
     InvalidAnswerError,
     TreeChangedError,
@@ -27,6 +27,8 @@ from agentgraph.state import Position
 from agentgraph.translation import Translator, opened_question
 
 T = TypeVar("T")
+_LAST = 1_000_000_000
+"""Behind all numbers of calls and messages."""
 Reads = Generator["Request", Any, T]
 """A function that yields requests, is sent what they ask for, and returns a `T`."""
 
@@ -139,37 +141,41 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     every: list[CheckpointTuple] = yield AllSaved()
     ran_lanes = {_namespace(saved).rpartition(":")[2] for saved in every}
     translator = Translator(tree, thread_id)
-    told: list[tuple[str, int, AgentEvent]] = []
+    told: list[tuple[Any, AgentEvent]] = []
     for saved, ended in _steps(every):
         position, at = _position(saved), _address(tree, saved)
         if position is None or at is None:
             continue
-        began, by_task = saved.checkpoint["id"], _by_task(saved)
+        agent, by_task = _placed(tree, position).agent, _by_task(saved)
+        # a graph agent says and asks in turn, so that its step is told where it ended
+        began = (ended, -1) if isinstance(agent, GraphAgent) else (saved.checkpoint["id"], 1)
         for writes in by_task.values():
-            told.extend((ended, -1, event) for event in _come_to(translator, writes))
+            told += [((ended, -1, *nth), event) for nth, event in _come_to(translator, writes)]
             if "at" in (writes.get("position") or {}):
-                told.extend(
-                    (ended, 0, event) for event in translator.update(str(position["next"]), writes)
-                )
-        told.extend((began, 1, translator.question(asked)) for asked in _asked_at(at, by_task))
-        if not isinstance(_placed(tree, position).agent, ParallelAgent):
-            failed = _failures(by_task, ran_lanes)
-            told.extend((began, 2, translator.error(at, each)) for each in failed)
-    return [event for _, _, event in sorted(told, key=lambda item: item[:2])]
+                written = translator.update(str(position["next"]), writes)
+                told += [((ended, 0, 0, 0), event) for event in written]
+        for asked in _asked_at(at, by_task):
+            told.append(((*began, _call(asked), 0), translator.question(asked)))
+        if not isinstance(agent, ParallelAgent):
+            failed = [translator.error(at, each) for each in _failures(by_task, ran_lanes)]
+            told += [((*began, _LAST, 0), event) for event in failed]
+    return [event for _, event in sorted(told, key=lambda item: item[0])]
 
 
-def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[AgentEvent]:
-    """Yield what a task came to, if it is that of a tool call; failures stand where they arose."""
+def _come_to(
+    translator: Translator, writes: Mapping[str, Any]
+) -> Iterator[tuple[tuple[int, int], AgentEvent]]:
+    """Yield what a task came to, if it is one that tells; failures stand where they arose."""
     result = writes.get("__return__")
     if isinstance(result, Mapping) and "acts" in result:
-        yield from (event for event in translator.update("", result) if event.kind != "error")
+        events = translator.update("", result)
+        yield from (((result["number"], 1), event) for event in events if event.kind != "error")
 
 
 def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:
-    """Return the questions that tasks asked at an address, each once, in the order of tool calls."""
+    """Return the questions that tasks asked at an address, each once."""
     asked = [one for writes in by_task.values() for one in writes.get("__interrupt__", ())]
-    by_id = {one.id: one for one in asked if asker(one.response_schema) == at}
-    return sorted(by_id.values(), key=_call)
+    return list({one.id: one for one in asked if asker(one.response_schema) == at}.values())
 
 
 def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: set[str]) -> list[str]:
@@ -192,18 +198,33 @@ def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
     place = _place(tree, position)
     if saved is None or position is None or place is None:
         return []
-    asked = {
-        task: writes
-        for task, writes in _by_task(saved).items()
-        if "__interrupt__" in writes and not _finished(writes)
-    }
+    asked = {task: writes for task, writes in _by_task(saved).items() if _is_asking(writes)}
     if asked and _runs_tasks(place, position):
         return (yield from _asked_by_tasks(tree, namespace, position, asked))
-    return [
-        opened_question(tree, one)
-        for task, writes in asked.items()
-        for one in _unanswered(_inside(namespace, f"{position['next']}:{task}"), writes)
-    ]
+    found: list[LangGraphInterrupt] = []
+    for task, writes in asked.items():
+        inner = _inside(namespace, f"{position['next']}:{task}")
+        if isinstance(place.agent, GraphAgent) and hasattr(place.agent.graph, "channels"):
+            waiting = yield from _waiting(inner)
+            found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
+        else:
+            found += _unanswered(inner, writes)
+    return [opened_question(tree, one) for one in found]
+
+
+def _waiting(namespace: str) -> Reads[set[str] | None]:
+    """Return the ids of the questions that wait in a graph, and in those inside; None if none ran."""
+    saved: CheckpointTuple | None = yield Saved(namespace)
+    if saved is None:
+        return None
+    asked = {task: writes for task, writes in _by_task(saved).items() if _is_asking(writes)}
+    names = {each.id: each.name for each in (yield NextTasks(namespace))} if asked else {}
+    found: set[str] = set()
+    for task, writes in asked.items():
+        inner = _inside(namespace, f"{names.get(task)}:{task}")
+        deeper = yield from _waiting(inner)
+        found |= {one.id for one in _unanswered(inner, writes)} if deeper is None else deeper
+    return found
 
 
 def _runs_tasks(place: Place, position: Position) -> bool:
@@ -292,8 +313,9 @@ def _by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     return tasks
 
 
-def _finished(writes: Mapping[str, Any]) -> bool:
-    return any(channel not in ("__interrupt__", "__resume__", "__error__") for channel in writes)
+def _is_asking(writes: Mapping[str, Any]) -> bool:
+    """Tell whether a task asked and has not ended since."""
+    return "__interrupt__" in writes and writes.keys() <= {"__interrupt__", "__resume__", "__error__"}
 
 
 def _namespace(saved: CheckpointTuple) -> str:

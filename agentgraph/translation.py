@@ -20,14 +20,14 @@ from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
-from agentgraph.agents import Agent, ParallelAgent
+from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import failures
 from agentgraph.places import Tree
-from agentgraph.position import RunPaths, address
+from agentgraph.position import RunPaths, root_address
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
-from agentgraph.state import STAMP, address_of, speaker_at
+from agentgraph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
 from agentgraph.validation import validate
 
 STREAM_MODES = ("updates", "custom", "messages")
@@ -73,6 +73,7 @@ class Translator:
     def __init__(self, tree: Tree, thread_id: str | None = None) -> None:
         self._tree, self._thread_id = tree, thread_id
         self._paths = RunPaths(tree)
+        self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
         self._told: dict[str, list[str]] = {}
         self._begun: dict[str, str] = {}
         self._asked: set[str] = set()
@@ -99,18 +100,20 @@ class Translator:
 
     def feed(self, part: Any) -> Iterator[AgentEvent]:
         """Yield what one part tells."""
-        kind, data = _opened(part)
-        if kind == "updates":
+        kind, data, namespace = _opened(part)
+        foreign = self._is_foreign(namespace)
+        if kind == "messages":
+            chunk, metadata = data
+            at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
+            yield from self._chunk(at, chunk)
+        elif kind == "updates" and not foreign:
             yield from self._updates(data)
-        elif kind == "custom" and isinstance(data, Mapping) and STAMP in data:
+        elif kind == "custom" and not foreign and isinstance(data, Mapping) and STAMP in data:
             yield from self._custom(data[STAMP])
-        elif kind == "messages":
-            yield from self._chunk(*data)
 
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
         """Yield the events of an exception that ended the run; the root's, if no agent raised it."""
-        root = address(self._tree.root, ())
-        for at, shown in failures(error) or [(root, repr(error))]:
+        for at, shown in failures(error) or [(root_address(self._tree), repr(error))]:
             yield self.error(at, shown)
 
     def error(self, at: str, error: str) -> AgentEvent:
@@ -134,8 +137,10 @@ class Translator:
         if self._begun.get(at) not in (None, *written):
             yield from self._discard(at, [self._begun[at]])
         self._begun.pop(at, None)
-        for entry in entries[len(self._told.pop(at, ())) :]:
-            yield self._entry(at, entry)
+        told = set(self._told.pop(at, ()))
+        for entry in entries:
+            if _id_of(entry) not in told:
+                yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         if (data.get("__metadata__") or {}).get("cached"):
@@ -145,6 +150,12 @@ class Translator:
                 yield from self._questions(update)
             elif isinstance(update, Mapping):
                 yield from self.update(node, update)
+
+    def _is_foreign(self, namespace: Sequence[str]) -> bool:
+        """Tell whether a part comes from inside a graph agent: what it says is told by its node."""
+        nodes = [part.partition(":")[0] for part in namespace]
+        inside = [self._tree.by_node.get(node) for node in nodes]
+        return any(place is not None and isinstance(place.agent, GraphAgent) for place in inside)
 
     def _is_leaf(self, node: str) -> bool:
         place = self._tree.by_node.get(node)
@@ -164,14 +175,17 @@ class Translator:
         self._told.setdefault(at, []).append(event.id)
         yield event
 
-    def _chunk(self, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
-        at = metadata.get("agent_address")
+    def _chunk(self, at: str | None, chunk: Any) -> Iterator[AgentEvent]:
         if at and isinstance(chunk, AIMessageChunk) and (chunk.content or chunk.tool_call_chunks):
             chunk_id = chunk.id or ""
-            if self._begun.setdefault(at, chunk_id) != chunk_id:
+            if self._asks_once(at) and self._begun.setdefault(at, chunk_id) != chunk_id:
                 yield from self._discard(at, [self._begun[at]])
                 self._begun[at] = chunk_id
             yield self._event(at, output=Output(message=chunk, partial=True), id=chunk_id)
+
+    def _asks_once(self, at: str) -> bool:
+        """Tell whether at most one model is asked at a time at an address: not in graph agents."""
+        return speaker_at(at) in self._chats
 
     def _discard(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:
@@ -200,7 +214,7 @@ class Translator:
 
 def opened_question(tree: Tree, asked: Any) -> Interrupt:
     """Return a LangGraph interrupt as ours, the root's if it does not say who asks."""
-    at = asker(asked.response_schema) or address(tree.root, ())
+    at = asker(asked.response_schema) or root_address(tree)
     return Interrupt(
         id=asked.id,
         address=at,
@@ -210,11 +224,15 @@ def opened_question(tree: Tree, asked: Any) -> Interrupt:
     )
 
 
-def _opened(part: Any) -> tuple[str, Any]:
-    """Return the kind and the data of a part, of either version of LangGraph's streams."""
+def _opened(part: Any) -> tuple[str, Any, Sequence[str]]:
+    """Return kind, data and namespace of a part, of either version of LangGraph's streams."""
     if isinstance(part, Mapping):
-        return part["type"], part["data"]
-    return part[-2], part[-1]
+        return part["type"], part["data"], part.get("ns", ())
+    return part[-2], part[-1], part[0] if len(part) == 3 else ()
+
+
+def _id_of(entry: Any) -> str:
+    return (entry.id or "") if isinstance(entry, BaseMessage) else str(entry[0])
 
 
 def _writer(update: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple, assert_never
 
 from langchain_core.language_models import BaseChatModel
@@ -16,6 +17,7 @@ from agentgraph.agents import (
     ChatAgent,
     Composite,
     FunctionAgent,
+    GraphAgent,
     HumanAgent,
     LoopAgent,
     ParallelAgent,
@@ -101,8 +103,11 @@ def _own_faults(agent: Agent) -> Iterator[str]:
             if not callable(agent.fn):
                 yield f"{agent.fn!r} cannot be called; pass a function that takes a context"
             yield from _history_faults(agent.history)
+            yield from _policy_faults(agent)
             if isinstance(agent.history, Summarized):
                 yield "only a chat agent can have a summary written; use trimmed(...) for a function"
+        case GraphAgent():
+            yield from _graph_faults(agent)
         case HumanAgent():
             if fault := schema_fault(agent.response_schema):
                 yield fault
@@ -136,7 +141,35 @@ def _chat_faults(agent: ChatAgent) -> Iterator[str]:
         yield f"model_input={agent.model_input!r} cannot be called; pass a function of messages"
     if fault := output_fault(agent.output_schema):
         yield fault
+    yield from _policy_faults(agent)
     yield from _tool_faults(agent)
+
+
+def _graph_faults(agent: GraphAgent) -> Iterator[str]:
+    graph = agent.graph
+    if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
+        if not hasattr(graph, "assistant_id"):  # a graph on a server
+            yield f"{graph!r} is no compiled LangGraph graph; call compile() on its builder"
+    elif "messages" not in getattr(graph, "channels", {"messages": None}):
+        yield "the state of its graph has no 'messages'; add them, as in MessagesState"
+    if agent.input is not None and not callable(agent.input):
+        yield f"input={agent.input!r} cannot be called; pass a function that takes a context"
+    yield from _history_faults(agent.history)
+    yield from _policy_faults(agent)
+    if isinstance(agent.history, Summarized):
+        yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
+
+
+def _policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent) -> Iterator[str]:
+    given = agent.retry
+    several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
+    if given is not None and not all(hasattr(each, "max_attempts") for each in several):
+        yield f"retry={given!r} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+    limit = agent.timeout
+    seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+    if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
+        yield f"timeout={limit!r} is no timeout; pass seconds above 0, a timedelta, or a TimeoutPolicy"
 
 
 def _tool_faults(agent: ChatAgent) -> Iterator[str]:

@@ -31,7 +31,7 @@ threads locks savers
 translation
 compiler
 pictures
-nodes.approve nodes.function nodes.human nodes.lanes nodes.model nodes.tools
+nodes.approve nodes.function nodes.graph nodes.human nodes.lanes nodes.model nodes.tools
 nodes.leaf nodes.turn nodes.outcome
 nodes.calls nodes.lane nodes.output nodes.tasks
 nodes.activation nodes

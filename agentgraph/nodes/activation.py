@@ -27,7 +27,7 @@ from agentgraph.position import (
     cursor_at,
     transfer,
 )
-from agentgraph.schemas import addressed, answer_fault, asker
+from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
@@ -121,10 +121,14 @@ class Activation:
         self.address = address(site.place, self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
+        self.mark = {"agent_name": site.place.name, "agent_address": self.address}
+        self.said_by_tasks = False
+        self.asked_behind: int | None = None
         self.seen = site.surroundings(state, config)
         self._answer = position.get("answer", [])
         self._said: list[BaseMessage] = []
         self._told: list[Any] = []
+        self._untold: list[Any] = []
         self._live = 0
         self._values: dict[str, Any] = {}
         self._signal: Signal | None = None
@@ -156,29 +160,35 @@ class Activation:
 
     def say(self, message: BaseMessage, *, live: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
+        self._said.append(message)
         if isinstance(message, RemoveMessage):
-            self._said.append(message)
             return
-        said = message if self._is_mine(message) else stamped(message, self.address)
-        self._said.append(said)
+        if not self._is_mine(message):
+            self._said[-1] = stamped(message, self.address)
+        self._untold.append(self._said[-1])
         if live:
-            self._tell_live(said)
+            self._tell_live()
 
     def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
         """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""
-        self._told += [[len(self._said) + before, *entry] for before, *entry in told]
-        for message in messages:
+        begin = len(self._said)
+        self._told += [[begin + before, *entry] for before, *entry in told]
+        for i, message in enumerate(messages):
+            self._untold += [entry for before, *entry in told if before == i]
             self.say(message)
+        self._untold += [entry for before, *entry in told if before >= len(messages)]
+        if self.said_by_tasks:
+            self._untold.clear()
 
     def tell(self, kind: str, data: Any = None) -> None:
         """Tell something that is no message: `custom` data, or a signal.
 
-        It is told at once, too, for a server's stream leaves the position out. A function that
-        does not yield gives one thing only, so this does not overtake a message.
+        It is told at once, and all before it, for a server's stream leaves the position out.
         """
         told = [str(uuid4()), kind, data]
         self._told.append([len(self._said), *told])
-        self._tell_live(told)
+        self._untold.append(told)
+        self._tell_live()
 
     def signal(self, signal: Signal) -> None:
         """End with a signal."""
@@ -220,6 +230,8 @@ class Activation:
         """Return what the node writes, with where the lane goes on."""
         position = self._position()
         position["at"] = self.address
+        if self.said_by_tasks:
+            position["by_tasks"] = True
         if self._told:
             position["told"] = self._told
         update = Update(position=position)
@@ -231,13 +243,18 @@ class Activation:
 
     @contextmanager
     def reported(self, call: int | None = None) -> Iterator[None]:
-        """Write on questions and failures from inside at what address they arose."""
+        """Write on questions and failures from inside at what address they arose.
+
+        A question says, too, which tool call asks, or behind how many messages of a graph.
+        """
         try:
             yield
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asker(asked.response_schema) is None:
-                    asked.response_schema = addressed(asked.response_schema, self.address, call)
+                    schema = checkable(asked.response_schema)
+                    number = self.asked_behind if call is None else call
+                    asked.response_schema = addressed(schema, self.address, number)
             raise
         except GraphBubbleUp:
             raise
@@ -265,10 +282,12 @@ class Activation:
             self.cursor, self._signal, lambda: self.seen.with_new(self._said, self._values)
         )
 
-    def _tell_live(self, entry: Any) -> None:
-        told = {"at": self.address, "n": self._live, "entry": entry}
-        get_runtime().stream_writer({STAMP: told})
-        self._live += 1
+    def _tell_live(self) -> None:
+        tell = get_runtime().stream_writer
+        for entry in self._untold:
+            tell({STAMP: {"at": self.address, "n": self._live, "entry": entry}})
+            self._live += 1
+        self._untold.clear()
 
 
 def _is_surrounded(place: Place) -> bool:

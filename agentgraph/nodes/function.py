@@ -35,8 +35,8 @@ class FunctionNode(LeafNode):
     """Calls the function; what a generator yields is told as it is yielded."""
 
     def __init__(self, site: Site) -> None:
-        super().__init__(site)
         self.agent = cast(FunctionAgent, site.place.agent)
+        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
         self.may = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
 

@@ -1,20 +1,38 @@
 """What all leaves share: a node that enters, runs, and writes what it said and where it goes on."""
 
+import asyncio
 from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import NodeTimeoutError
+from langgraph.types import TimeoutPolicy
 
+from agentgraph.errors import AgentGraphError
 from agentgraph.nodes.activation import Activation, Site
 from agentgraph.state import LaneState, Update
 
 
 class LeafNode(Runnable[LaneState, Update]):
-    """The node of a leaf; a kind of leaf says what it does in `run` and `arun`."""
+    """The node of a leaf; a kind of leaf says what it does in `run` and `arun`.
 
-    def __init__(self, site: Site) -> None:
+    How long a run may take is watched here, where the address is known; how long it may be idle
+    is LangGraph's to watch.
+
+    Attributes:
+        policies: LangGraph's policies for the node.
+    """
+
+    def __init__(self, site: Site, *, retry: Any = None, timeout: Any = None) -> None:
         self.site = site
         self.name = site.place.node
+        self._timeout = TimeoutPolicy.coerce(timeout)
+        self.policies: dict[str, Any] = {"retry_policy": retry} if retry else {}
+        if self._timeout and self._timeout.idle_timeout:
+            self.policies["timeout"] = replace(self._timeout, run_timeout=None)
 
     @abstractmethod
     def run(self, activation: Activation) -> None:
@@ -28,6 +46,11 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run once, from the state of the lane to what the node writes."""
         activation = Activation(self.site, input, config or {})
         with activation.reported():
+            if self._timeout:
+                raise AgentGraphError(
+                    f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
+                    "stopped; use these, or leave it out and set a timeout on the model"
+                )
             self.run(activation)
             return activation.update()
 
@@ -35,5 +58,23 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run once, as `invoke` does, without blocking the event loop."""
         activation = Activation(self.site, input, config or {})
         with activation.reported():
-            await self.arun(activation)
+            if self._timeout and self._timeout.run_timeout:
+                async with _stopped(self.site.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
+                    await self.arun(activation)
+            else:
+                await self.arun(activation)
             return activation.update()
+
+
+@asynccontextmanager
+async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
+    """Stop what takes longer, with the error that LangGraph's own timeouts raise."""
+    began = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(seconds) as timeout:
+            yield
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        elapsed = asyncio.get_running_loop().time() - began
+        raise NodeTimeoutError(node, elapsed, kind="run", run_timeout=seconds) from None

@@ -47,8 +47,8 @@ class ModelNode(LeafNode):
     """Asks the model; its tokens stream with the agent's name and address in their metadata."""
 
     def __init__(self, site: Site) -> None:
-        super().__init__(site)
         self.agent = cast(ChatAgent, site.place.agent)
+        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
         targets = [target.agent for target in site.targets.values()]
         self.runs_tools = has_tools(site.place)
         self.model = _with_tools(self.agent, [*own_tools(self.agent, targets)])
@@ -206,5 +206,4 @@ def _message(activation: Activation, reply: object) -> AIMessage:
 
 def _marked(activation: Activation) -> RunnableConfig:
     config = activation.config
-    mark = {"agent_name": activation.name, "agent_address": activation.address}
-    return {**config, "metadata": {**config.get("metadata", {}), **mark}}
+    return {**config, "metadata": {**config.get("metadata", {}), **activation.mark}}

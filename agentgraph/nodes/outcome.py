@@ -5,24 +5,13 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.types import Command
-from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
 from agentgraph.schemas import plain
 from agentgraph.signals import BreakLoop, Custom, Exit, May, SetValues, TransferTo
-from agentgraph.state import Position, stamped
-
-
-class CallResult(TypedDict):
-    """What the task of a call hands back; told as it ends, like what a node writes."""
-
-    messages: list[Any]
-    values: dict[str, Any]
-    position: Position
-    acts: dict[str, Any]
-    """How it steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
+from agentgraph.state import Position, TaskResult, stamped
 
 
 class Outcome:
@@ -64,7 +53,7 @@ class Outcome:
             self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
             self._values.update(update.get("values", {}))
 
-    def result(self, may: May) -> CallResult:
+    def result(self, may: May) -> TaskResult:
         """Return all of it, if the graph has edges for it.
 
         Raises:
@@ -81,7 +70,13 @@ class Outcome:
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
         messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
-        return CallResult(messages=messages, values=self._values, position=position, acts=self._acts)
+        return TaskResult(
+            messages=messages,
+            values=self._values,
+            position=position,
+            acts=self._acts,
+            number=self.opened.number,
+        )
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:

@@ -24,11 +24,11 @@ from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation, Site, Surroundings
 from agentgraph.nodes.calls import last_message, open_calls
 from agentgraph.nodes.lane import Lane, LaneResult
-from agentgraph.nodes.outcome import CallResult, Outcome
+from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.output import keep_result
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, check_threads, named_task, run_tasks
 from agentgraph.position import may_do_by_tools
-from agentgraph.state import LaneState, Update
+from agentgraph.state import LaneState, TaskResult, Update
 from agentgraph.tools import AgentCall, Request, given_tools, own_tools
 
 _INSTEAD = "or make it more than {}"
@@ -101,13 +101,13 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _task(self, tasks: dict[str, Callable[..., Any]], scope: _Scope) -> Callable[..., Any]:
         return tasks.get(scope.name, tasks[""])
 
-    def _run(self, scope: _Scope) -> CallResult:
+    def _run(self, scope: _Scope) -> TaskResult:
         outcome = scope.outcome
         with outcome.activation.reported(outcome.opened.number):
             outcome.add(self._answer(outcome) or self.tool_node.invoke(_payload(scope)))
             return outcome.result(self.may)
 
-    async def _arun(self, scope: _Scope) -> CallResult:
+    async def _arun(self, scope: _Scope) -> TaskResult:
         outcome = scope.outcome
         with outcome.activation.reported(outcome.opened.number):
             outcome.add(self._answer(outcome) or await self.tool_node.ainvoke(_payload(scope)))
@@ -174,12 +174,13 @@ class ToolsNode(Runnable[LaneState, Update]):
         self,
         activation: Activation,
         state: LaneState,
-        results: Sequence[CallResult],
+        results: Sequence[TaskResult],
         *,
         by_tasks: bool = True,
     ) -> Update:
         """Say the results in the order of the calls, but last the one that ends the agent."""
         ending, how = self._decide(results)
+        activation.said_by_tasks = by_tasks
         for result in results:
             activation.set_values(result["values"])
         for result in sorted(results, key=lambda each: each is ending):
@@ -187,12 +188,9 @@ class ToolsNode(Runnable[LaneState, Update]):
         if ending is None:
             self._ask_again(activation, state)
         self._steer(activation, ending, how, results)
-        update = activation.update()
-        if by_tasks:
-            update["position"]["by_tasks"] = True
-        return update
+        return activation.update()
 
-    def _decide(self, results: Sequence[CallResult]) -> tuple[CallResult | None, str]:
+    def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, if one does, and how; of several the last."""
         acts = ("exit", "break_loop", "transfer_to")
         for act in acts if self.site.place.in_loop else ("exit", "transfer_to"):
@@ -210,9 +208,9 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _steer(
         self,
         activation: Activation,
-        ending: CallResult | None,
+        ending: TaskResult | None,
         how: str,
-        results: Sequence[CallResult],
+        results: Sequence[TaskResult],
     ) -> None:
         match how:
             case "exit" | "break_loop":
@@ -225,7 +223,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         if ending and self.agent.output_key:
             keep_result(activation, self.agent, activation.last_text() or "")
 
-    def _returns(self, result: CallResult) -> bool:
+    def _returns(self, result: TaskResult) -> bool:
         messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]
         return any(m.name in self.returning and m.status == "success" for m in messages)
 

@@ -1,0 +1,107 @@
+"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+from uuid import NAMESPACE_URL, uuid5
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+
+from agentgraph.agents import GraphAgent
+from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.tasks import named_task
+from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
+
+_STEPS = 10_007
+"""LangGraph's own limit of supersteps, for a graph that has none."""
+
+
+class GraphNode(LeafNode):
+    """Runs the graph; each new message is said by a task, so that none is told twice.
+
+    A task keeps what it said over a resume or a crash, and on a resume the graph begins with the
+    state that it had: the tasks of the messages in that find their results and tell nothing.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.agent = cast(GraphAgent, site.place.agent)
+        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
+        self.task = named_task(site.place.call_task, _said)
+        self.atask = named_task(site.place.call_task, _asaid)
+
+    def run(self, activation: Activation) -> None:
+        """Run the graph step by step."""
+        new = _New(activation, self._input(activation))
+        for state in self.agent.graph.stream(new.input, self._config(activation), stream_mode="values"):
+            for number, message in new.since(state):
+                self.task(activation.address, number, message).result()
+                activation.asked_behind = number + 1
+        self._keep(activation, new)
+
+    async def arun(self, activation: Activation) -> None:
+        """Run the graph step by step, on the event loop."""
+        new = _New(activation, self._input(activation))
+        config = self._config(activation)
+        async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
+            for number, message in new.since(state):
+                await self.atask(activation.address, number, message)
+                activation.asked_behind = number + 1
+        self._keep(activation, new)
+
+    def _input(self, activation: Activation) -> dict[str, Any]:
+        context = activation.context(self.agent.history)
+        return self.agent.input(context) if self.agent.input else {"messages": context.messages}
+
+    def _config(self, activation: Activation) -> RunnableConfig:
+        own = getattr(self.agent.graph, "config", None) or {}
+        around = activation.config.get("metadata", {})
+        metadata = {GRAPH_AGENT: activation.address, **around, **activation.mark}
+        limit = own.get("recursion_limit", _STEPS)
+        return {**activation.config, "metadata": metadata, "recursion_limit": limit}
+
+    def _keep(self, activation: Activation, new: "_New") -> None:
+        activation.said_by_tasks = True
+        activation.say_all(new.said, [])
+        text = activation.last_text()
+        if self.agent.output_key and text is not None:
+            activation.set_values({self.agent.output_key: text})
+
+
+class _New:
+    """Tells the messages of a graph's states that its input did not have."""
+
+    def __init__(self, activation: Activation, given: dict[str, Any]) -> None:
+        messages = convert_to_messages(given.get("messages", []))
+        known = [_with_id(message, activation.address, i) for i, message in enumerate(messages)]
+        self.input = {**given, "messages": known}
+        self.said: list[BaseMessage] = []
+        self._known = {message.id for message in known}
+        self._seen: set[str | None] = set()
+
+    def since(self, state: dict[str, Any]) -> Iterator[tuple[int, BaseMessage]]:
+        """Yield the messages that are new since the last state, numbered through."""
+        everything = convert_to_messages(state.get("messages", []))
+        self.said = [message for message in everything if message.id not in self._known]
+        for message in self.said:
+            if message.id not in self._seen:
+                self._seen.add(message.id)
+                yield len(self._seen) - 1, message
+
+
+def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
+    """Return a message with an id that is the same when the node runs again."""
+    if message.id:
+        return message
+    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, f"{address} {index}"))})
+
+
+def _said(address: str, number: int, message: BaseMessage) -> TaskResult:
+    position = Position(next=None, cursor=[], tree="", at=address)
+    return TaskResult(
+        messages=[stamped(message, address)], values={}, position=position, acts={}, number=number
+    )
+
+
+async def _asaid(address: str, number: int, message: BaseMessage) -> TaskResult:
+    return _said(address, number, message)
