@@ -1,6 +1,10 @@
-"""At what address an exception arose: kept on the exception itself, on its way out of the graph."""
+"""Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
+
+from collections.abc import Sequence
+from typing import Any
 
 _KEY = "agentgraph_failures"
+_ASKED = "agentgraph_asked"
 
 
 def mark_failure(error: BaseException, address: str) -> None:
@@ -16,4 +20,15 @@ def join_failures(error: BaseException, others: list[BaseException]) -> None:
 def failures(error: BaseException) -> list[tuple[str, str]]:
     """Return the failures that `error` is raised for, each as an address and a `repr`."""
     found: list[tuple[str, str]] = getattr(error, _KEY, [])
+    return found
+
+
+def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
+    """Write on `error` the questions that were asked beside it, and that nothing else tells."""
+    setattr(error, _ASKED, list(asked))
+
+
+def asked_beside(error: BaseException) -> list[Any]:
+    """Return the questions that were asked beside the failure that `error` is raised for."""
+    found: list[Any] = getattr(error, _ASKED, [])
     return found

@@ -212,7 +212,7 @@ def _is_silent(block: Any) -> bool:
     kind = block.get("type")
     if kind == "text":
         return not (block.get("text") or "").strip()
-    return _is_call(block) or kind in ("reasoning", "thinking", "redacted_thinking")
+    return is_call(block) or kind in ("reasoning", "thinking", "redacted_thinking")
 
 
 def unchanged(entries: list[Entry]) -> list[BaseMessage]:
@@ -263,7 +263,7 @@ POLICIES: dict[Any, Callable[[list[Entry], str, MyPath], list[Entry]]] = {
 }
 
 
-def _is_call(block: Any) -> bool:
+def is_call(block: Any) -> bool:
     """Tell whether a block of content is a tool call, which is told as text."""
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
@@ -287,6 +287,6 @@ def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
         content = "\n".join(said + calls)
     else:
         head = {"type": "text", "text": f"{prefix}{verb}:"}
-        said_blocks = [block for block in message.content if not _is_call(block)]
+        said_blocks = [block for block in message.content if not is_call(block)]
         content = [head, *said_blocks, *({"type": "text", "text": call} for call in calls)]
     return HumanMessage(content, name=speaker, id=message.id)

@@ -164,10 +164,9 @@ class Tree:
         return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
 
     @cached_property
-    def has_graphs(self) -> bool:
-        """Whether graphs run inside the outermost one: lanes, or those of graph agents."""
-        inner = any(place.starts_lane for place in self.places[1:])
-        return inner or any(isinstance(place.agent, GraphAgent) for place in self.places)
+    def runs_tasks(self) -> bool:
+        """Whether nodes run tasks, which tell of themselves: lanes, tool calls, messages of graphs."""
+        return any(map(_runs_tasks, self.places))
 
     @cached_property
     def speaks_early(self) -> bool:
@@ -211,6 +210,12 @@ def _nodes(place: Place) -> tuple[str, ...]:
         case FunctionAgent():
             return place.node, place.question_node
     return (place.node,)
+
+
+def _runs_tasks(place: Place) -> bool:
+    if isinstance(place.agent, ChatAgent):
+        return has_tools(place)
+    return isinstance(place.agent, ParallelAgent | GraphAgent)
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:

@@ -10,6 +10,7 @@ gives the address and the run path of an activation; nothing else has to be stor
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
 from agentgraph.agents import (
@@ -125,9 +126,24 @@ def may_do_by_tools(place: Place) -> May:
 
 
 def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
-    """Return the cursor for a jump to `place` from `left`: shared counters keep their values."""
+    """Return the cursor for a jump to `place` from `left`: shared counters keep their values.
+
+    Loops begin at 0, and transfers are those that lead there directly.
+    """
     known = dict(zip(left.counts if left else (), cursor, strict=False))
-    return tuple(known.get(count, () if count.kind == "hops" else 0) for count in place.counts)
+    for count in place.counts:
+        if count.kind != "hops":
+            known.setdefault(count, 0)
+        elif count not in known or left is None or _led_to(left, count) != _led_to(place, count):
+            known[count] = _led_to(place, count)
+    return tuple(known[count] for count in place.counts)
+
+
+def _led_to(place: Place, count: Count) -> tuple[int, ...]:
+    """Return the hops that lead from where transfers begin to the agent that a place is or is in."""
+    way = way_to(place)
+    inside = takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :])
+    return tuple(step.index + 1 for step in inside)
 
 
 def iteration(place: Place, cursor: Cursor) -> int | None:

@@ -182,7 +182,8 @@ class Runner:
         """Yield the events of a thread again, chunks aside, from the saver alone.
 
         A question that was reported again stands once. What a failed attempt said is not kept,
-        and of a step that failed several times only the last failure is.
+        of a step that failed several times only the last failure is, and of a tool, or a node of
+        a graph, that asked several times with `interrupt()` only the last question.
 
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
@@ -305,7 +306,7 @@ class Runner:
         return {
             "config": _config(thread_id),
             "stream_mode": modes,
-            "subgraphs": self._tree.has_graphs,
+            "subgraphs": self._tree.runs_tasks,
             "control": RunControl(),
             "durability": "sync",
             "version": "v2",

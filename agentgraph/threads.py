@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents import GraphAgent, ParallelAgent
+from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
 from agentgraph.errors import (
     InvalidAnswerError,
     TreeChangedError,
@@ -147,29 +147,57 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
         if position is None or at is None:
             continue
         agent, by_task = _placed(tree, position).agent, _by_task(saved)
-        # a graph agent says and asks in turn, so that its step is told where it ended
-        began = (ended, -1) if isinstance(agent, GraphAgent) else (saved.checkpoint["id"], 1)
-        for writes in by_task.values():
-            told += [((ended, -1, *nth), event) for nth, event in _come_to(translator, writes)]
+        order = _Order(agent, saved.checkpoint["id"], ended, ran_lanes & by_task.keys())
+        for task, writes in by_task.items():
+            for number, event in _come_to(translator, writes):
+                told.append((order.result(task, writes, number), event))
             if "at" in (writes.get("position") or {}):
                 written = translator.update(str(position["next"]), writes)
                 told += [((ended, 0, 0, 0), event) for event in written]
         for asked in _asked_at(at, by_task):
-            told.append(((*began, _call(asked), 0), translator.question(asked)))
+            told.append((order.question(_call(asked)), translator.question(asked)))
         if not isinstance(agent, ParallelAgent):
-            failed = [translator.error(at, each) for each in _failures(by_task, ran_lanes)]
-            told += [((*began, _LAST, 0), event) for event in failed]
+            for failed in _failures(by_task, ran_lanes):
+                told.append((order.question(_LAST), translator.error(at, failed)))
     return [event for _, event in sorted(told, key=lambda item: item[0])]
 
 
-def _come_to(
-    translator: Translator, writes: Mapping[str, Any]
-) -> Iterator[tuple[tuple[int, int], AgentEvent]]:
-    """Yield what a task came to, if it is one that tells; failures stand where they arose."""
+class _Order:
+    """Where in the order of all events stands what the tasks of one step told.
+
+    Tool calls at once: first the results of those that asked nothing, then the questions; what was
+    answered, and what ran a lane, has its result where the step ended. Calls one after the other,
+    and what a graph says and asks, stand in their order.
+    """
+
+    def __init__(self, agent: Agent, began: str, ended: str, lanes: set[str]) -> None:
+        self._lanes, self._ended = lanes, (ended, -1)
+        self._in_turn = isinstance(agent, GraphAgent) or (
+            isinstance(agent, ChatAgent) and not agent.parallel_tools
+        )
+        late = isinstance(agent, GraphAgent) or (self._in_turn and lanes)
+        self._questions = self._ended if late else (began, 1)
+        self._results = (began, 0)
+
+    def question(self, number: int) -> tuple[str, int, int, int]:
+        """Return where a question stands."""
+        return (*self._questions, number, 0)
+
+    def result(self, task: str, writes: Mapping[str, Any], number: int) -> tuple[str, int, int, int]:
+        """Return where the result of a task stands."""
+        if self._in_turn:
+            return (*self._questions, number, 1)
+        late = task in self._lanes or "__interrupt__" in writes
+        return (*(self._ended if late else self._results), number, 1)
+
+
+def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[tuple[int, AgentEvent]]:
+    """Yield what a task came to, with its number, if it tells; failures stand where they arose."""
     result = writes.get("__return__")
     if isinstance(result, Mapping) and "acts" in result:
-        events = translator.update("", result)
-        yield from (((result["number"], 1), event) for event in events if event.kind != "error")
+        for event in translator.update("", result):
+            if event.kind != "error":
+                yield result["number"], event
 
 
 def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:

@@ -1,17 +1,31 @@
 """The tools of a chat agent: those it was given, and those that end, break, transfer and ask agents."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from typing import Annotated, Any
 
 from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
 from agentgraph.agents import Agent, AgentTool, ChatAgent
 from agentgraph.history import TRANSFER_PREFIX
-from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed
+from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
 
 _CallId = Annotated[str, InjectedToolCallId]
+
+
+@dataclass(frozen=True)
+class Content(ToolOutputMixin):
+    """The content of a result that stands beside actions.
+
+    Attributes:
+        content: A text, or data.
+    """
+
+    content: Any
 
 
 class Request(BaseModel):
@@ -45,7 +59,37 @@ def as_tool(given: Any) -> BaseTool:
         return AgentCall(
             name=given.agent.name, description=description or f"Asks the agent {given.agent.name}."
         )
-    return given if isinstance(given, BaseTool) else tool(given)
+    made = given if isinstance(given, BaseTool) else tool(given)
+    if not isinstance(made, StructuredTool) or made.response_format != "content":
+        return made
+    functions = {"func": _several(made.func), "coroutine": _several(made.coroutine)}
+    return made.model_copy(update=functions)
+
+
+def _several(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a function whose text beside actions, in a list or tuple, is kept apart from them.
+
+    LangChain leaves a list alone only where each item is of its own kind, and else makes one text.
+    """
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _apart(fn(*args, **kwargs))
+
+    @wraps(fn)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        return _apart(await fn(*args, **kwargs))
+
+    return acall if is_async(fn) else call
+
+
+def _apart(returned: Any) -> Any:
+    several = isinstance(returned, list | tuple)
+    if not several or not any(isinstance(item, ToolOutputMixin) for item in returned):
+        return returned
+    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
 
 
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:

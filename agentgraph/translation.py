@@ -22,7 +22,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
 from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
-from agentgraph.failures import failures
+from agentgraph.failures import asked_beside, failures
 from agentgraph.places import Tree
 from agentgraph.position import RunPaths, root_address
 from agentgraph.run_path import RunPath, RunStep
@@ -112,7 +112,11 @@ class Translator:
             yield from self._custom(data[STAMP])
 
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
-        """Yield the events of an exception that ended the run; the root's, if no agent raised it."""
+        """Yield the events of an exception that ended the run; the root's, if no agent raised it.
+
+        Questions that were asked beside it are told, too: they are pending.
+        """
+        yield from self._questions(asked_beside(error))
         for at, shown in failures(error) or [(root_address(self._tree), repr(error))]:
             yield self.error(at, shown)
 
@@ -133,11 +137,9 @@ class Translator:
         entries = _entries(update)
         if (update.get("position") or {}).get("by_tasks"):
             entries = [entry for entry in entries if not isinstance(entry, BaseMessage)]
-        written = [entry.id for entry in entries if isinstance(entry, BaseMessage)]
-        if self._begun.get(at) not in (None, *written):
-            yield from self._discard(at, [self._begun[at]])
-        self._begun.pop(at, None)
-        told = set(self._told.pop(at, ()))
+        written = {_id_of(entry) for entry in entries}
+        begun, told = self._begun.pop(at, None), self._told.pop(at, [])
+        yield from self._discard(at, [each for each in (begun, *told) if each and each not in written])
         for entry in entries:
             if _id_of(entry) not in told:
                 yield self._entry(at, entry)

@@ -202,10 +202,10 @@ def test_an_agent_whose_name_only_begins_like_a_word_of_mermaid_has_its_name():
     ]
 
 
-def test_only_a_tree_with_a_parallel_has_graphs():
-    assert lay_out(parallel("p", [a])).has_graphs
-    assert not lay_out(sequential("s", [a, loop("l", [b], max_iterations=2)])).has_graphs
-    assert lay_out(sequential("s", [a, loop("l", [parallel("p", [b])], max_iterations=2)])).has_graphs
+def test_only_a_tree_with_a_parallel_runs_tasks():
+    assert lay_out(parallel("p", [a])).runs_tasks
+    assert not lay_out(sequential("s", [a, loop("l", [b], max_iterations=2)])).runs_tasks
+    assert lay_out(sequential("s", [a, loop("l", [parallel("p", [b])], max_iterations=2)])).runs_tasks
 
 
 def test_only_a_tree_with_a_generator_speaks_early():

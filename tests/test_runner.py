@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -469,7 +470,9 @@ def test_a_question_that_was_answered_is_not_pending_when_its_agent_fails_then(b
 
 
 def test_an_answer_is_taken_also_when_another_branch_fails_at_once():
-    tree = ag.parallel("p", [failing("c", 2), ag.sequential("x", [ag.human("h", "?"), says("b")])])
+    waits = ag.function_agent("wait", lambda ctx: time.sleep(0.2))  # until the other branch has asked
+    fails = ag.sequential("y", [waits, failing("c", 2)])
+    tree = ag.parallel("p", [fails, ag.sequential("x", [ag.human("h", "?"), says("b")])])
     runner = ag.Runner(tree)
     collect_failing(runner.run("hi", thread_id="t"))
     (question,) = runner.pending("t")

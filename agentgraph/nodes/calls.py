@@ -1,5 +1,6 @@
 """The tool calls of a chat agent's last message: which are open, and what a person made of them."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -7,7 +8,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.history import calls_of
+from agentgraph.history import calls_of, is_call
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import LaneState, address_of
 
@@ -40,6 +41,16 @@ def with_ids(message: AIMessage) -> AIMessage:
     )
 
 
+def without_calls(message: AIMessage) -> AIMessage:
+    """Return a message that calls nothing, not in its content either."""
+    content = message.content
+    if isinstance(content, list):
+        content = [block for block in content if not is_call(block)]
+    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    none: dict[str, Any] = {"tool_calls": [], "invalid_tool_calls": []}
+    return message.model_copy(update={**none, "content": content, "additional_kwargs": raw})
+
+
 def last_message(activation: Activation, state: LaneState) -> AIMessage:
     """Return the message whose calls are to run: the agent's last one in this activation."""
     for message in reversed(state["messages"]):
@@ -64,24 +75,27 @@ def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
 
 
 def edited(message: AIMessage, actions: dict[str, dict[str, Any]]) -> AIMessage:
-    """Return a message with some of its calls, by id, as a person edited them."""
-
-    def changed(call: Any, arguments: str) -> Any:
-        action = actions.get(call.get("id", ""))
-        return {**call, "name": action["name"], arguments: action["args"]} if action else call
-
+    """Return a message with some of its calls, by id, as a person edited them; in its content too."""
     content = message.content
     if isinstance(content, list):
-        content = [
-            changed(block, "input" if "input" in block else "args")
-            if isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call")
-            else block
-            for block in content
-        ]
+        content = [_edited_block(block, actions) if is_call(block) else block for block in content]
     raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    calls = [changed(call, "args") for call in message.tool_calls]
+    calls = [
+        {**call, **action} if (action := actions.get(call["id"] or "")) else call
+        for call in message.tool_calls
+    ]
     update = {"tool_calls": calls, "content": content, "additional_kwargs": raw}
     return message.model_copy(update=update)
+
+
+def _edited_block(block: Any, actions: dict[str, dict[str, Any]]) -> Any:
+    """Return a block of content that is a call as it was edited, in its provider's form."""
+    action = actions.get(block.get("call_id") or block.get("id") or "")
+    if action is None:
+        return block
+    args = action["args"]
+    named = {"tool_use": {"input": args}, "function_call": {"arguments": json.dumps(args)}}
+    return {**block, "name": action["name"], **named.get(block["type"], {"args": args})}
 
 
 def _with_id(call: Any, seen: set[Any]) -> Any:

@@ -20,7 +20,7 @@ from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation, Site
-from agentgraph.nodes.calls import with_ids
+from agentgraph.nodes.calls import with_ids, without_calls
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.places import has_tools
@@ -78,7 +78,7 @@ class ModelNode(LeafNode):
             reply = _message(activation, (yield _Asked(model, hooked, _marked(activation))))
             asked += 1
             if is_last:
-                reply = reply.model_copy(update={"tool_calls": [], "invalid_tool_calls": []})
+                reply = without_calls(reply)
             calls = self.runs_tools and bool(calls_of(reply))
             fault = None if calls else unfit(self.agent, reply)
             if fault is None:

@@ -1,9 +1,10 @@
 """What one tool call comes to: messages, values of the run, what is told, and how it steers."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
 from agentgraph.errors import InvalidOutputError
@@ -12,6 +13,7 @@ from agentgraph.nodes.calls import OpenCall
 from agentgraph.schemas import plain
 from agentgraph.signals import BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
+from agentgraph.tools import Content
 
 
 class Outcome:
@@ -40,9 +42,9 @@ class Outcome:
         """Write values of the run."""
         self._values.update(values)
 
-    def message(self, text: str, *, failed: bool = False) -> ToolMessage:
-        """Return a result with a text."""
-        call = self.opened.call
+    def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
+        """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
+        call, text = self.opened.call, cast(Any, msg_content_output(content))
         status = "error" if failed else "success"
         return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status=status)
 
@@ -95,6 +97,8 @@ class Outcome:
                 self.set_values(values)
             case Custom(data=data):
                 self.tell("custom", plain(data))
+            case Content(content=content):
+                return self.message(content)
             case _:
                 return item
         return None

@@ -17,7 +17,7 @@ from langgraph.runtime import RunControl, get_runtime
 from langgraph.types import Interrupt
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.failures import join_failures
+from agentgraph.failures import join_failures, keep_asked
 
 _FEWEST_THREADS = 3
 
@@ -111,14 +111,14 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     """Return the results; else raise the first failure, or all questions."""
     raised = [error for future in futures if (error := future.exception()) is not None]
     failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
+    paused = [error for error in raised if isinstance(error, GraphInterrupt)]
+    questions: list[Interrupt] = [asked for error in paused for asked in error.args[0]]
     if failed:
         join_failures(failed[0], failed[1:])
+        keep_asked(failed[0], questions)
         raise failed[0]
-    questions: list[Interrupt] = []
-    for error in raised:
-        if not isinstance(error, GraphInterrupt):
-            raise error
-        questions.extend(error.args[0])
+    if len(paused) < len(raised):
+        raise next(error for error in raised if error not in paused)
     if questions:
         raise GraphInterrupt(questions)
     return [future.result() for future in futures]

@@ -15,6 +15,7 @@ from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.runtime import RunControl
 
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
@@ -65,7 +66,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             lane.place.name: _LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(self.agent), strict=True)
         }
-        more: Any = {"handle_tool_errors": True} if self.agent.on_tool_error == "return" else {}
+        more: Any = {"handle_tool_errors": _error_text} if self.agent.on_tool_error == "return" else {}
         self.tool_node = ToolNode(tools, wrap_tool_call=self._wrap, awrap_tool_call=self._awrap, **more)
         names = {"": site.place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
         self.tasks = {tool: named_task(name, self._run) for tool, name in names.items()}
@@ -156,7 +157,7 @@ class ToolsNode(Runnable[LaneState, Update]):
                 f"{outcome.activation.address}: the model called {call['name']!r}, which is no tool of "
                 f"it; there are: {', '.join(sorted(self.known))}"
             )
-        return outcome.message(str(unknown(call["name"], call["args"])))
+        return outcome.message(unknown(call["name"], call["args"]))
 
     def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
         return execute(request.override(tool=self._runs(request.tool)))
@@ -268,6 +269,13 @@ class _LaneTool:
         scope.outcome.set_values(result["values"])
         said = [m for m in result["messages"] if not isinstance(m, RemoveMessage)]
         return scope.outcome.message(str(said[-1].text) if said else "")
+
+
+def _error_text(error: Exception) -> str:
+    """Return what the model is told of an exception, worded as LangGraph does."""
+    if isinstance(error, ToolInvocationError):
+        return str(error.message)
+    return f"Error: {error!r}\n Please fix your mistakes."
 
 
 @contextmanager
