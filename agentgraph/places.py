@@ -25,8 +25,6 @@ _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
     | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
 )
-_SUFFIXES = frozenset({"tools", "call", "approve"})
-"""What the names of a chat agent's further nodes and tasks end with."""
 
 
 class Count(NamedTuple):
@@ -194,13 +192,24 @@ class Tree:
             yield from self._walk(child)
 
     def _outline(self, place: Place, depth: int) -> Iterator[str]:
-        agent = place.agent
-        kind = type(agent).__name__.removesuffix("Agent").lower()
+        kind = type(place.agent).__name__.removesuffix("Agent").lower()
         role = "tool " if place.as_tool else ""
-        nodes = " (tools)" if isinstance(agent, ChatAgent) and has_tools(place) else ""
-        yield f"{'  ' * depth}{role}{kind} {place.name}{nodes}"
+        yield f"{'  ' * depth}{role}{kind} {place.name}{_further_nodes(place)}"
         for child in (*self.children.get(place, ()), *self.tools.get(place, ())):
             yield from self._outline(child, depth + 1)
+
+
+def _further_nodes(place: Place) -> str:
+    """Return what an outline says of the nodes that a chat agent has besides its own."""
+    agent = place.agent
+    if not isinstance(agent, ChatAgent) or not has_tools(place):
+        return ""
+    return " (tools, approval)" if agent.approve else " (tools)"
+
+
+def _names_of(place: Place) -> tuple[str, ...]:
+    """Return the names of a place's nodes and tasks, which no other place may have."""
+    return (*_nodes(place), place.call_task) if len(_nodes(place)) > 1 else _nodes(place)
 
 
 def _nodes(place: Place) -> tuple[str, ...]:
@@ -239,16 +248,19 @@ def lay_out(root: Agent) -> Tree:
     counts = Counter(_names(root))
     children: dict[Place, tuple[Place, ...]] = {}
     tools: dict[Place, tuple[Place, ...]] = {}
+    taken: set[str] = set()
 
     def place(
         agent: Agent, parent: Place | None, index: int, segment: str, path: str, as_tool: bool = False
     ) -> Place:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
-        if parent and isinstance(parent.agent, ChatAgent) and segment in _SUFFIXES:
-            dotted = f"{path}#1"
         node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
         here = _place(agent, parent, index, segment, node, as_tool)
+        while taken & {*_names_of(here)}:
+            node += "#"
+            here = _place(agent, parent, index, segment, node, as_tool)
+        taken.update(_names_of(here))
         sub_agents = agent.sub_agents if isinstance(agent, (ChatAgent, *COMPOSITES)) else ()
         if sub_agents:
             children[here] = tuple(

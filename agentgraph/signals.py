@@ -46,7 +46,7 @@ class TransferTo(ToolOutputMixin):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(ToolOutputMixin):
     """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
 
     Attributes:
@@ -171,7 +171,8 @@ def _given(hint: Any) -> tuple[Any, ...]:
         ends = arguments[2:]  # what a generator returns
         return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
     if origin in _AWAITED:
-        return _members(arguments[-1]) if arguments else (Any,)
+        awaited = _members(arguments[-1]) if arguments else (Any,)
+        return tuple(kind for hint in awaited for kind in _given(hint))
     if hint in _SEVERAL or origin in _SEVERAL:
         return tuple(kind for part in arguments for kind in _members(part)) or (Any,)
     return (hint,)

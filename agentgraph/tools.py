@@ -10,7 +10,7 @@ from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from agentgraph.agents import Agent, AgentTool, ChatAgent
+from agentgraph.agents import COMPOSITES, LEAVES, Agent, AgentTool, ChatAgent
 from agentgraph.history import TRANSFER_PREFIX
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
 
@@ -59,7 +59,11 @@ def as_tool(given: Any) -> BaseTool:
         return AgentCall(
             name=given.agent.name, description=description or f"Asks the agent {given.agent.name}."
         )
-    made = given if isinstance(given, BaseTool) else tool(given)
+    if isinstance(given, (*LEAVES, *COMPOSITES)):
+        raise TypeError("an agent becomes a tool by agent_tool(agent)")
+    made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
+    if not isinstance(made, BaseTool):
+        raise TypeError("it is no function")
     if not isinstance(made, StructuredTool) or made.response_format != "content":
         return made
     functions = {"func": _several(made.func), "coroutine": _several(made.coroutine)}

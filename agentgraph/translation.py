@@ -15,12 +15,13 @@ is told to be void as soon as another attempt begins or another message is writt
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
-from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
+from agentgraph.agents import Agent, ChatAgent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
 from agentgraph.places import Tree
@@ -74,6 +75,11 @@ class Translator:
         self._tree, self._thread_id = tree, thread_id
         self._paths = RunPaths(tree)
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
+        self._lanes = {
+            node: {lane.node for lane in tree.lanes(place)}
+            for place in tree.places
+            for node in (place.node, place.tools_node)
+        }
         self._told: dict[str, list[str]] = {}
         self._begun: dict[str, str] = {}
         self._asked: set[str] = set()
@@ -154,10 +160,13 @@ class Translator:
                 yield from self.update(node, update)
 
     def _is_foreign(self, namespace: Sequence[str]) -> bool:
-        """Tell whether a part comes from inside a graph agent: what it says is told by its node."""
-        nodes = [part.partition(":")[0] for part in namespace]
-        inside = [self._tree.by_node.get(node) for node in nodes]
-        return any(place is not None and isinstance(place.agent, GraphAgent) for place in inside)
+        """Tell whether a part comes from a graph that is none of the tree's lanes.
+
+        A namespace of the tree's names a node and a lane that it runs, in turn.
+        """
+        names = [part.partition(":")[0] for part in namespace]
+        pairs = zip_longest(names[::2], names[1::2])
+        return any(lane not in self._lanes.get(node, ()) for node, lane in pairs)
 
     def _is_leaf(self, node: str) -> bool:
         place = self._tree.by_node.get(node)

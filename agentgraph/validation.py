@@ -1,13 +1,16 @@
 """Every fault of a tree, found before it is compiled."""
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, assert_never
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables.retry import RunnableRetry
 
 from agentgraph.agents import (
     COMPOSITES,
@@ -29,7 +32,7 @@ from agentgraph.errors import InvalidAgentError
 from agentgraph.history import POLICIES, TRANSFER_PREFIX
 from agentgraph.places import Tree, lay_out
 from agentgraph.schemas import output_fault, schema_fault
-from agentgraph.signals import allowed
+from agentgraph.signals import allowed, is_async
 from agentgraph.tools import as_tool, own_tools, tools_may
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
@@ -137,12 +140,26 @@ def _chat_faults(agent: ChatAgent) -> Iterator[str]:
     yield from _word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
     if not callable(agent.unknown_tool):
         yield from _word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
-    if agent.model_input is not None and not callable(agent.model_input):
-        yield f"model_input={agent.model_input!r} cannot be called; pass a function of messages"
+    if agent.model_input is not None and not _is_hook(agent.model_input):
+        yield (
+            f"model_input={agent.model_input!r} cannot be used; pass a sync function of the messages, "
+            "or of a context and the messages"
+        )
     if fault := output_fault(agent.output_schema):
         yield fault
     yield from _policy_faults(agent)
     yield from _tool_faults(agent)
+
+
+def _is_hook(fn: Any) -> bool:
+    if not callable(fn) or is_async(fn):
+        return False
+    signature = inspect.signature(fn)
+    for arguments in ([None], [None, None]):
+        with suppress(TypeError):
+            signature.bind(*arguments)
+            return True
+    return False
 
 
 def _graph_faults(agent: GraphAgent) -> Iterator[str]:
@@ -203,15 +220,23 @@ def _tool_faults(agent: ChatAgent) -> Iterator[str]:
             there = ", ".join(names) or "none"
             named = ", ".join(map(repr, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
-    if names and not _takes_tools(agent.model):
-        yield f"the model {type(agent.model).__name__} takes no tools; pass one with bind_tools"
+    for model in _toolless(agent.model) if names else ():
+        instead = (
+            "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
+        )
+        yield f"the model {type(model).__name__} takes no tools; {instead}"
 
 
-def _takes_tools(model: object) -> bool:
-    """Tell whether a model takes tools; a chat model that does not has LangChain's own method."""
-    if isinstance(model, BaseChatModel):
-        return type(model).bind_tools is not BaseChatModel.bind_tools
-    return not isinstance(model, Runnable) or hasattr(model, "bind_tools")
+def _toolless(model: object) -> Iterator[object]:
+    """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
+    if isinstance(model, RunnableWithFallbacks):
+        for each in model.runnables:
+            yield from _toolless(each)
+    elif isinstance(model, BaseChatModel):
+        if type(model).bind_tools is BaseChatModel.bind_tools:
+            yield model
+    elif isinstance(model, Runnable) and not hasattr(model, "bind_tools"):
+        yield model
 
 
 def _word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:

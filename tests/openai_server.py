@@ -19,8 +19,34 @@ from uuid import uuid4
 Body = dict[str, Any]
 
 PATH = "/v1/chat/completions"
-KNOWN = {"messages", "model", "stream", "stream_options"}
-ROLES = {"system", "user", "assistant"}
+KNOWN = {"messages", "model", "stream", "stream_options", "tools"}
+ROLES = {"system", "user", "assistant", "tool"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of an assistant message.
+
+    Attributes:
+        id: Its id.
+        name: The tool.
+        arguments: Its arguments as JSON, in the pieces that they stream in.
+    """
+
+    id: str
+    name: str
+    arguments: tuple[str, ...]
+
+    def whole(self) -> dict[str, Any]:
+        """Return the call as a message has it."""
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+    def delta(self, index: int, piece: int) -> dict[str, Any]:
+        """Return what the chunk with a piece of the arguments adds to the message."""
+        named = {"id": self.id, "type": "function"} if piece == 0 else {}
+        function = {"name": self.name} if piece == 0 else {}
+        return {"index": index, **named, "function": {**function, "arguments": self.arguments[piece]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +57,29 @@ class Reply:
         pieces: Its text in the pieces that it streams in; a generator may wait between them, or
             raise a `Failure`.
         finish_reason: Why the message ends.
+        calls: Its tool calls; their pieces stream in turn, as they do where calls are parallel.
     """
 
-    pieces: Iterable[str]
+    pieces: Iterable[str] = ()
     finish_reason: str = "stop"
+    calls: tuple[Call, ...] = ()
 
     def deltas(self) -> Iterator[dict[str, Any]]:
         """Yield what each chunk adds to the message."""
         for piece in self.pieces:
             yield {"content": piece}
+        for nth in range(max((len(call.arguments) for call in self.calls), default=0)):
+            for index, call in enumerate(self.calls):
+                if nth < len(call.arguments):
+                    yield {"tool_calls": [call.delta(index, nth)]}
 
     def message(self) -> dict[str, Any]:
         """Return the message, made of the same pieces."""
-        return {"role": "assistant", "content": "".join(self.pieces), "refusal": None}
+        said = "".join(self.pieces)
+        if not self.calls:
+            return {"role": "assistant", "content": said, "refusal": None}
+        calls = [call.whole() for call in self.calls]
+        return {"role": "assistant", "content": said or None, "refusal": None, "tool_calls": calls}
 
 
 class Failure(Exception):
@@ -197,23 +233,39 @@ def _fault(body: Any) -> str | None:
         return "the request has no messages"
     if "stream_options" in body and not body.get("stream"):
         return "stream_options is for streams only"
-    return next((fault for message in body["messages"] if (fault := _message_fault(message))), None)
+    faults = (fault for message in body["messages"] if (fault := _message_fault(message)))
+    return next(faults, None) or _pairing_fault(body["messages"])
 
 
 def _message_fault(message: Any) -> str | None:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
         return f"{message!r} is no message of {', '.join(sorted(ROLES))}"
-    if not isinstance(message.get("content"), str | list):
+    if not isinstance(message.get("content"), str | list) and not message.get("tool_calls"):
         return f"the content of {message!r} is neither text nor a list"
     return None
+
+
+def _pairing_fault(messages: list[Any]) -> str | None:
+    """Refuse calls without answers and answers without calls, as OpenAI does."""
+    open_calls: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in open_calls:
+                return f"{message!r} answers no call of the assistant message before it"
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            return f"the calls {', '.join(sorted(open_calls))} are not answered"
+        else:
+            open_calls = {call["id"] for call in message.get("tool_calls") or ()}
+    return f"the calls {', '.join(sorted(open_calls))} are not answered" if open_calls else None
 
 
 def _completion(body: Body, reply: Reply) -> Body:
     message = reply.message()
     return {
         **_head(body, "chat.completion"),
-        "choices": [_choice(reply.finish_reason, message=message)],
-        "usage": _usage(body, message["content"]),
+        "choices": [_choice(_finish(reply), message=message)],
+        "usage": _usage(body, message["content"] or ""),
     }
 
 
@@ -222,11 +274,15 @@ def _chunks(body: Body, reply: Reply) -> Iterator[Body]:
     said = ""
     yield {**head, "choices": [_choice(None, delta={"role": "assistant", "content": ""})]}
     for delta in reply.deltas():
-        said += delta["content"]
+        said += delta.get("content", "")
         yield {**head, "choices": [_choice(None, delta=delta)]}
-    yield {**head, "choices": [_choice(reply.finish_reason, delta={})]}
+    yield {**head, "choices": [_choice(_finish(reply), delta={})]}
     if (body.get("stream_options") or {}).get("include_usage"):
         yield {**head, "choices": [], "usage": _usage(body, said)}
+
+
+def _finish(reply: Reply) -> str:
+    return "tool_calls" if reply.calls else reply.finish_reason
 
 
 def _head(body: Body, kind: str) -> Body:

@@ -11,6 +11,10 @@ from pathlib import Path
 TREE = """
 import os, sys, time
 from pathlib import Path
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 import agentgraph as ag
 
 FOLDER = Path(__file__).parent
@@ -54,6 +58,67 @@ branches = ag.sequential(
 )
 deep = ag.loop("o", [ag.parallel("p", [branches.sub_agents[0], ag.parallel("q", [
     ag.sequential("r", [step("r1"), step("r2", "o[1]/p/q/r/r2")]), step("t")])])], max_iterations=2)
+
+
+def hang(name):
+    note(f"start {name}")
+    if not (FOLDER / "go").exists():
+        (FOLDER / "hanging").touch()
+        time.sleep(60)
+    note(f"end {name}")
+
+
+def quick(n: int) -> str:
+    "A tool that is quick."
+    note(f"start quick-{n}")
+    return f"quick {n}"
+
+
+def slow(n: int) -> str:
+    "A tool that hangs once."
+    hang(f"slow-{n}")
+    return f"slow {n}"
+
+
+class Model(BaseChatModel):
+    name: str
+    rounds: list
+
+    def bind_tools(self, tools, **_):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **_):
+        asked = sum(isinstance(m, AIMessage) for m in messages)
+        note(f"start {self.name}-{asked}")
+        calls = [
+            {"name": name, "args": args, "id": f"call_{i}", "type": "tool_call"}
+            for i, (name, args) in enumerate(self.rounds[asked])
+        ]
+        said = AIMessage("" if calls else f"{self.name} is done", tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+    @property
+    def _llm_type(self):
+        return "by rounds"
+
+
+inner = ag.sequential("inner", [step("i1"), ag.chat_agent(
+    "deep", Model(name="deep", rounds=[[("quick", {"n": 3}), ("slow", {"n": 4})], []]), tools=[quick, slow]
+)])
+tools = ag.chat_agent(
+    "writer",
+    Model(name="writer", rounds=[[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})], []]),
+    tools=[quick, slow],
+)
+agents = ag.chat_agent(
+    "writer",
+    Model(name="writer", rounds=[[("quick", {"n": 1}), ("inner", {"request": "Look."})], []]),
+    tools=[quick, ag.agent_tool(inner)],
+)
+foreign = ag.sequential("s", [step("before"), ag.graph_agent("made", create_agent(
+    Model(name="made", rounds=[[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})], []]),
+    [quick, slow],
+))])
 """
 
 RUN = """
@@ -135,6 +200,42 @@ def test_killed_in_a_parallel_in_a_parallel_in_a_loop_only_the_step_in_flight_ru
     steps = [f"o[{i}]/{step}" for i in range(2) for step in inside]
     assert starts(tmp_path) == {step: 1 + (step == "o[1]/p/q/r/r2") for step in steps}
     assert sorted([*told, *rest]) == sorted(f"{step} {step}" for step in steps)
+
+
+def once(*names: str, twice: str) -> dict[str, int]:
+    return {name: 1 + (name == twice) for name in names}
+
+
+def test_killed_in_the_middle_of_tool_calls_only_the_call_in_flight_runs_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "tools")
+    ran = ["writer-0", "quick-0", "writer-1", "quick-1", "slow-2", "writer-2"]
+    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert told == ["writer ", "writer quick 0", "writer ", "writer quick 1"]
+    assert rest == ["writer slow 2", "writer writer is done"]
+
+
+def test_killed_in_an_agent_that_runs_as_a_tool_only_its_call_in_flight_runs_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "agents")
+    at = "writer/inner(1)"
+    ran = ["writer-0", "quick-1", f"{at}/i1", "deep-0", "quick-3", "slow-4", "deep-1", "writer-1"]
+    assert starts(tmp_path) == once(*ran, twice="slow-4")
+    assert sorted(told) == sorted(
+        ["writer ", "writer quick 1", f"{at}/i1 {at}/i1", f"{at}/deep ", f"{at}/deep quick 3"]
+    )
+    assert rest == [
+        f"{at}/deep slow 4",
+        f"{at}/deep deep is done",
+        "writer deep is done",
+        "writer writer is done",
+    ]
+
+
+def test_killed_in_a_graph_agent_nothing_that_it_said_is_told_again(tmp_path):
+    told, rest = killed_then_resumed(tmp_path, "foreign")
+    ran = ["s/before", "made-0", "quick-0", "made-1", "quick-1", "slow-2", "made-2"]
+    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert told == ["s/before s/before", "s/made ", "s/made quick 0", "s/made "]
+    assert rest == ["s/made quick 1", "s/made slow 2", "s/made made is done"]
 
 
 PAUSES = """

@@ -33,7 +33,7 @@ compiler
 pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.lanes nodes.model nodes.tools
 nodes.leaf nodes.turn nodes.outcome
-nodes.calls nodes.lane nodes.output nodes.tasks
+nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation nodes
 context
 validation

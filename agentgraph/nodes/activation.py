@@ -245,13 +245,14 @@ class Activation:
     def reported(self, call: int | None = None) -> Iterator[None]:
         """Write on questions and failures from inside at what address they arose.
 
-        A question says, too, which tool call asks, or behind how many messages of a graph.
+        A question says, too, which tool call asks, or behind how many messages of a graph: there
+        it is the graph agent's, whoever asks inside.
         """
         try:
             yield
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
-                if asker(asked.response_schema) is None:
+                if asker(asked.response_schema) is None or self.asked_behind is not None:
                     schema = checkable(asked.response_schema)
                     number = self.asked_behind if call is None else call
                     asked.response_schema = addressed(schema, self.address, number)

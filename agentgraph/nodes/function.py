@@ -1,9 +1,6 @@
 """The node of a function agent: calls it, and takes what it returns or yields."""
 
-import asyncio
-import contextvars
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, closing
 from typing import Any, cast
 
@@ -13,6 +10,7 @@ from agentgraph.agents import FunctionAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation, Site
 from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.threads import run_coroutine, run_in_thread
 from agentgraph.schemas import json_schema, plain, schema_fault
 from agentgraph.signals import (
     Ask,
@@ -26,9 +24,6 @@ from agentgraph.signals import (
     is_async,
 )
 from agentgraph.state import Question
-
-_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
-"""Where sync functions wait in an async run, so that as many branches as there are wait at once."""
 
 
 class FunctionNode(LeafNode):
@@ -44,7 +39,7 @@ class FunctionNode(LeafNode):
         """Call the function; a coroutine runs in an event loop of its own."""
         left = self._start(activation)
         if left is not None:
-            _run_to_end(self._afinish(activation, left))
+            run_coroutine(self._afinish(activation, left))
         self._keep_output(activation)
 
     async def arun(self, activation: Activation) -> None:
@@ -52,9 +47,7 @@ class FunctionNode(LeafNode):
         if self.is_async:
             left = self._start(activation)
         else:
-            context = contextvars.copy_context()
-            loop = asyncio.get_running_loop()
-            left = await loop.run_in_executor(_THREADS, context.run, self._start, activation)
+            left = await run_in_thread(self._start, activation)
         if left is not None:
             await self._afinish(activation, left)
         self._keep_output(activation)
@@ -163,14 +156,3 @@ def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
     return Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
-
-
-def _run_to_end(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine from sync code, also where an event loop runs in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(coroutine)
-    else:
-        context = contextvars.copy_context()
-        _THREADS.submit(context.run, asyncio.run, coroutine).result()

@@ -32,7 +32,7 @@ class GraphNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
-        new = _New(activation, self._input(activation))
+        new = self._begun(activation)
         for state in self.agent.graph.stream(new.input, self._config(activation), stream_mode="values"):
             for number, message in new.since(state):
                 self.task(activation.address, number, message).result()
@@ -41,7 +41,7 @@ class GraphNode(LeafNode):
 
     async def arun(self, activation: Activation) -> None:
         """Run the graph step by step, on the event loop."""
-        new = _New(activation, self._input(activation))
+        new = self._begun(activation)
         config = self._config(activation)
         async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
             for number, message in new.since(state):
@@ -49,9 +49,11 @@ class GraphNode(LeafNode):
                 activation.asked_behind = number + 1
         self._keep(activation, new)
 
-    def _input(self, activation: Activation) -> dict[str, Any]:
+    def _begun(self, activation: Activation) -> "_New":
+        activation.asked_behind = 0
         context = activation.context(self.agent.history)
-        return self.agent.input(context) if self.agent.input else {"messages": context.messages}
+        given = self.agent.input(context) if self.agent.input else {"messages": context.messages}
+        return _New(activation, given)
 
     def _config(self, activation: Activation) -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}

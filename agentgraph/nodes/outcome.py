@@ -11,7 +11,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
 from agentgraph.schemas import plain
-from agentgraph.signals import BreakLoop, Custom, Exit, May, SetValues, TransferTo
+from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
 from agentgraph.tools import Content
 
@@ -25,14 +25,15 @@ class Outcome:
         self._values: dict[str, Any] = {}
         self._told: list[Any] = []
         self._acts: dict[str, Any] = {}
+        self._refused: Ask | None = None
 
     def take(self, returned: Any) -> Any:
         """Take the actions from what a tool returned, and return what is a message of LangChain's."""
         items = returned if isinstance(returned, list) else [returned]
         rest = [kept for item in items if (kept := self._take(item)) is not None]
-        if not any(isinstance(item, ToolMessage | Command) for item in rest):
+        if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
-        return rest if isinstance(returned, list) else rest[0]
+        return rest[0] if len(rest) == 1 else rest
 
     def tell(self, kind: str, data: Any) -> None:
         """Tell something that is no message."""
@@ -59,8 +60,14 @@ class Outcome:
         """Return all of it, if the graph has edges for it.
 
         Raises:
-            InvalidOutputError: A tool gave an action that no return annotation of the tools names.
+            InvalidOutputError: A tool gave an action that no return annotation of the tools names,
+                or a question.
         """
+        if self._refused is not None:
+            raise InvalidOutputError(
+                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
+                f"{self._refused!r}; call langgraph.types.interrupt() in it, which returns the answer"
+            )
         for kind, permitted in (("exit", may.exit), ("break_loop", may.break_loop)):
             if kind in self._acts and not permitted:
                 given = "Exit" if kind == "exit" else "BreakLoop"
@@ -97,6 +104,8 @@ class Outcome:
                 self.set_values(values)
             case Custom(data=data):
                 self.tell("custom", plain(data))
+            case Ask():
+                self._refused = item
             case Content(content=content):
                 return self.message(content)
             case _:
@@ -123,3 +132,11 @@ class Outcome:
                 "BreakLoop() to go elsewhere"
             )
         return update
+
+
+def _answers(item: Any) -> bool:
+    """Tell whether an item of what a tool returned has the result that the call must have."""
+    if isinstance(item, Command):
+        update = item.update if isinstance(item.update, dict) else {}
+        return any(_answers(message) for message in convert_to_messages(update.get("messages", [])))
+    return isinstance(item, ToolMessage)

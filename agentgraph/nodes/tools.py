@@ -28,6 +28,7 @@ from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.output import keep_result
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, check_threads, named_task, run_tasks
+from agentgraph.nodes.threads import run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import LaneState, TaskResult, Update
 from agentgraph.tools import AgentCall, Request, given_tools, own_tools
@@ -236,6 +237,9 @@ class _ActingTool:
         self.tool = tool
 
     def invoke(self, call: Any, config: RunnableConfig) -> Any:
+        is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
+        if is_async_only:
+            return run_coroutine(self.ainvoke(call, config))
         return call[_SCOPE].outcome.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
