@@ -108,7 +108,7 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     ['search returned: 3 hits']
     """
     everything = list(messages)
-    if not any(isinstance(message, ToolMessage) or calls_of(message) for message in everything):
+    if _is_paired(everything):
         return everything
     answers = _answers(everything)
     answering = {at for found in answers.values() for at in found}
@@ -122,6 +122,20 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
             calls = zip(calls_of(message), found, strict=True)
             result += [_unfinished(call) if at is None else everything[at] for call, at in calls]
     return result
+
+
+def _is_paired(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether nothing is to be done: in a long run of tools this is asked in every round."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.type == "tool":
+            if not waiting or cast(ToolMessage, message).tool_call_id != waiting.pop():
+                return False
+        elif waiting:
+            return False
+        elif message.type == "ai":
+            waiting = [call_id(call) for call in calls_of(message)][::-1]
+    return not waiting
 
 
 def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:

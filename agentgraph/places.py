@@ -172,6 +172,11 @@ class Tree:
         agents = (place.agent for place in self.places)
         return any(isinstance(agent, FunctionAgent) and yields(agent.fn) for agent in agents)
 
+    @cached_property
+    def timed(self) -> tuple[Place, ...]:
+        """The places whose agent may take so long only: they need an async run."""
+        return tuple(place for place in self.places if getattr(place.agent, "timeout", None))
+
     def lanes(self, place: Place) -> tuple[Place, ...]:
         """Return where the lanes start that the nodes of a place run."""
         if isinstance(place.agent, ParallelAgent):

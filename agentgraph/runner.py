@@ -122,10 +122,12 @@ class Runner:
         Raises:
             PendingInterruptError: Questions wait on the thread.
             ThreadBusyError: Another run is under way on the thread.
+            AgentGraphError: The input cannot be read, or an agent has a timeout.
         """
         thread_id = thread_id or str(uuid4())
         given = _input(messages, values)
         self._check_sync()
+        self._check_untimed()
         begin = partial(self._admitted, given, thread_id, drop_pending)
         self._refuse(begin, thread_id)
         return self._stream(begin, thread_id, stream)
@@ -164,6 +166,7 @@ class Runner:
             ThreadBusyError: Another run is under way on the thread.
         """
         self._check_sync()
+        self._check_untimed()
         begin = partial(self._resumption, thread_id, answers, values)
         self._refuse(begin, thread_id)
         return self._stream(begin, thread_id, stream)
@@ -356,6 +359,14 @@ class Runner:
             raise AgentGraphError(
                 "an async SQLite saver serves arun, aresume, apending and aevents only; for their sync "
                 "twins open the file with sqlite_saver()"
+            )
+
+    def _check_untimed(self) -> None:
+        if self._tree.timed:
+            named = ", ".join(place.name for place in self._tree.timed)
+            raise AgentGraphError(
+                f"{named}: timeout= needs arun and aresume: a sync call cannot be stopped; use these, "
+                "or leave it out and set a timeout on the model"
             )
 
     def _check_async(self) -> None:

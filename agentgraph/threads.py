@@ -4,7 +4,7 @@ Nothing here reads by itself. A function that needs something of the saver yield
 is sent the answer, so that sync and async runners share all but the line that calls.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
@@ -139,7 +139,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """
     yield from opened(tree, thread_id)
     every: list[CheckpointTuple] = yield AllSaved()
-    ran_lanes = {_namespace(saved).rpartition(":")[2] for saved in every}
+    heads = _heads(every)
     translator = Translator(tree, thread_id)
     told: list[tuple[Any, AgentEvent]] = []
     for saved, ended in _steps(every):
@@ -147,17 +147,17 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
         if position is None or at is None:
             continue
         agent, by_task = _placed(tree, position).agent, _by_task(saved)
-        order = _Order(agent, saved.checkpoint["id"], ended, ran_lanes & by_task.keys())
-        for task, writes in by_task.items():
+        order = _Order(agent, saved.checkpoint["id"], ended, _lane_ends(by_task, heads))
+        for writes in by_task.values():
             for number, event in _come_to(translator, writes):
-                told.append((order.result(task, writes, number), event))
+                told.append((order.result(writes, number), event))
             if "at" in (writes.get("position") or {}):
                 written = translator.update(str(position["next"]), writes)
                 told += [((ended, 0, 0, 0), event) for event in written]
         for asked in _asked_at(at, by_task):
             told.append((order.question(_call(asked)), translator.question(asked)))
         if not isinstance(agent, ParallelAgent):
-            for failed in _failures(by_task, ran_lanes):
+            for failed in _failures(by_task, heads.keys()):
                 told.append((order.question(_LAST), translator.error(at, failed)))
     return [event for _, event in sorted(told, key=lambda item: item[0])]
 
@@ -165,30 +165,49 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
 class _Order:
     """Where in the order of all events stands what the tasks of one step told.
 
-    Tool calls at once: first the results of those that asked nothing, then the questions; what was
-    answered, and what ran a lane, has its result where the step ended. Calls one after the other,
-    and what a graph says and asks, stand in their order.
+    What ran a lane has its result where that lane ended. Of other tool calls at once: first the
+    results of those that asked nothing, then the questions, and what was answered where the step
+    ended. Calls one after the other, and what a graph says and asks, stand in their order.
     """
 
-    def __init__(self, agent: Agent, began: str, ended: str, lanes: set[str]) -> None:
-        self._lanes, self._ended = lanes, (ended, -1)
-        self._in_turn = isinstance(agent, GraphAgent) or (
-            isinstance(agent, ChatAgent) and not agent.parallel_tools
-        )
-        late = isinstance(agent, GraphAgent) or (self._in_turn and lanes)
-        self._questions = self._ended if late else (began, 1)
-        self._results = (began, 0)
+    def __init__(self, agent: Agent, began: str, ended: str, lane_ends: Mapping[int, str]) -> None:
+        self._began, self._ended, self._lane_ends = began, ended, lane_ends
+        self._is_graph = isinstance(agent, GraphAgent)
+        self._in_turn = isinstance(agent, ChatAgent) and not agent.parallel_tools
 
     def question(self, number: int) -> tuple[str, int, int, int]:
-        """Return where a question stands."""
-        return (*self._questions, number, 0)
+        """Return where the question of a call, or behind a message of a graph, stands."""
+        if self._is_graph:
+            return (self._ended, -1, number, 0)
+        before = [end for nth, end in self._lane_ends.items() if nth < number and self._in_turn]
+        return (max(before, default=self._began), 1, number, 0)
 
-    def result(self, task: str, writes: Mapping[str, Any], number: int) -> tuple[str, int, int, int]:
-        """Return where the result of a task stands."""
-        if self._in_turn:
-            return (*self._questions, number, 1)
-        late = task in self._lanes or "__interrupt__" in writes
-        return (*(self._ended if late else self._results), number, 1)
+    def result(self, writes: Mapping[str, Any], number: int) -> tuple[str, int, int, int]:
+        """Return where the result of a call, or a message of a graph, stands."""
+        if number in self._lane_ends:
+            return (self._lane_ends[number], 1, number, 1)
+        if self._in_turn or self._is_graph:
+            return (*self.question(number)[:2], number, 1)
+        if "__interrupt__" in writes:
+            return (self._ended, -1, number, 1)
+        return (self._began, 0, number, 1)
+
+
+def _heads(newest_first: Iterable[CheckpointTuple]) -> dict[str, str]:
+    """Return the last checkpoint of each namespace, by the id of the task that ran there."""
+    heads: dict[str, str] = {}
+    for saved in newest_first:
+        heads.setdefault(_namespace(saved).rpartition(":")[2], saved.checkpoint["id"])
+    return heads
+
+
+def _lane_ends(by_task: Mapping[str, Mapping[str, Any]], heads: Mapping[str, str]) -> dict[int, str]:
+    """Return where the lanes ended that tool calls ran, by the numbers of the calls."""
+    return {
+        writes["__return__"]["number"]: heads[task]
+        for task, writes in by_task.items()
+        if task in heads and "acts" in (writes.get("__return__") or {})
+    }
 
 
 def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[tuple[int, AgentEvent]]:
@@ -206,12 +225,12 @@ def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGra
     return list({one.id: one for one in asked if asker(one.response_schema) == at}.values())
 
 
-def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: set[str]) -> list[str]:
+def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: Collection[str]) -> list[str]:
     """Return how a step failed: a node fails as its tool calls do, and a lane's agent in the lane."""
     shown = {
         task: _shown(writes["__error__"]) for task, writes in by_task.items() if "__error__" in writes
     }
-    inside = {shown[task] for task in ran_lanes & shown.keys()}
+    inside = {shown[task] for task in shown if task in ran_lanes}
     return [each for each in dict.fromkeys(shown.values()) if each not in {*inside, "CancelledError()"}]
 
 
@@ -228,7 +247,8 @@ def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
         return []
     asked = {task: writes for task, writes in _by_task(saved).items() if _is_asking(writes)}
     if asked and _runs_tasks(place, position):
-        return (yield from _asked_by_tasks(tree, namespace, position, asked))
+        alone = len(_by_task(saved)) == 1
+        return (yield from _asked_by_tasks(tree, namespace, position, asked, alone))
     found: list[LangGraphInterrupt] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{position['next']}:{task}")
@@ -261,15 +281,22 @@ def _runs_tasks(place: Place, position: Position) -> bool:
 
 
 def _asked_by_tasks(
-    tree: Tree, namespace: str, position: Position, asked: Mapping[str, Mapping[str, Any]]
+    tree: Tree,
+    namespace: str,
+    position: Position,
+    asked: Mapping[str, Mapping[str, Any]],
+    alone: bool,
 ) -> Reads[list[Interrupt]]:
-    """Return the questions of the lanes and the tool calls that one node runs as tasks."""
+    """Return the questions of the lanes and the tool calls that one node runs as tasks.
+
+    A node that is `alone` ran a call without a task.
+    """
     place = _placed(tree, position)
     at = address(place, as_cursor(position["cursor"]))
     (runs,) = yield NextTasks(namespace)
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     found: list[tuple[int, list[Interrupt]]] = []
-    if asked.keys() == {runs.id}:
+    if alone and runs.id in asked:
         return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
     for task in asked.keys() - {runs.id}:
         for lane in tree.lanes(place):

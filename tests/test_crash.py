@@ -103,7 +103,9 @@ class Model(BaseChatModel):
 
 
 inner = ag.sequential("inner", [step("i1"), ag.chat_agent(
-    "deep", Model(name="deep", rounds=[[("quick", {"n": 3}), ("slow", {"n": 4})], []]), tools=[quick, slow]
+    "deep",
+    Model(name="deep", rounds=[[("quick", {"n": 3}), ("slow", {"n": 4})], []]),
+    tools=[quick, slow],
 )])
 tools = ag.chat_agent(
     "writer",

@@ -61,7 +61,7 @@ def test_two_calls_at_once_run_and_their_results_go_back_in_order(
         ("tool", "call_a"),
         ("tool", "call_b"),
     ]
-    assert list(runner.events("t"))[0] == whole[0]
+    assert next(runner.events("t")) == whole[0]
 
 
 def test_chunks_of_calls_are_told_with_agent_and_id(openai_server: OpenAIServer, drive: Drive) -> None:

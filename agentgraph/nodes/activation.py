@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, cast
 from uuid import uuid4
 
@@ -267,9 +266,13 @@ class Activation:
 
     def _under_way(self) -> int:
         """Return how many messages a chat agent has said in this activation: the last ones."""
-        if not self.progress:
-            return 0
-        return sum(1 for _ in takewhile(self._is_mine, reversed(self.seen.messages)))
+        count = 0
+        if self.progress:
+            for message in reversed(self.seen.messages):
+                if address_of(message) != self.address:
+                    break
+                count += 1
+        return count
 
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address
