@@ -29,17 +29,9 @@ from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.locks import busy, held, is_held
-from agentgraph.threads import (
-    AllSaved,
-    NextTasks,
-    Reads,
-    Request,
-    Saved,
-    pending,
-    replayed,
-    resume_map,
-    unclear_question,
-)
+from agentgraph.pending import pending, resume_map, unclear_question
+from agentgraph.replay import replayed
+from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +37,20 @@ def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
 
 
 Drive = type[Sync] | type[Async]
+
+
+def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any) -> Any:
+    """Return what a method of a new runner on a SQLite file gives, as a list."""
+    if drive is Sync:
+        with ag.sqlite_saver(path) as saver:
+            return list(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
+
+    async def afresh() -> list[Any]:
+        async with ag.async_sqlite_saver(path) as saver:
+            runner = ag.Runner(agent, checkpointer=saver)
+            return [event async for event in getattr(runner, f"a{method}")(*args, **options)]
+
+    return asyncio.run(afresh())
 
 
 def failing(

@@ -27,8 +27,8 @@ __init__
 testing
 display
 runner
-threads locks savers
-translation
+pending replay locks savers
+threads translation
 compiler
 pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.lanes nodes.model nodes.tools

@@ -16,7 +16,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from typing import Annotated, Any, Optional, Union
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.signals import EVERYTHING, May, allowed, is_async, yields
@@ -125,6 +125,26 @@ def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation,
 )
 def test_an_annotation_that_says_nothing_allows_everything(annotation):
     assert allowed(annotated(annotation)) == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("annotation", "may"),
+    [
+        (list[str], May()),
+        (list[str | Exit], May(exit=True)),
+        (list[ToolMessage | BreakLoop | SetValues], May(break_loop=True)),
+        (list[Exit], May(go_on=False, exit=True)),
+        (str | list[TransferTo | Custom], May(transfer=True)),
+        (tuple[str, Exit], May(exit=True)),
+        (list[list[int]], May()),
+        (dict[str, Exit], May()),
+        (list[Any], EVERYTHING),
+        (list, EVERYTHING),
+        (Awaitable[list[str | Exit]], May(exit=True)),
+    ],
+)
+def test_a_tool_may_do_what_is_in_the_list_that_it_returns(annotation, may):
+    assert allowed(annotated(annotation)) == may
 
 
 def test_a_function_without_annotation_may_do_everything():

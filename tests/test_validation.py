@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import StructuredTool, tool
 
 from agentgraph import (
     Agent,
@@ -13,6 +16,7 @@ from agentgraph import (
     BreakLoop,
     Exit,
     InvalidAgentError,
+    agent_tool,
     chat_agent,
     compile_agent,
     function_agent,
@@ -20,6 +24,8 @@ from agentgraph import (
     loop,
     parallel,
     sequential,
+    summarized,
+    trimmed,
 )
 from agentgraph.agents import FunctionAgent
 from agentgraph.testing import ScriptedChatModel
@@ -487,3 +493,290 @@ def test_a_fault_is_told_at_each_place_where_it_stands():
     bad = loop("l", [a], max_iterations=0)
     told = "l: max_iterations=0 is no limit; use a whole number from 1, or None for no bound"
     assert faults(sequential("s", [bad, sequential("t", [bad])])) == (f"s/{told}", f"s/t/{told}")
+
+
+# what a chat agent is given besides its model
+
+
+def search(q: str) -> str:
+    """Search."""
+    return q
+
+
+def stop(ctx) -> str | BreakLoop:
+    """Stop."""
+    return BreakLoop()
+
+
+def undocumented(q: str) -> str:
+    return q
+
+
+def chat(**options) -> Agent:
+    return chat_agent("x", model(), **options)
+
+
+def test_a_tool_is_a_langchain_tool_a_function_an_agent_or_a_description_for_the_provider():
+    other = StructuredTool.from_function(search, name="other")
+    assert is_allowed(chat(tools=[search, other, agent_tool(leaf("helper")), {"type": "web_search"}]))
+    assert is_allowed(chat(tools=tool(search)))
+    assert is_allowed(chat(tools=search))
+
+
+def test_two_tools_cannot_have_one_name():
+    told = "x: 2 tools are named 'search'; a name means one tool, rename the others"
+    assert faults(chat(tools=[search, tool(search)])) == (told,)
+    assert faults(chat(tools=[search, agent_tool(leaf("search"))])) == (told,)
+    assert faults(chat(tools=[search, search, tool(search)])) == (told.replace("2", "3", 1),)
+
+
+def test_a_tool_cannot_have_the_name_of_one_that_steers():
+    told = "x: 2 tools are named {!r}; a name means one tool, rename the others"
+    for name, options in (("exit", {"exit_tool": True}), ("break_loop", {"break_tool": True})):
+        mine = StructuredTool.from_function(search, name=name)
+        assert is_allowed(chat(tools=[mine]))
+        agent = loop("l", [chat(tools=[mine], **options)], max_iterations=2)
+        assert faults(agent) == (f"l/{told.format(name)}",)
+
+
+@pytest.mark.parametrize("name", ["transfer_to_a", "transfer_to_", "transfer_to_nobody"])
+def test_the_names_of_transfers_are_not_for_tools(name):
+    told = f"x: the tool name {name!r} begins as those of transfers do; rename the tool"
+    mine = StructuredTool.from_function(search, name=name)
+    assert faults(chat(tools=[mine])) == (told,)
+    assert told in faults(chat(tools=[mine], sub_agents=[a]))
+
+
+def test_a_tool_may_have_a_name_that_only_looks_like_a_transfer():
+    assert is_allowed(chat(tools=[StructuredTool.from_function(search, name="transfer")]))
+    assert is_allowed(chat(tools=[StructuredTool.from_function(search, name="do_transfer_to_a")]))
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (undocumented, "Function must have a docstring if description not provided."),
+        ("search", None),
+        (5, None),
+        (None, None),
+        (Writer(), None),
+    ],
+    ids=["undocumented", "text", "number", "None", "object"],
+)
+def test_what_cannot_be_a_tool_is_refused(given, reason):
+    (told,) = faults(chat(tools=[given]))
+    assert told.startswith(f"x: no tool can be made of {given!r} (")
+    assert told.endswith("); pass a LangChain tool, or a function with a docstring")
+    assert "\n" not in told
+    assert reason is None or f"({reason})" in told
+
+
+def test_an_agent_is_a_tool_by_agent_tool_alone():
+    assert faults(chat(tools=[a])) == (
+        f"x: no tool can be made of {a!r} (an agent becomes a tool by agent_tool(agent)); pass a "
+        "LangChain tool, or a function with a docstring",
+    )
+
+
+@pytest.mark.parametrize("argument", ["return_directly", "approve"])
+def test_tools_that_are_named_must_be_there(argument):
+    assert faults(chat(tools=[search], **{argument: ["serch", "search", "find"]})) == (
+        f"x: {argument} names 'serch', 'find', which is no tool of it; its tools: search",
+    )
+    assert faults(chat(**{argument: "search"})) == (
+        f"x: {argument} names 'search', which is no tool of it; its tools: none",
+    )
+    assert is_allowed(chat(tools=[search], exit_tool=True, **{argument: ["search", "exit"]}))
+    assert is_allowed(chat(sub_agents=[a], **{argument: ["transfer_to_a"]}))
+    assert is_allowed(chat(tools=[agent_tool(a)], **{argument: ["a"]}))
+
+
+def test_approve_may_be_a_function():
+    assert is_allowed(chat(tools=[search], approve=bool))
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, False, 2.5, "3"])
+def test_the_limit_of_a_chat_agent_is_a_whole_number_from_1(limit):
+    assert faults(chat(max_iterations=limit)) == (
+        f"x: max_iterations={limit!r} is no limit; use a whole number from 1, or None for no bound",
+    )
+
+
+@pytest.mark.parametrize("limit", [1, 10**9, None])
+def test_a_chat_agent_may_have_any_limit_or_none(limit):
+    assert is_allowed(chat(max_iterations=limit))
+
+
+@pytest.mark.parametrize(
+    ("argument", "other"),
+    [("on_max_iterations", "answer"), ("on_tool_error", "return"), ("unknown_tool", "return")],
+)
+@pytest.mark.parametrize("word", ["ignore", "", None, True, 5])
+def test_a_word_that_is_not_known_is_told_with_those_that_are(argument, other, word):
+    words = "'raise' or 'answer'" if other == "answer" else "'return' or 'raise'"
+    assert faults(chat(**{argument: word})) == (f"x: {argument}={word!r} is not known; use {words}",)
+    assert is_allowed(chat(**{argument: other}))
+    assert is_allowed(chat(**{argument: "raise"}))
+
+
+def test_a_function_may_answer_unknown_tools_and_nothing_else():
+    assert is_allowed(chat(unknown_tool=lambda name, args: name))
+    (told,) = faults(chat(on_tool_error=str))
+    assert told == "x: on_tool_error=<class 'str'> is not known; use 'return' or 'raise'"
+
+
+class Deaf(BaseChatModel):
+    """A chat model that takes no tools."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "deaf"
+
+    def _generate(self, messages, stop=None, run_manager=None, **_):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("deaf", "kind"),
+    [
+        (Deaf(), "Deaf"),
+        (FakeListChatModel(responses=["a"]), "FakeListChatModel"),
+        (RunnableLambda(list), "RunnableLambda"),
+    ],
+)
+@pytest.mark.parametrize(
+    "options", [{"tools": [search]}, {"exit_tool": True}, {"sub_agents": [a]}], ids=list
+)
+def test_tools_need_a_model_that_takes_them(deaf, kind, options):
+    assert faults(chat_agent("x", deaf, **options)) == (
+        f"x: the model {kind} takes no tools; pass one with bind_tools",
+    )
+    assert is_allowed(chat_agent("x", deaf))
+
+
+def test_a_model_with_fallbacks_takes_tools():
+    assert is_allowed(chat_agent("x", model().with_fallbacks([model()]), tools=[search]))
+
+
+def test_a_model_with_retries_hides_its_tools_and_the_way_out_is_told():
+    assert faults(chat_agent("x", model().with_retry(), tools=[search])) == (
+        "x: the model RunnableRetry takes no tools; use retry= instead",
+    )
+
+
+def test_a_model_with_a_fallback_that_takes_no_tools_is_refused():
+    (told,) = faults(chat_agent("x", model().with_fallbacks([Deaf()]), tools=[search]))
+    assert told.endswith("takes no tools; pass one with bind_tools")
+
+
+def test_a_runnable_around_a_model_that_hides_its_tools_is_refused():
+    assert faults(chat_agent("x", RunnableLambda(list) | model(), tools=[search])) == (
+        "x: the model RunnableSequence takes no tools; pass one with bind_tools",
+    )
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, "3", True])
+def test_a_budget_is_a_whole_number_from_1(limit):
+    told = f"x: max_tokens={limit!r} is no limit; use a whole number from 1, or None for no bound"
+    assert told in faults(chat(history=trimmed(limit)))
+    assert told in faults(chat(history=summarized(model(), limit)))
+
+
+def test_a_budget_holds_a_history_that_there_is():
+    assert is_allowed(chat(history=trimmed(5, history="own")))
+    assert faults(chat(history=trimmed(5, history="all"))) == (
+        "x: unknown history 'all'; use one of shared, path, own, last, input, or a function",
+    )
+
+
+@pytest.mark.parametrize("schema", [5, search, object(), ["a"]], ids=["5", "fn", "object", "list"])
+def test_an_output_schema_is_a_type_or_a_json_schema(schema):
+    (told,) = faults(chat(output_schema=schema))
+    assert told.startswith(f"x: the output schema {schema!r} is neither a type nor a JSON schema (")
+
+
+def test_an_output_schema_that_replies_cannot_be_checked_against_is_refused():
+    assert faults(chat(output_schema={"type": "string", "not": {}})) == (
+        "x: the output schema uses 'not', which answers cannot be checked against; leave it out",
+    )
+
+
+@pytest.mark.parametrize("schema", [int, dict[str, int], {"type": "object"}, bool, None])
+def test_every_type_that_pydantic_knows_is_an_output_schema(schema):
+    assert is_allowed(chat(output_schema=schema))
+
+
+@pytest.mark.parametrize("hook", ["messages", 5, ["a"]])
+def test_what_has_the_last_word_on_the_messages_must_be_a_function(hook):
+    assert faults(chat(model_input=hook)) == (
+        f"x: model_input={hook!r} cannot be used; pass a sync function of the messages, or of a "
+        "context and the messages",
+    )
+
+
+NO_LOOP = "there is no loop around it that break_tool=True could end; leave it out"
+
+
+def test_a_break_tool_needs_a_loop_around_it():
+    breaks = chat(break_tool=True)
+    assert faults(breaks) == (f"x: {NO_LOOP}",)
+    assert faults(sequential("s", [loop("l", [a], max_iterations=2), parallel("p", [breaks])])) == (
+        f"s/p/x: {NO_LOOP}",
+    )
+    assert is_allowed(loop("l", [sequential("s", [parallel("p", [breaks])])], max_iterations=2))
+
+
+def test_an_agent_that_runs_as_a_tool_cannot_break_a_loop_around_its_caller():
+    caller = chat_agent("caller", model(), tools=[agent_tool(chat(break_tool=True))])
+    assert faults(loop("l", [caller], max_iterations=2)) == (f"l/caller/x: {NO_LOOP}",)
+    inner = loop("inner", [chat(break_tool=True)], max_iterations=2)
+    assert is_allowed(chat_agent("caller", model(), tools=[agent_tool(inner)]))
+
+
+def test_a_break_tool_is_told_at_the_place_that_no_loop_is_around():
+    breaks = chat(break_tool=True)
+    agent = sequential("s", [loop("l", [breaks], max_iterations=2), breaks])
+    assert faults(agent) == (f"s/x: {NO_LOOP}",)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"exit_tool": True}, {"break_tool": True}, {"tools": [stop]}],
+    ids=["exit_tool", "break_tool", "a tool that breaks"],
+)
+def test_a_loop_without_bound_is_allowed_where_a_tool_may_end_it(options):
+    assert is_allowed(loop("refine", [a, chat(**options)], max_iterations=None))
+
+
+def test_a_loop_without_bound_is_not_ended_by_tools_that_only_speak():
+    assert faults(loop("refine", [chat(tools=[search])], max_iterations=None)) == (
+        f"refine: {ENDLESS}",
+    )
+    inner = loop("inner", [chat(tools=[stop])], max_iterations=2)
+    assert faults(loop("refine", [inner], max_iterations=None)) == (f"refine: {ENDLESS}",)
+
+
+def test_a_hook_on_the_messages_is_a_sync_function_of_one_or_two():
+    async def later(messages):
+        return messages
+
+    assert is_allowed(chat(model_input=lambda messages: messages))
+    assert is_allowed(chat(model_input=lambda ctx, messages: messages))
+    for hook in (later, lambda: [], lambda a, b, c: []):
+        (told,) = faults(chat(model_input=hook))
+        assert told.startswith(f"x: model_input={hook!r} cannot be used; ")
+
+
+def test_all_faults_of_a_chat_agent_are_told_at_once():
+    agent = chat(
+        tools=[search, tool(search), undocumented],
+        max_iterations=0,
+        on_tool_error="ignore",
+        return_directly=["find"],
+        break_tool=True,
+        output_key="a b",
+        history="all",
+    )
+    told = faults(sequential("s", [agent]))
+    assert len(told) == 8
+    assert all(fault.startswith("s/x: ") for fault in told)

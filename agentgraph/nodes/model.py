@@ -1,8 +1,9 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 from langchain_core.messages import (
     AIMessage,
@@ -76,6 +77,7 @@ class ModelNode(LeafNode):
         for _ in range(1 + _CORRECTIONS):
             hooked = self.hook(activation, context, sent)
             reply = _message(activation, (yield _Asked(model, hooked, _marked(activation))))
+            reply = _with_new_id(reply, activation.seen.messages)
             asked += 1
             if is_last:
                 reply = without_calls(reply)
@@ -201,6 +203,13 @@ def _message(activation: Activation, reply: object) -> AIMessage:
             f"{activation.address}: the model gave {type(reply).__name__}, not an AIMessage; "
             "pass a chat model, or a runnable that ends in one"
         )
+    return reply
+
+
+def _with_new_id(reply: AIMessage, messages: Sequence[BaseMessage]) -> AIMessage:
+    """Return a reply that replaces no earlier message: some models repeat their ids."""
+    if reply.id and any(message.id == reply.id for message in messages):
+        return reply.model_copy(update={"id": str(uuid4())})
     return reply
 
 

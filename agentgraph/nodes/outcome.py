@@ -31,6 +31,8 @@ class Outcome:
         """Take the actions from what a tool returned, and return what is a message of LangChain's."""
         items = returned if isinstance(returned, list) else [returned]
         rest = [kept for item in items if (kept := self._take(item)) is not None]
+        if len(rest) == 1 and isinstance(rest[0], ToolMessage):
+            rest = [rest[0].model_copy(update={"tool_call_id": self.opened.call["id"]})]
         if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest

@@ -1,0 +1,169 @@
+"""The events of a thread told again, from what its saver keeps."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Interrupt as LangGraphInterrupt
+
+from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
+from agentgraph.events import AgentEvent
+from agentgraph.places import Tree
+from agentgraph.schemas import asker
+from agentgraph.threads import (
+    AllSaved,
+    Reads,
+    address_at,
+    namespace_of,
+    number_of,
+    opened,
+    placed,
+    position_of,
+    writes_by_task,
+)
+from agentgraph.translation import Translator
+
+Key = tuple[str, int, int, int]
+"""A place in the order of events: a checkpoint, before or behind it, the number of a call, its turn."""
+_LAST = 1_000_000_000
+"""Behind all numbers of calls and messages."""
+
+
+def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
+    """Return the events of all turns of a thread, chunks aside; errors as `opened`.
+
+    What a leaf wrote is found with the checkpoint that it started from, and is told as a stream
+    tells it. The order is that of the checkpoints that the steps ended with.
+    """
+    yield from opened(tree, thread_id)
+    every: list[CheckpointTuple] = yield AllSaved()
+    heads = _heads(every)
+    translator = Translator(tree, thread_id)
+    steps = _steps(every)
+    told = [each for step in steps for each in _told_in(tree, translator, heads, *step)]
+    return [event for _, event in sorted(told, key=lambda item: item[0])]
+
+
+def _told_in(
+    tree: Tree, translator: Translator, heads: dict[str, str], saved: CheckpointTuple, ended: str
+) -> Iterator[tuple[Key, AgentEvent]]:
+    """Yield what one step told, each event with its place in the order of all."""
+    position, at = position_of(saved), address_at(tree, saved)
+    if position is None or at is None:
+        return
+    agent, by_task = placed(tree, position).agent, writes_by_task(saved)
+    order = _Order(agent, saved.checkpoint["id"], ended, _lane_ends(by_task, heads))
+    for writes in by_task.values():
+        for number, event in _come_to(translator, writes):
+            yield order.result(writes, number), event
+        if "at" in (writes.get("position") or {}):
+            for event in translator.update(str(position["next"]), writes):
+                yield (ended, 0, 0, 0), event
+    for asked in _asked_at(at, by_task):
+        yield order.question(number_of(asked)), translator.question(asked)
+    if not isinstance(agent, ParallelAgent):
+        for failed in _failures(by_task, heads.keys()):
+            yield order.question(_LAST), translator.error(at, failed)
+
+
+class _Order:
+    """Where in the order of all events stands what the tasks of one step told.
+
+    What ran a lane has its result where that lane ended. Of other tool calls at once: first the
+    results of those that asked nothing, then the questions, and what was answered where the step
+    ended. Calls one after the other, and what a graph says and asks, stand in their order.
+    """
+
+    def __init__(self, agent: Agent, began: str, ended: str, lane_ends: Mapping[int, str]) -> None:
+        self._began, self._ended, self._lane_ends = began, ended, lane_ends
+        self._is_graph = isinstance(agent, GraphAgent)
+        self._in_turn = isinstance(agent, ChatAgent) and not agent.parallel_tools
+
+    def question(self, number: int) -> Key:
+        """Return where the question of a call, or behind a message of a graph, stands."""
+        if self._is_graph:
+            return (self._ended, -1, number, 0)
+        before = [end for nth, end in self._lane_ends.items() if nth < number and self._in_turn]
+        return (max(before, default=self._began), 1, number, 0)
+
+    def result(self, writes: Mapping[str, Any], number: int) -> Key:
+        """Return where the result of a call, or a message of a graph, stands."""
+        if number in self._lane_ends:
+            return (self._lane_ends[number], 1, number, 1)
+        if self._in_turn or self._is_graph:
+            return (*self.question(number)[:2], number, 1)
+        if "__interrupt__" in writes:
+            return (self._ended, -1, number, 1)
+        return (self._began, 0, number, 1)
+
+
+def _heads(newest_first: Iterable[CheckpointTuple]) -> dict[str, str]:
+    """Return the last checkpoint of each namespace, by the id of the task that ran there."""
+    heads: dict[str, str] = {}
+    for saved in newest_first:
+        heads.setdefault(namespace_of(saved).rpartition(":")[2], saved.checkpoint["id"])
+    return heads
+
+
+def _lane_ends(by_task: Mapping[str, Mapping[str, Any]], heads: Mapping[str, str]) -> dict[int, str]:
+    """Return where the lanes ended that tool calls ran, by the numbers of the calls."""
+    return {
+        writes["__return__"]["number"]: heads[task]
+        for task, writes in by_task.items()
+        if task in heads and "acts" in (writes.get("__return__") or {})
+    }
+
+
+def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[tuple[int, AgentEvent]]:
+    """Yield what a task came to, with its number, if it tells; failures stand where they arose."""
+    result = writes.get("__return__")
+    if isinstance(result, Mapping) and "acts" in result:
+        for event in translator.update("", result):
+            if event.kind != "error":
+                yield result["number"], event
+
+
+def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:
+    """Return the questions that tasks asked at an address, each once."""
+    asked = [one for writes in by_task.values() for one in writes.get("__interrupt__", ())]
+    return list({one.id: one for one in asked if asker(one.response_schema) == at}.values())
+
+
+def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: Collection[str]) -> list[str]:
+    """Return how a step failed: a node fails as its tool calls do, and a lane's agent in the lane."""
+    shown = {
+        task: _shown(writes["__error__"]) for task, writes in by_task.items() if "__error__" in writes
+    }
+    inside = {shown[task] for task in shown if task in ran_lanes}
+    return [each for each in dict.fromkeys(shown.values()) if each not in {*inside, "CancelledError()"}]
+
+
+def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
+    """Return the checkpoints that led to the head, each with the id of the one behind it."""
+    every = list(newest_first)
+    by_id = {(namespace_of(saved), saved.checkpoint["id"]): saved for saved in every}
+    heads: dict[str, CheckpointTuple] = {}
+    for saved in every:
+        heads.setdefault(namespace_of(saved), saved)
+    outer: set[str] = set()
+    steps: list[tuple[CheckpointTuple, str]] = []
+    for namespace in sorted(heads):
+        saved, ended = heads[namespace], "~"
+        if namespace and saved.metadata.get("parents", {}).get("") not in outer:
+            continue
+        chain = []
+        while True:
+            chain.append((saved, ended))
+            ended = saved.checkpoint["id"]
+            parent = saved.parent_config
+            if parent is None:
+                break
+            saved = by_id[namespace, parent["configurable"]["checkpoint_id"]]
+        if not namespace:
+            outer = {step.checkpoint["id"] for step, _ in chain}
+        steps.extend(reversed(chain))
+    return steps
+
+
+def _shown(error: Any) -> str:
+    return error if isinstance(error, str) else repr(error)
