@@ -15,6 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
+from agentgraph.addresses import RunPaths
 from agentgraph.agents import (
     Agent,
     ChatAgent,
@@ -38,7 +39,7 @@ from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools
-from agentgraph.position import RunPaths, ends, may_do, may_do_by_tools, start
+from agentgraph.position import ends, may_do, may_do_by_tools, start
 from agentgraph.signals import May
 from agentgraph.state import Conversation, LaneState, Whereabouts
 from agentgraph.validation import validate

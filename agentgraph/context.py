@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime, get_runtime
 
+from agentgraph.addresses import Cursor, RunPaths, address, iteration
 from agentgraph.agents import HistoryPolicy
 from agentgraph.history import unchanged, visible
-from agentgraph.position import Cursor, RunPaths, address, iteration
 from agentgraph.run_path import RunPath
 
 if TYPE_CHECKING:

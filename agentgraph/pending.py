@@ -6,11 +6,11 @@ from typing import Any
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
+from agentgraph.addresses import address, as_cursor, way_to
 from agentgraph.agents import GraphAgent, ParallelAgent
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
-from agentgraph.position import address, as_cursor, way_to
 from agentgraph.schemas import answer_fault, asker, plain
 from agentgraph.state import Position
 from agentgraph.threads import (

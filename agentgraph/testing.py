@@ -1,4 +1,4 @@
-"""For tests of one's own agents: a chat model that follows a script, and transcripts."""
+"""For tests of one's own agents: a chat model that follows a script, its calls, and transcripts."""
 
 import json
 import re
@@ -166,6 +166,21 @@ def _faults(
             yield f"call {each!r} of {name!r} is not answered by the tool messages directly behind it"
         elif made[each] != answered[each]:
             yield f"call {each!r} of {name!r} is made {made[each]} and answered {answered[each]} times"
+
+
+def call(name: str, id: str | None = None, /, **args: Any) -> ToolCall:
+    """Return a tool call for `calls`: `call("search", topic="bees")`."""
+    return ToolCall(name=name, args=args, id=id, type="tool_call")
+
+
+def calls(*made: ToolCall, text: str = "") -> AIMessage:
+    """Return a response that calls tools; calls without an id get one, by their place.
+
+    >>> calls(call("search", topic="bees")).tool_calls[0]["id"]
+    '1'
+    """
+    named = [{**each, "id": each["id"] or str(nth)} for nth, each in enumerate(made, 1)]
+    return AIMessage(text, tool_calls=named)
 
 
 def transcript(events: Iterable[AgentEvent]) -> list[str]:

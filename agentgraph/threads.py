@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.addresses import address, as_cursor
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
-from agentgraph.position import address, as_cursor
 from agentgraph.schemas import asking_call
 from agentgraph.state import Position
 

@@ -21,11 +21,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
+from agentgraph.addresses import RunPaths, root_address
 from agentgraph.agents import Agent, ChatAgent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
 from agentgraph.places import Tree
-from agentgraph.position import RunPaths, root_address
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
 from agentgraph.state import GRAPH_AGENT, STAMP, address_of, speaker_at

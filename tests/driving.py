@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 
 import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+
+
+def scripted(*responses: Any) -> ScriptedChatModel:
+    return ScriptedChatModel(responses=list(responses))
 
 
 class Sync:
@@ -41,16 +46,61 @@ Drive = type[Sync] | type[Async]
 
 def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any) -> Any:
     """Return what a method of a new runner on a SQLite file gives, as a list."""
+    told: list[Any] = []
+    collect(told, drive, path, agent, method, *args, **options)
+    return told
+
+
+def collect(
+    told: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
+) -> None:
+    """Add to `told` what a method of a new runner on a SQLite file gives, as it comes."""
     if drive is Sync:
         with ag.sqlite_saver(path) as saver:
-            return list(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
+            told.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
+        return
 
-    async def afresh() -> list[Any]:
+    async def acollect() -> None:
         async with ag.async_sqlite_saver(path) as saver:
             runner = ag.Runner(agent, checkpointer=saver)
-            return [event async for event in getattr(runner, f"a{method}")(*args, **options)]
+            async for event in getattr(runner, f"a{method}")(*args, **options):
+                told.append(event)
 
-    return asyncio.run(afresh())
+    asyncio.run(acollect())
+
+
+class Disk:
+    """Runs a tree on a file, each time with a new runner, as another process would.
+
+    Attributes:
+        told: All events of the runs and resumes that ended without an error.
+    """
+
+    def __init__(self, drive: Drive, path: Path) -> None:
+        self.drive, self.path = drive, path
+        self.told: list[ag.AgentEvent] = []
+
+    def run(self, tree: ag.Agent, text: str = "Go.") -> list[ag.AgentEvent]:
+        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
+        self.told += told
+        return told
+
+    def resume(self, tree: ag.Agent, *answers: Any) -> list[ag.AgentEvent]:
+        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "resume", "t", *answers)
+        self.told += told
+        return told
+
+    def events(self, tree: ag.Agent) -> list[ag.AgentEvent]:
+        return list(fresh(self.drive, self.path, tree, "events", "t"))
+
+    def fail(self, tree: ag.Agent, method: str, error: type[Exception]) -> list[ag.AgentEvent]:
+        """Run or resume up to an error, and return what was told before it."""
+        told: list[ag.AgentEvent] = []
+        call: Any = {"run": (("Go.",), {"thread_id": "t"}), "resume": (("t",), {})}
+        args, options = call[method]
+        with pytest.raises(error):
+            collect(told, self.drive, self.path, tree, method, *args, **options)
+        return told
 
 
 def failing(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import pytest
-from driving import Drive, failing, fresh
+from driving import Drive, failing, fresh, scripted
 from langchain.agents.middleware.human_in_the_loop import (
     ActionRequest,
     Decision,
@@ -24,22 +24,10 @@ from langgraph.types import Command, interrupt
 from pydantic import TypeAdapter
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, transcript
+from agentgraph.testing import call, calls, transcript
 
 APPROVE = {"type": "approve"}
 REJECT = {"type": "reject"}
-
-
-def scripted(*responses: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(responses=list(responses))
-
-
-def call(name: str, id: str | None = "1", /, **args: Any) -> Any:
-    return {"name": name, "args": args, "id": id, "type": "tool_call"}
-
-
-def calls(*made: Any) -> AIMessage:
-    return AIMessage("", tool_calls=list(made))
 
 
 def decide(decision: Any) -> dict[str, Any]:

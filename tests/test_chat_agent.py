@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from driving import Drive, failing
+from driving import Drive, failing, scripted
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -18,10 +18,6 @@ from langchain_core.runnables import RunnableLambda
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, transcript
-
-
-def scripted(*responses: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(responses=list(responses))
 
 
 def sent(messages: Iterable[BaseMessage]) -> list[str]:

@@ -12,7 +12,7 @@ from langgraph.types import interrupt
 from pydantic import PrivateAttr
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, transcript
+from agentgraph.testing import ScriptedChatModel, call, calls, transcript
 
 
 class Model(ScriptedChatModel):
@@ -31,14 +31,6 @@ class Model(ScriptedChatModel):
 
 def scripted(*responses: Any) -> Model:
     return Model(responses=list(responses))
-
-
-def call(name: str, id: str | None = "1", /, **args: Any) -> Any:
-    return {"name": name, "args": args, "id": id, "type": "tool_call"}
-
-
-def calls(*made: Any, text: str = "") -> AIMessage:
-    return AIMessage(text, tool_calls=list(made))
 
 
 def sent(messages: Iterable[BaseMessage]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from driving import Drive, driven, failing, fresh
+from driving import Drive, driven, failing, fresh, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -22,17 +22,14 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, transcript
+from agentgraph.testing import transcript
 
 SECONDS = 5
 """How long a test waits for what must come."""
 
 
-def scripted(*responses: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(responses=list(responses))
-
-
 def call(name: str, id: str | None = "1", /, **args: Any) -> Any:
+    """Return a call, which need not have an id."""
     return {"name": name, "args": args, "id": id, "type": "tool_call"}
 
 
@@ -41,6 +38,7 @@ def broken(name: str, args: str, id: str | None = "1", error: str | None = None)
 
 
 def calls(*made: Any) -> AIMessage:
+    """Return a message that calls tools, with arguments that are no JSON too."""
     valid = [each for each in made if each["type"] == "tool_call"]
     return AIMessage(
         "", tool_calls=valid, invalid_tool_calls=[each for each in made if each not in valid]

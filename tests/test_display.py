@@ -5,7 +5,7 @@ import sys
 from io import StringIO
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolCall
 from langgraph.graph import END, START, MessagesState, StateGraph
 from rich.console import Console
 
@@ -28,6 +28,9 @@ def report() -> ag.Agent:
     review = ag.parallel("review", branches, max_concurrency=2)
     endless = ag.loop("chat", [says("talk")], max_iterations=None, until=lambda ctx: True)
     return ag.sequential("report", [body, review, endless, ag.human("approve", "Print it?")])
+
+
+SEARCH = ToolCall(name="search", args={"q": "bees"}, id="1")
 
 
 def edges(text: str) -> set[str]:
@@ -116,6 +119,13 @@ def test_a_tree_is_shown_as_an_outline() -> None:
         (event(output=ag.Output(custom={"done": 1})), '[custom] {"done": 1}'),
         (event(action=ag.Action(exit=True)), "[exit]"),
         (event(action=ag.Action(break_loop=True)), "[break_loop]"),
+        (event(action=ag.Action(transfer_to="critique")), "[transfer_to] critique"),
+        (event(action=ag.Action(discarded=("1", "2"))), "[discarded]"),
+        (
+            event(output=ag.Output(message=AIMessage("", tool_calls=[SEARCH, {**SEARCH, "id": "2"}]))),
+            '[calls] search({"q": "bees"}), search({"q": "bees"})',
+        ),
+        (event(output=ag.Output(message=AIMessage("Wait.", tool_calls=[SEARCH]))), "Wait."),
         (
             event(
                 action=ag.Action(
@@ -155,3 +165,60 @@ def test_an_event_is_coloured_on_a_terminal() -> None:
 def test_all_but_the_console_works_without_rich() -> None:
     code = "import sys; sys.modules['rich'] = None; import agentgraph.display, agentgraph.testing"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def desk() -> ag.Agent:
+    """Return a chat agent with tools, an agent as a tool, and agents to transfer to."""
+
+    def note() -> str:
+        """Notes."""
+        return "Noted."
+
+    def chat(name: str, **options: object) -> ag.Agent:
+        return ag.chat_agent(name, ScriptedChatModel(responses=[]), **options)  # type: ignore[arg-type]
+
+    research = ag.sequential("research", [says("find"), chat("count", tools=[note])])
+    return chat(
+        "desk",
+        tools=[ag.agent_tool(research), note],
+        sub_agents=[chat("bills"), ag.loop("rounds", [says("ask")], max_iterations=2)],
+    )
+
+
+def test_agents_to_transfer_to_and_agents_as_tools_stand_in_the_outline() -> None:
+    assert tree_lines(ag.sequential("all", [desk(), says("close")])) == [
+        "all (sequential)",
+        "├─ desk (chat)",
+        "│  ├─ bills (chat)",
+        "│  ├─ rounds (loop, at most 2)",
+        "│  │  └─ ask (function)",
+        "│  └─ research (sequential)",
+        "│     ├─ find (function)",
+        "│     └─ count (chat)",
+        "└─ close (function)",
+    ]
+
+
+def test_transfers_are_drawn_as_edges_from_the_tools_of_an_agent() -> None:
+    assert edges(mermaid(ag.compile_agent(desk()), xray=False)) == {
+        "__start__ --> desk",
+        "desk -.-> desk\\2etools",
+        "desk -.-> __end__",
+        "desk\\2etools -.-> desk",
+        "desk\\2etools -.-> bills",
+        "desk\\2etools -.-> ask",
+        "bills -.-> bills\\2etools",
+        "bills -.-> __end__",
+        "bills\\2etools -.-> bills",
+        "bills\\2etools -.-> desk",
+        "ask -.-> ask",
+        "ask -.-> __end__",
+    }
+
+
+def test_an_agent_as_a_tool_is_drawn_in_the_box_of_the_tools() -> None:
+    drawn = mermaid(ag.compile_agent(desk()))
+    assert "\tsubgraph desk.tools\n" in drawn
+    assert "\tsubgraph research\n" in drawn
+    assert "(desk.call)\n" in drawn
+    assert "__turn__" not in drawn

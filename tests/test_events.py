@@ -91,6 +91,7 @@ EVENTS = {
     "exit": event(action=Action(exit=True)),
     "break_loop": event(action=Action(break_loop=True)),
     "transfer_to": event(action=Action(transfer_to="critic")),
+    "discarded": event(action=Action(discarded=("1", "2"))),
     "interrupted": event(action=Action(interrupted=QUESTION)),
     "action": event(action=Action(custom={"vote": ["yes", None]})),
     "error": event(error="ValueError('größe\\n')", thread_id=None),
@@ -122,7 +123,7 @@ def test_the_message_and_its_text_are_at_hand():
     assert type(said.text) is str
 
 
-@pytest.mark.parametrize("name", ["custom", "exit", "interrupted", "error"])
+@pytest.mark.parametrize("name", ["custom", "exit", "discarded", "interrupted", "error"])
 def test_an_event_without_a_message_has_no_text(name):
     assert (EVENTS[name].message, EVENTS[name].text, EVENTS[name].partial) == (None, "", False)
 

@@ -15,10 +15,10 @@ from langchain_core.messages import (
 )
 
 from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
+from agentgraph.addresses import RunPaths
 from agentgraph.budgets import summarized, trimmed
 from agentgraph.history import POLICIES, paired, unchanged, visible
 from agentgraph.places import lay_out
-from agentgraph.position import RunPaths
 from agentgraph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, pairing_faults
 

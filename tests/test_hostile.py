@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from driving import Drive
+from driving import Drive, scripted
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.types import interrupt
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, transcript
+from agentgraph.testing import call, calls, transcript
 
 ODD = [
     "brace {topic} } { {{x}} {0} {a.b} {!r}",
@@ -25,18 +25,6 @@ ODD = [
 ]
 """Texts that something might take for its own syntax."""
 MEGABYTE = "bees {dance} \n" * 80_000
-
-
-def scripted(*responses: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(responses=list(responses))
-
-
-def call(name: str, id: str | None = "1", /, **args: Any) -> Any:
-    return {"name": name, "args": args, "id": id, "type": "tool_call"}
-
-
-def calls(*made: Any) -> AIMessage:
-    return AIMessage("", tool_calls=list(made))
 
 
 def results(messages: Iterable[BaseMessage | None]) -> list[str]:

@@ -38,6 +38,7 @@ nodes.activation nodes
 context
 validation
 position
+addresses
 places
 tools
 history
@@ -49,8 +50,8 @@ errors
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-agents budgets errors events failures history places position run_path schemas signals templates tools
-translation validation
+addresses agents budgets errors events failures history places position run_path schemas signals
+templates tools translation validation
 """
 """The modules that know nothing of LangGraph."""
 

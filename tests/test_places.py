@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentgraph import Agent, chat_agent, function_agent, human, loop, parallel, sequential
-from agentgraph.places import Place, Tree, lay_out
+from agentgraph import Agent, agent_tool, chat_agent, function_agent, human, loop, parallel, sequential
+from agentgraph.places import Place, Tree, has_tools, lay_out, targets
 from agentgraph.testing import ScriptedChatModel
 
 
@@ -303,3 +303,116 @@ def test_the_fingerprint_does_not_change_with_what_an_agent_says_or_how_often():
 def test_a_tree_of_1_000_agents_is_laid_out_with_as_many_nodes():
     tree = lay_out(sequential("s", [leaf(f"a{i}") for i in range(999)]))
     assert len(set(nodes(tree))) == 1_000
+
+
+def group(name: str, *sub_agents: Agent, tools=(), **options) -> Agent:
+    model = ScriptedChatModel(responses=[])
+    tools = [agent_tool(tool) for tool in tools]
+    return chat_agent(name, model, sub_agents=sub_agents, tools=tools, **options)
+
+
+def test_the_sub_agents_of_a_chat_agent_are_its_children_and_agents_as_tools_are_not():
+    tree = lay_out(group("p", a, sequential("s", [b]), tools=[c, d]))
+    assert [place.name for place in tree.places] == ["p", "a", "s", "b", "c", "d"]
+    assert [place.name for place in tree.children[tree.root]] == ["a", "s"]
+    assert [place.name for place in tree.tools[tree.root]] == ["c", "d"]
+    assert [(place.name, place.index) for place in tree.places if place.as_tool] == [("c", 0), ("d", 1)]
+
+
+def test_targets_are_sub_agents_and_then_the_chat_agent_directly_above():
+    tree = lay_out(group("p", group("q", a), sequential("s", [group("r")]), tools=[group("t", b)]))
+    named_targets = {place.name: list(targets(tree, place)) for place in tree.places}
+    assert named_targets == {
+        "p": ["q", "s"],
+        "q": ["a", "p"],
+        "a": ["q"],
+        "s": ["p"],
+        "r": [],
+        "t": ["b"],
+        "b": ["t"],
+    }
+
+
+def test_an_agent_as_a_tool_starts_a_lane_and_one_to_transfer_to_does_not():
+    tree = lay_out(sequential("s", [group("p", group("q"), tools=[sequential("t", [a, b])]), c]))
+    assert [place.name for place in tree.places if place.starts_lane] == ["s", "t"]
+    assert [place.name for place in tree.stops(tree.root)] == ["p", "q", "c"]
+    assert [place.name for place in tree.stops(named(tree, "t"))] == ["a", "b"]
+    assert [place.name for place in tree.lanes(named(tree, "p"))] == ["t"]
+    assert tree.runs_tasks
+
+
+def test_a_chat_agent_has_tools_where_it_may_call_any():
+    provider = chat_agent("w", ScriptedChatModel(responses=[]), tools=[{"type": "web_search"}])
+    tree = lay_out(group("p", group("q"), sequential("s", [group("r"), provider]), tools=[group("t")]))
+    having = [p.name for p in tree.places if p.name in "pqrtw" and has_tools(p)]
+    assert having == ["p", "q"]
+    assert has_tools(lay_out(group("x", exit_tool=True)).root)
+
+
+def test_a_cursor_counts_the_call_of_an_agent_as_a_tool_and_the_transfers():
+    inner = loop("l", [group("q", a)], max_iterations=2)
+    tree = lay_out(loop("o", [group("p", b, tools=[inner])], max_iterations=2))
+    counts = [(count.place.name, count.kind) for count in named(tree, "a").counts]
+    assert counts == [
+        ("o", "iteration"),
+        ("p", "hops"),
+        ("l", "call"),
+        ("l", "iteration"),
+        ("q", "hops"),
+    ]
+    assert [count.kind for count in named(tree, "b").counts] == ["iteration", "hops"]
+
+
+def test_an_agent_as_a_tool_is_in_no_loop_of_its_caller():
+    inside = group("q", tools=[loop("m", [c], max_iterations=2), d])
+    tree = lay_out(loop("o", [group("p", a, tools=[b]), inside], max_iterations=2))
+    in_loop = {place.name for place in tree.places if place.in_loop}
+    assert in_loop == {"p", "a", "q", "c"}
+
+
+@pytest.mark.parametrize("name", ["tools", "call", "approve"])
+def test_a_target_with_the_name_of_a_further_node_has_a_node_of_its_own(name):
+    child = group(name, a)
+    tree = lay_out(sequential("s", [group("p", child), sequential("t", [child])]))
+    stops = [place for place in tree.places if place.is_stop]
+    known = {node for place in stops for node in (place.node, place.tools_node, place.approve_node)}
+    assert len(known) == 3 * len(stops)
+
+
+ROOT = leaf("root")
+CALL = group("call")
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        group("w", sequential("tools", [a]), tools=[a]),
+        group("w", group("tools", CALL), tools=[CALL]),
+        group("w", group("tools"), parallel("x", [group("tools")]), tools=[group("tools")]),
+        parallel("call", [ROOT, ROOT]),
+        loop("graph", [ROOT, sequential("s", [ROOT])], max_iterations=2),
+    ],
+    ids=lambda agent: agent.name,
+)
+def test_no_two_nodes_share_a_name_whatever_agents_are_called(agent):
+    tree = lay_out(agent)
+    assert len(set(nodes(tree))) == len(tree.places)
+    stops = [place for place in tree.places if place.is_stop]
+    assert all(tree.by_node[place.node] is place for place in stops)
+
+
+def test_the_outline_tells_targets_and_tools_and_where_there_are_nodes_for_them():
+    tree = lay_out(group("p", group("q"), tools=[sequential("t", [a, group("r")])]))
+    assert tree.outline == (
+        "chat p (tools)",
+        "  chat q (tools)",
+        "  tool sequential t",
+        "    function a",
+        "    chat r",
+    )
+
+
+def test_the_fingerprint_tells_a_tool_from_a_target():
+    known = [group("p", a), group("p", tools=[a]), group("p"), group("p", a, b), group("p", b, a)]
+    assert len({fingerprint(each) for each in known}) == len(known)

@@ -12,6 +12,7 @@ from agentgraph import (
     Ask,
     BreakLoop,
     Exit,
+    agent_tool,
     chat_agent,
     function_agent,
     human,
@@ -19,19 +20,10 @@ from agentgraph import (
     parallel,
     sequential,
 )
-from agentgraph.places import Place, Tree, lay_out
-from agentgraph.position import (
-    Cursor,
-    Next,
-    RunPaths,
-    address,
-    advance,
-    cursor_at,
-    ends,
-    may_do,
-    parse_address,
-    start,
-)
+from agentgraph.addresses import Cursor, RunPaths, address, cursor_at, parse_address
+from agentgraph.agents import ChatAgent, LoopAgent, ParallelAgent
+from agentgraph.places import Place, Tree, lay_out, targets
+from agentgraph.position import Next, advance, ends, may_do, start, transfer
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.signals import May, Signal
 from agentgraph.testing import ScriptedChatModel
@@ -693,3 +685,288 @@ def test_every_address_of_a_run_is_unique_and_read_back(agent):
     told = [address(*each) for each in visited]
     assert len(set(told)) == len(told)
     assert [parse_address(tree, text) for text in told] == visited
+
+
+def group(name: str, *sub_agents: Agent, tools=()) -> Agent:
+    model = ScriptedChatModel(responses=[])
+    return chat_agent(name, model, sub_agents=sub_agents, tools=[agent_tool(tool) for tool in tools])
+
+
+def transfers(agent: Agent, *names: str) -> tuple[Tree, list[tuple[Place, Cursor]]]:
+    """Return the activations of a run in which each agent transfers to the next of `names`."""
+    tree = lay_out(agent)
+    comes = start(tree, tree.root)
+    visited = [(comes.place, comes.cursor)]
+    for name in names:
+        comes = transfer(tree, *visited[-1], name)
+        visited.append((comes.place, comes.cursor))
+    return tree, visited
+
+
+def test_a_transfer_to_a_child_and_back_is_counted_at_the_agent_where_transfers_begin():
+    triage = group("triage", group("bills"), group("press"))
+    tree, visited = transfers(triage, "bills", "triage", "press", "triage", "press")
+    assert [address(*each) for each in visited] == [
+        "triage",
+        "triage[1]/bills",
+        "triage[1.0]",
+        "triage[1.0.2]/press",
+        "triage[1.0.2.0]",
+        "triage[1.0.2.0.2]/press",
+    ]
+    paths = RunPaths(tree)
+    assert [str(paths.at(*each)) for each in visited] == [
+        "triage",
+        "triage/bills",
+        "triage/bills/triage",
+        "triage/bills/triage/press",
+        "triage/bills/triage/press/triage",
+        "triage/bills/triage/press/triage/press",
+    ]
+
+
+def test_all_transfers_below_one_agent_are_one_list_of_hops():
+    tree, visited = transfers(group("P", group("B"), group("C", group("D"))), *"CDCDCPB")
+    assert [address(*each) for each in visited] == [
+        "P",
+        "P[2]/C",
+        "P[2.1]/C/D",
+        "P[2.1.0]/C",
+        "P[2.1.0.1]/C/D",
+        "P[2.1.0.1.0]/C",
+        "P[2.1.0.1.0.0]",
+        "P[2.1.0.1.0.0.1]/B",
+    ]
+    paths = [RunPaths(tree).at(*each).names for each in visited]
+    assert paths == [tuple("PCDCDCPB")[: i + 1] for i in range(8)]
+
+
+def test_a_group_in_a_composite_or_as_a_tool_counts_its_transfers_apart():
+    inner = group("Q", group("R"))
+    tree, visited = transfers(
+        group("P", sequential("S", [inner]), tools=[group("T", x)]), "S", "R", "Q"
+    )
+    assert [address(*each) for each in visited] == [
+        "P",
+        "P[1]/S/Q",
+        "P[1]/S/Q[1]/R",
+        "P[1]/S/Q[1.0]",
+    ]
+    assert str(RunPaths(tree).at(*visited[-1])) == "P/S/Q/R/Q"
+    assert address(named(tree, "x"), ((1, 0), 3, (1,))) == "P[1.0]/T(3)[1]/x"
+
+
+def test_a_transfer_leads_to_the_first_stop_of_a_composite():
+    rounds = loop("L", [sequential("S", [a, b])], max_iterations=2)
+    both = parallel("B", [c, d])
+    tree, visited = transfers(group("P", rounds, both), "L")
+    assert address(*visited[1]) == "P[1]/L[0]/S/a"
+    assert str(RunPaths(tree).at(*visited[1])) == "P/L/S/a"
+    tree, visited = transfers(group("P", rounds, both), "B")
+    assert address(*visited[1]) == "P[2]/B"
+
+
+def test_an_agent_that_ends_without_a_transfer_ends_the_group():
+    tree = lay_out(sequential("s", [group("P", group("C", group("D"))), x]))
+    for names in ((), ("C",), ("C", "D"), ("C", "P")):
+        comes = start(tree, tree.root)
+        for name in names:
+            comes = transfer(tree, comes.place, comes.cursor, name)
+        assert advance(tree, comes.place, comes.cursor, None, never) == Next(named(tree, "x"), ())
+
+
+def test_a_group_in_a_loop_counts_its_transfers_anew():
+    tree = lay_out(loop("L", [group("P", group("C"))], max_iterations=3))
+    comes = transfer(tree, named(tree, "P"), (1, ()), "C")
+    assert address(comes.place, comes.cursor) == "L[1]/P[1]/C"
+    comes = advance(tree, comes.place, comes.cursor, None, never)
+    assert address(comes.place, comes.cursor) == "L[2]/P"
+    assert [step.iteration for step in RunPaths(tree).at(comes.place, comes.cursor)] == [None, 0, 1, 2]
+
+
+def test_the_targets_of_a_place_are_its_sub_agents_and_then_the_chat_agent_above():
+    tree = lay_out(group("P", group("C", x), sequential("S", [group("D")]), tools=[group("T")]))
+    assert {place.name: list(targets(tree, place)) for place in tree.places} == {
+        "P": ["C", "S"],
+        "C": ["x", "P"],
+        "x": ["C"],
+        "S": ["P"],
+        "D": [],
+        "T": [],
+    }
+
+
+def test_what_can_follow_a_transfer_is_drawn():
+    tree = group("P", group("C"), sequential("S", [leaf("back", anything), x]))
+    assert ways_on(sequential("s", [tree, y])) == {
+        "P": {"C", "back", "y"},
+        "C": {"P", "y"},
+        "back": {"x", "END"},
+        "x": {"y"},
+        "y": {"END"},
+    }
+
+
+def test_the_addresses_of_agents_as_tools_name_the_call():
+    inner = loop("search", [group("find", group("deep"), tools=[y])], max_iterations=2)
+    tree = lay_out(sequential("s", [group("writer", tools=[inner])]))
+    place = named(tree, "deep")
+    assert address(place, (3, 1, (1,))) == "s/writer/search(3)[1]/find[1]/deep"
+    assert str(RunPaths(tree).at(place, (3, 1, (1,)))) == "s/writer/search/find/find/deep"
+    assert address(named(tree, "y"), (3, 1, (1, 0), 7)) == "s/writer/search(3)[1]/find[1.0]/y(7)"
+    assert str(RunPaths(tree).at(named(tree, "y"), (3, 1, (1, 0), 7))) == (
+        "s/writer/search/find/find/deep/find/y"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "triage",
+        "triage[1]/bills",
+        "triage[1.0]",
+        "triage[1.0.1]/bills",
+        "triage[2.1]/more/deep",
+        "triage[2.1.0]/more",
+        "triage[1.0.2.1.0.0]",
+        "triage[2.1]/more/deep/search(3)",
+        "triage[3]/rounds[4]/a",
+        "triage/search(0)",
+        "triage[1.0]/search(12)",
+        "triage[2.0.2]/more/search(2)",
+    ],
+)
+def test_an_address_with_transfers_and_calls_is_read_back(text):
+    search = leaf("search")
+    more = group("more", group("deep", tools=[search]), tools=[search])
+    rounds = loop("rounds", [a], max_iterations=9)
+    tree = lay_out(group("triage", group("bills"), more, rounds, tools=[search]))
+    place, cursor = parse_address(tree, text)
+    assert address(place, cursor) == text
+    assert RunPaths(tree).of(text) == RunPaths(tree).at(place, cursor)
+    assert RunPaths(tree).of(text).names[-1] == place.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "triage/bills",
+        "triage[1]",
+        "triage[0]",
+        "triage[2]/bills",
+        "triage[1.0]/bills",
+        "triage[3]",
+        "triage[3.0]",
+        "triage[1]/bills[1]",
+        "triage[1.]/bills",
+        "triage[.1]/bills",
+        "triage[1,0]",
+        "triage[01.x]",
+        "triage/search",
+        "triage/search()",
+        "triage/search(-1)",
+        "triage(0)",
+        "triage[1]/bills(0)",
+        "triage[1]/bills/search(0)",
+        "triage[1]/search(0)",
+        "triage/search(0)[0]",
+    ],
+)
+def test_an_address_to_which_no_transfers_and_calls_lead_is_none(text):
+    tree = lay_out(group("triage", group("bills"), group("press"), tools=[leaf("search")]))
+    assert parse_address(tree, text) is None
+    assert RunPaths(tree).of(text) is None
+
+
+Choose = Callable[[list[str]], str | None]
+
+
+@st.composite
+def groups(draw) -> Agent:
+    """Draw a tree with chat agents that transfer; every agent has a name of its own."""
+    count = iter(range(1_000))
+    kinds = ["leaf", "chat", "group", "group", "sequential", "parallel", "loop"]
+
+    def agent(depth: int) -> Agent:
+        kind = draw(st.sampled_from(kinds if depth else ["leaf", "chat"]))
+        name = f"{kind}{next(count)}"
+        if kind == "leaf":
+            return leaf(name, anything)
+        inside = [agent(depth - 1) for _ in range(draw(st.integers(1, 3)))] if depth else []
+        if kind in ("chat", "group"):
+            return group(name, *(inside if kind == "group" else ()))
+        if kind == "loop":
+            return loop(name, inside, max_iterations=draw(st.integers(1, 2)))
+        return (sequential if kind == "sequential" else parallel)(name, inside)
+
+    return agent(3)
+
+
+def transferring(tree: Tree, choose: Choose) -> Iterator[tuple[Place, Cursor]]:
+    """Walk a tree as a run does; yield the leaves. Lanes run one after the other."""
+
+    def lane(place: Place, cursor: Cursor):
+        comes = start(tree, place, cursor)
+        while comes.place is not None:
+            place, cursor = comes.place, comes.cursor
+            target = None
+            if isinstance(place.agent, ParallelAgent):
+                for branch in tree.children[place]:
+                    yield from lane(branch, cursor)
+            else:
+                yield place, cursor
+                target = choose(list(targets(tree, place)))
+            comes = (
+                transfer(tree, place, cursor, target)
+                if target
+                else advance(tree, place, cursor, None, never)
+            )
+            assert comes.place in ends(tree, place)
+
+    yield from lane(tree.root, ())
+
+
+def reference(agent: Agent, path: list[str], above: str | None, choose: Choose):
+    """Run an agent by the table of run paths alone, and yield them.
+
+    Return the name of the agent above, if it transfers there, and its own last path.
+    """
+    if isinstance(agent, ChatAgent) or not hasattr(agent, "sub_agents"):
+        below = {each.name: each for each in getattr(agent, "sub_agents", ())}
+        while True:
+            yield path
+            chosen = choose([*below, *([above] if above else [])])
+            if chosen not in below:
+                return chosen, path
+            back, path = yield from reference(below[chosen], [*path, chosen], agent.name, choose)
+            if back is None:
+                return None, path
+            path = [*path, agent.name]
+    for _ in range(agent.max_iterations if isinstance(agent, LoopAgent) else 1):
+        for child in agent.sub_agents:
+            if isinstance(agent, ParallelAgent):
+                yield from reference(child, [*path, child.name], None, choose)
+            else:
+                path = [*path, child.name]
+                yield from reference(child, path, None, choose)
+    return None, path
+
+
+@given(groups(), st.data())
+def test_random_transfers_give_unique_addresses_and_the_run_paths_of_the_reference(agent, data):
+    tree = lay_out(agent)
+    chosen: list[str | None] = []
+
+    def choose(names: list[str]) -> str | None:
+        may = [None, *names] if len(chosen) < 30 else [None]
+        chosen.append(data.draw(st.sampled_from(may)))
+        return chosen[-1]
+
+    visited = list(transferring(tree, choose))
+    told = [address(*each) for each in visited]
+    assert len(set(told)) == len(told)
+    assert [parse_address(tree, text) for text in told] == visited
+    again = iter(chosen)
+    paths = list(reference(agent, [agent.name], None, lambda names: next(again)))
+    assert [list(RunPaths(tree).of(text).names) for text in told] == paths
+    assert next(again, "none") == "none"

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -107,3 +107,80 @@ def test_an_exception_of_the_stream_is_an_event_and_then_raised():
 def test_a_tree_with_faults_is_refused():
     with pytest.raises(ag.InvalidAgentError):
         next(ag.translate(ag.sequential("s", []), []))
+
+
+def calling(name, **args):
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": "1", "type": "tool_call"}])
+
+
+def desk():
+    """Return a tree with a transfer, an agent as a tool, and an exit."""
+
+    def chat(name, *responses, **options):
+        return ag.chat_agent(name, ScriptedChatModel(responses=list(responses)), **options)
+
+    research = ag.sequential("research", [says("find", "x", "y"), chat("count", "Two.")])
+    bills = chat("bills", calling("exit", final_result="Paid."), exit_tool=True)
+    tools = [ag.agent_tool(research)]
+    script = [calling("research", request="bees"), calling("transfer_to_bills")]
+    return ag.sequential("s", [chat("desk", *script, tools=tools, sub_agents=[bills]), says("never")])
+
+
+DESK_LINES = [
+    's/desk: [calls] research({"request": "bees"})',
+    "s/desk/research/find: x",
+    "s/desk/research/find: y",
+    "s/desk/research/find/count: Two.",
+    "s/desk: Two.",
+    "s/desk: [calls] transfer_to_bills({})",
+    "s/desk: Transferred to bills.",
+    "s/desk: [transfer_to] bills",
+    's/desk/bills: [calls] exit({"final_result": "Paid."})',
+    "s/desk/bills: Paid.",
+    "s/desk/bills: [exit]",
+]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize(
+    "modes", [["updates"], ["updates", "custom"], ["updates", "messages"], list(ag.STREAM_MODES)]
+)
+def test_transfers_and_agents_as_tools_are_told_once_in_every_stream_mode(version, modes):
+    options = {"stream_mode": modes, "subgraphs": True, "version": version}
+    parts = ag.compile_agent(desk()).stream({"messages": ["hi"]}, **options)
+    assert transcript(ag.translate(desk(), parts)) == DESK_LINES
+
+
+@pytest.mark.parametrize("modes", [["updates"], list(ag.STREAM_MODES)])
+def test_transfers_and_agents_as_tools_of_an_async_stream_are_told_once(modes):
+    async def main():
+        parts = ag.compile_agent(desk()).astream(
+            {"messages": ["hi"]}, stream_mode=modes, subgraphs=True, version="v2"
+        )
+        return [event async for event in ag.atranslate(desk(), parts)]
+
+    assert transcript(asyncio.run(main())) == DESK_LINES
+
+
+def test_a_question_of_an_agent_as_a_tool_is_told_once_and_answered():
+    def tree():
+        inner = ag.sequential("ask", [says("a"), ag.human("boss", "Well?"), says("b")])
+        model = ScriptedChatModel(responses=[calling("ask", request="x"), "Done."])
+        return ag.chat_agent("w", model, tools=[ag.agent_tool(inner)])
+
+    root = tree()
+    graph = ag.compile_agent(root, checkpointer=InMemorySaver())
+    options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": "v2"}
+    parts = graph.stream({"messages": ["hi"]}, CONFIG, **options)
+    assert transcript(ag.translate(root, parts)) == [
+        'w: [calls] ask({"request": "x"})',
+        "w/ask/a: a",
+        "w/ask/a/boss: [asks] Well?",
+    ]
+    parts = graph.stream(Command(resume="yes"), CONFIG, **options)
+    assert transcript(ag.translate(root, parts)) == [
+        "w/ask/a/boss: yes",
+        "w/ask/a/boss/b: b",
+        "w: b",
+        "w: Done.",
+    ]

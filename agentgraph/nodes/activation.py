@@ -12,20 +12,12 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
+from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
 from agentgraph.failures import failures, mark_failure
 from agentgraph.places import Place, Tree, targets
-from agentgraph.position import (
-    Cursor,
-    Next,
-    RunPaths,
-    address,
-    advance,
-    as_cursor,
-    cursor_at,
-    transfer,
-)
+from agentgraph.position import Next, advance, transfer
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (

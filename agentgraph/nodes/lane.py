@@ -7,9 +7,10 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
 
+from agentgraph.addresses import Cursor
 from agentgraph.nodes.activation import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
-from agentgraph.position import Cursor, start
+from agentgraph.position import start
 from agentgraph.signals import Signal
 
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import RunControl
 
+from agentgraph.addresses import Cursor, as_cursor
 from agentgraph.agents import ParallelAgent
 from agentgraph.nodes.activation import Site, Surroundings
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, check_threads, named_task, run_tasks
-from agentgraph.position import Cursor, as_cursor
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Update
 
