@@ -26,7 +26,6 @@ from agentgraph.agents import (
     ParallelAgent,
     SequentialAgent,
 )
-from agentgraph.nodes.activation import Site
 from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
@@ -35,6 +34,7 @@ from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.lanes import LanesNode
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.model import ModelNode
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.pictures import LaneGraph, show_lanes

@@ -891,7 +891,7 @@ class TestAFailure:
         inner = chat("search", calling("again/x"), max_iterations=1, tools=[again])
         tree = asking("writer", inner, calling("search/x"), on_tool_error="raise")
         events, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.MaxIterationsError)
-        assert str(raised).startswith("writer/search(0): the model was asked 1 times")
+        assert str(raised).startswith("writer/search(0): the model was asked 1 time")
         assert lines(events)[-1] == f"writer/search: [error] {raised!r}"
 
 

@@ -275,7 +275,7 @@ def test_a_model_that_knows_no_tool_is_stopped_at_its_limit(drive: Drive) -> Non
 
 
 def test_an_agent_without_tools_answers_no_call(drive: Drive) -> None:
-    model = scripted(AIMessage("One.", tool_calls=[call("nope")]), "Two.")
+    model = scripted(calls(call("nope"), text="One."), "Two.")
     runner = ag.Runner(ag.chat_agent("writer", model))
     list(drive.run(runner, "Go.", thread_id="t"))
     assert transcript(drive.run(runner, "Again.", thread_id="t")) == ["writer: Two."]

@@ -32,12 +32,14 @@ threads translation
 compiler
 pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.lanes nodes.model nodes.tools
-nodes.leaf nodes.turn nodes.outcome
+nodes.call_runner nodes.leaf nodes.turn
+nodes.outcome
 nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
-nodes.activation nodes
+nodes.activation
+nodes.site nodes
 context
 validation
-position
+leaf_faults position
 addresses
 places
 tools
@@ -50,8 +52,8 @@ errors
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets errors events failures history places position run_path schemas signals
-templates tools translation validation
+addresses agents budgets errors events failures history leaf_faults places position run_path schemas
+signals templates tools translation validation
 """
 """The modules that know nothing of LangGraph."""
 

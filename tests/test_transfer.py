@@ -163,7 +163,7 @@ class TestATransfer:
     def test_back_has_a_limit_of_model_calls_too(self, drive: Drive) -> None:
         tree = chat("P", to("C"), to("nobody"), max_iterations=1, sub_agents=[chat("C", to("P"))])
         _, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.MaxIterationsError)
-        assert str(raised).startswith("P[1.0]: the model was asked 1 times and still calls tools; ")
+        assert str(raised).startswith("P[1.0]: the model was asked 1 time and still calls tools; ")
 
     def test_is_the_last_step_of_its_agent_also_at_its_limit_of_model_calls(self, drive: Drive) -> None:
         tree = chat("P", to("C"), sub_agents=[chat("C", "Done.")], max_iterations=1)

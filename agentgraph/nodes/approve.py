@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.agents import ChatAgent
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall, edited, last_message, open_calls
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, named_task, run_tasks
 from agentgraph.schemas import plain
 from agentgraph.state import LaneState, Question, Update

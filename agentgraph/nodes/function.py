@@ -8,8 +8,9 @@ from langchain_core.messages import AIMessage, BaseMessage, BaseMessageChunk, me
 
 from agentgraph.agents import FunctionAgent
 from agentgraph.errors import InvalidOutputError
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.threads import run_coroutine, run_in_thread
 from agentgraph.schemas import json_schema, plain, schema_fault
 from agentgraph.signals import (

@@ -8,8 +8,9 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents import GraphAgent
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.tasks import named_task
 from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
 

@@ -7,8 +7,9 @@ from langchain_core.messages import HumanMessage
 
 from agentgraph.agents import HumanAgent
 from agentgraph.errors import AgentGraphError
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
+from agentgraph.nodes.site import Site
 from agentgraph.schemas import json_schema, plain
 from agentgraph.state import Question
 from agentgraph.templates import fill

@@ -8,7 +8,7 @@ from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
 
 from agentgraph.addresses import Cursor
-from agentgraph.nodes.activation import SURROUNDINGS, Site, Surroundings
+from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal

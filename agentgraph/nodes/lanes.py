@@ -11,8 +11,8 @@ from langgraph.runtime import RunControl
 
 from agentgraph.addresses import Cursor, as_cursor
 from agentgraph.agents import ParallelAgent
-from agentgraph.nodes.activation import Site, Surroundings
 from agentgraph.nodes.lane import Lane, LaneResult
+from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, check_threads, named_task, run_tasks
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Update

@@ -12,7 +12,8 @@ from langgraph.errors import NodeTimeoutError
 from langgraph.types import TimeoutPolicy
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.site import Site
 from agentgraph.state import LaneState, Update
 
 

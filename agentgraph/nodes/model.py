@@ -20,10 +20,11 @@ from agentgraph.budgets import Record, Summarized, record_of, since, split, summ
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import calls_of
-from agentgraph.nodes.activation import Activation, Site
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import with_ids, without_calls
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.output import keep_reply, schema_text, unfit
+from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
 from agentgraph.templates import fill
 from agentgraph.tools import given_tools, own_tools, provider_tools, transfers_text
@@ -100,8 +101,9 @@ class ModelNode(LeafNode):
         if self.agent.on_max_iterations == "answer":
             return True
         raise MaxIterationsError(
-            f"{activation.address}: the model was asked {asked} times and still calls tools; raise "
-            "max_iterations, then resume, or use on_max_iterations='answer' for an answer without tools"
+            f"{activation.address}: the model was asked {asked} time{'s' * (asked > 1)} and still calls "
+            "tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an answer "
+            "without tools"
         )
 
     def _sent(

@@ -4,7 +4,7 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from agentgraph.nodes.activation import Site
+from agentgraph.nodes.site import Site
 from agentgraph.position import start
 from agentgraph.state import LaneState, Update
 

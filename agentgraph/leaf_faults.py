@@ -1,0 +1,165 @@
+"""The faults of leaves: of chat agents and their tools, of functions, of graphs."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables.retry import RunnableRetry
+
+from agentgraph.agents import COMPOSITES, LEAVES, AgentTool, ChatAgent, FunctionAgent, GraphAgent
+from agentgraph.budgets import Summarized, Trimmed
+from agentgraph.history import POLICIES, TRANSFER_PREFIX
+from agentgraph.schemas import output_fault
+from agentgraph.signals import is_async
+from agentgraph.tools import as_tool, own_tools
+
+
+def chat_faults(agent: ChatAgent) -> Iterator[str]:
+    """Yield what is wrong with a chat agent."""
+    if not isinstance(agent.model, Runnable):
+        yield f"the model {agent.model!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)"
+    if not isinstance(agent.instruction, str):
+        yield f"the instruction {agent.instruction!r} is no string; pass a template"
+    yield from _history_faults(agent.history)
+    yield from limit_faults("max_iterations", agent.max_iterations)
+    yield from _word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
+    yield from _word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
+    if not callable(agent.unknown_tool):
+        yield from _word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
+    if agent.model_input is not None and not _is_hook(agent.model_input):
+        yield (
+            f"model_input={agent.model_input!r} cannot be used; pass a sync function of the messages, "
+            "or of a context and the messages"
+        )
+    if fault := output_fault(agent.output_schema):
+        yield fault
+    yield from _policy_faults(agent)
+    yield from _tool_faults(agent)
+
+
+def function_faults(agent: FunctionAgent) -> Iterator[str]:
+    """Yield what is wrong with a function agent."""
+    if not callable(agent.fn):
+        yield f"{agent.fn!r} cannot be called; pass a function that takes a context"
+    yield from _history_faults(agent.history)
+    yield from _policy_faults(agent)
+    if isinstance(agent.history, Summarized):
+        yield "only a chat agent can have a summary written; use trimmed(...) for a function"
+
+
+def graph_faults(agent: GraphAgent) -> Iterator[str]:
+    """Yield what is wrong with a graph agent."""
+    graph = agent.graph
+    if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
+        if not hasattr(graph, "assistant_id"):  # a graph on a server
+            yield f"{graph!r} is no compiled LangGraph graph; call compile() on its builder"
+    elif "messages" not in getattr(graph, "channels", {"messages": None}):
+        yield "the state of its graph has no 'messages'; add them, as in MessagesState"
+    if agent.input is not None and not callable(agent.input):
+        yield f"input={agent.input!r} cannot be called; pass a function that takes a context"
+    yield from _history_faults(agent.history)
+    yield from _policy_faults(agent)
+    if isinstance(agent.history, Summarized):
+        yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
+
+
+def limit_faults(name: str, limit: object) -> Iterator[str]:
+    """Yield what is wrong with a bound, which is a number from 1 or None."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        yield f"{name}={limit!r} is no limit; use a whole number from 1, or None for no bound"
+
+
+def is_agent(thing: object) -> bool:
+    """Tell whether something is an agent."""
+    return isinstance(thing, (*LEAVES, *COMPOSITES))
+
+
+def _is_hook(fn: Any) -> bool:
+    if not callable(fn) or is_async(fn):
+        return False
+    signature = inspect.signature(fn)
+    for arguments in ([None], [None, None]):
+        with suppress(TypeError):
+            signature.bind(*arguments)
+            return True
+    return False
+
+
+def _policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent) -> Iterator[str]:
+    given = agent.retry
+    several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
+    if given is not None and not all(hasattr(each, "max_attempts") for each in several):
+        yield f"retry={given!r} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+    limit = agent.timeout
+    seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+    if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
+        yield f"timeout={limit!r} is no timeout; pass seconds above 0, a timedelta, or a TimeoutPolicy"
+
+
+def _tool_faults(agent: ChatAgent) -> Iterator[str]:
+    tools: list[Any] = []
+    for given in agent.tools:
+        if isinstance(given, Mapping):
+            continue
+        if isinstance(given, AgentTool) and not is_agent(given.agent):
+            continue  # told where the agent should stand
+        try:
+            tools.append(as_tool(given))
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            yield (
+                f"no tool can be made of {given!r} ({reason}); pass a LangChain tool, or a function "
+                "with a docstring"
+            )
+    sub_agents = [each for each in agent.sub_agents if is_agent(each)]
+    names = [tool.name for tool in (*tools, *own_tools(agent, sub_agents))]
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{count} tools are named {name!r}; a name means one tool, rename the others"
+    yield from (
+        f"the tool name {tool.name!r} begins as those of transfers do; rename the tool"
+        for tool in tools
+        if tool.name.startswith(TRANSFER_PREFIX)
+    )
+    for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
+        unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
+        if unknown:
+            there = ", ".join(names) or "none"
+            named = ", ".join(map(repr, unknown))
+            yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+    for model in _toolless(agent.model) if names else ():
+        instead = (
+            "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
+        )
+        yield f"the model {type(model).__name__} takes no tools; {instead}"
+
+
+def _toolless(model: object) -> Iterator[object]:
+    """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
+    if isinstance(model, RunnableWithFallbacks):
+        for each in model.runnables:
+            yield from _toolless(each)
+    elif isinstance(model, BaseChatModel):
+        if type(model).bind_tools is BaseChatModel.bind_tools:
+            yield model
+    elif isinstance(model, Runnable) and not hasattr(model, "bind_tools"):
+        yield model
+
+
+def _word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
+    if word not in words:
+        yield f"{name}={word!r} is not known; use {' or '.join(map(repr, words))}"
+
+
+def _history_faults(history: object) -> Iterator[str]:
+    if isinstance(history, Trimmed | Summarized):
+        yield from limit_faults("max_tokens", history.max_tokens)
+        history = history.history
+    if not callable(history) and history not in tuple(POLICIES):
+        yield f"unknown history {history!r}; use one of {', '.join(POLICIES)}, or a function"
