@@ -34,6 +34,8 @@ MyPath = Callable[[], RunPath]
 
 TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
+RESPONDED = "responded"
+"""The key of a result that says that a person gave it, in the place of the tool."""
 UNFINISHED = "The call was not finished."
 """What answers a call that has no answer."""
 
@@ -179,6 +181,7 @@ def _is_transfer(message: BaseMessage) -> bool:
         isinstance(message, ToolMessage)
         and (message.name or "").startswith(TRANSFER_PREFIX)
         and message.status == "success"
+        and RESPONDED not in message.additional_kwargs
     )
 
 

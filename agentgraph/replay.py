@@ -70,8 +70,9 @@ class _Order:
     """Where in the order of all events stands what the tasks of one step told.
 
     What ran a lane has its result where that lane ended. Of other tool calls at once: first the
-    results of those that asked nothing, then the questions, and what was answered where the step
-    ended. Calls one after the other, and what a graph says and asks, stand in their order.
+    results of those that neither asked nor failed, then the questions and failures, and what came
+    of these where the step ended. Calls one after the other, and what a graph says and asks, stand
+    in their order.
     """
 
     def __init__(self, agent: Agent, began: str, ended: str, lane_ends: Mapping[int, str]) -> None:
@@ -92,7 +93,7 @@ class _Order:
             return (self._lane_ends[number], 1, number, 1)
         if self._in_turn or self._is_graph:
             return (*self.question(number)[:2], number, 1)
-        if "__interrupt__" in writes:
+        if "__interrupt__" in writes or "__error__" in writes:
             return (self._ended, -1, number, 1)
         return (self._began, 0, number, 1)
 

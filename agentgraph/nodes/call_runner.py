@@ -19,6 +19,7 @@ from langgraph.runtime import RunControl
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.errors import InvalidOutputError
 from agentgraph.failures import failures
+from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.site import Site, Surroundings
@@ -97,7 +98,8 @@ class CallRunner:
         decision = outcome.activation.progress.get("decisions", {}).get(str(call["id"]), {})
         match decision.get("type"), decision.get("message"):
             case "respond", message:
-                return outcome.message(str(message))
+                given = outcome.message(str(message))
+                return given.model_copy(update={"additional_kwargs": {RESPONDED: True}})
             case "reject", None | "":
                 return outcome.message(
                     f"User rejected the tool call for `{call['name']}` with id {call['id']}. The tool "

@@ -101,9 +101,9 @@ class ModelNode(LeafNode):
         if self.agent.on_max_iterations == "answer":
             return True
         raise MaxIterationsError(
-            f"{activation.address}: the model was asked {asked} time{'s' * (asked > 1)} and still calls "
-            "tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an answer "
-            "without tools"
+            f"{activation.address}: the model was asked {asked} time{'s' * (asked > 1)} and still "
+            "calls tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an "
+            "answer without tools"
         )
 
     def _sent(
