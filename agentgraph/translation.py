@@ -187,7 +187,7 @@ class Translator:
         yield event
 
     def _chunk(self, at: str | None, chunk: Any) -> Iterator[AgentEvent]:
-        if at and isinstance(chunk, AIMessageChunk) and (chunk.content or chunk.tool_call_chunks):
+        if at and isinstance(chunk, AIMessageChunk) and _says(chunk):
             chunk_id = chunk.id or ""
             if self._asks_once(at) and self._begun.setdefault(at, chunk_id) != chunk_id:
                 yield from self._discard(at, [self._begun[at]])
@@ -240,6 +240,12 @@ def _opened(part: Any) -> tuple[str, Any, Sequence[str]]:
     if isinstance(part, Mapping):
         return part["type"], part["data"], part.get("ns", ())
     return part[-2], part[-1], part[0] if len(part) == 3 else ()
+
+
+def _says(chunk: AIMessageChunk) -> bool:
+    """Tell whether a chunk adds anything: text, a piece of a call, or reasoning."""
+    reasons = "reasoning_content" in chunk.additional_kwargs
+    return bool(chunk.content or chunk.tool_call_chunks or reasons)
 
 
 def _id_of(entry: Any) -> str:
