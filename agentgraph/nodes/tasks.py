@@ -17,7 +17,7 @@ from langgraph.runtime import RunControl, get_runtime
 from langgraph.types import Interrupt
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.failures import join_failures, keep_asked
+from agentgraph.failures import asked_beside, join_failures, keep_asked
 
 _FEWEST_THREADS = 3
 
@@ -115,7 +115,8 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     questions: list[Interrupt] = [asked for error in paused for asked in error.args[0]]
     if failed:
         join_failures(failed[0], failed[1:])
-        keep_asked(failed[0], questions)
+        beside = [asked for error in failed for asked in asked_beside(error)]
+        keep_asked(failed[0], [*beside, *questions])
         raise failed[0]
     if len(paused) < len(raised):
         raise next(error for error in raised if error not in paused)
