@@ -107,8 +107,10 @@ def _tool_faults(agent: ChatAgent) -> Iterator[str]:
     for given in agent.tools:
         if isinstance(given, Mapping):
             continue
-        if isinstance(given, AgentTool) and not is_agent(given.agent):
-            continue  # told where the agent should stand
+        if isinstance(given, AgentTool):
+            yield from _word_faults("history of an agent_tool", given.history, ("input", "shared"))
+            if not is_agent(given.agent):
+                continue  # told where the agent should stand
         try:
             tools.append(as_tool(given))
         except Exception as error:

@@ -14,7 +14,9 @@ from agentgraph.schemas import answer_fault
 
 Schema = Mapping[str, Any] | None
 
-_NAMED = re.compile(r"(?P<question>[\w/#\[\]-]+)=(?P<text>.*)", re.DOTALL)
+_NAMED = re.compile(r"(?P<question>[\w/#\[\]().-]+)=(?P<text>.*)", re.DOTALL)
+_DECISIONS = ("approve", "reject")
+"""What is typed for a whole decision on a tool call."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
@@ -38,9 +40,15 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
         name, text = (named["question"], named["text"]) if named else (_only(option, questions), option)
         if name in answers:
             raise AnswerError(f"the question {name} is answered more than once")
-        schemas = (q.response_schema for q in questions if name in (q.id, q.address))
-        answers[name] = read_answer(text, next(schemas, None))
+        asked = next((q for q in questions if name in (q.id, q.address)), None)
+        answers[name] = read_answer(text, None) if asked is None else _read(text, asked)
     return answers
+
+
+def name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
+    """Return what to name a question by: its address, or its id where several have that address."""
+    addresses = [each.address for each in questions]
+    return question.address if addresses.count(question.address) == 1 else question.id
 
 
 def _only(text: str, questions: Sequence[Interrupt]) -> str:
@@ -48,8 +56,9 @@ def _only(text: str, questions: Sequence[Interrupt]) -> str:
         return questions[0].address
     if not questions:
         raise AnswerError(f"nothing waits for the answer {text!r}: the thread has no pending question")
-    pending = "".join(f"\n  {q.address}" for q in questions)
-    raise AnswerError(f"{text!r} answers which question? Write ADDRESS={text}; pending are:{pending}")
+    pending = "".join(f"\n  {name_of(q, questions)}" for q in questions)
+    named = "ADDRESS" if name_of(questions[0], questions) == questions[0].address else "ID"
+    raise AnswerError(f"{text!r} answers which question? Write {named}={text}; pending are:{pending}")
 
 
 def read_answer(text: str, schema: Schema) -> Any:
@@ -68,6 +77,17 @@ def read_answer(text: str, schema: Schema) -> Any:
     return text if fits_only_as_text else value
 
 
+def _read(text: str, question: Interrupt) -> Any:
+    """Return a typed text as the answer to a question; a word decides on a tool call."""
+    if _is_approval(question) and text in _DECISIONS:
+        return {"decisions": [{"type": text}]}
+    return read_answer(text, question.response_schema)
+
+
+def _is_approval(question: Interrupt) -> bool:
+    return isinstance(question.value, dict) and "review_configs" in question.value
+
+
 def ask(console: Console, question: Interrupt) -> Any:
     """Ask at the terminal until the answer fits.
 
@@ -75,20 +95,23 @@ def ask(console: Console, question: Interrupt) -> Any:
         EOFError: The input has ended.
     """
     schema = question.response_schema
-    choices = choices_of(schema)
+    choices = choices_of(question)
     hint = f" ({', '.join(choices)})" if choices else ""
     while True:
         text = console.input(Text.assemble((question.address, "magenta"), hint, ": ")).strip()
         answer = _YES_NO.get(text, text) if _is_yes_no(schema) else text
-        answer = read_answer(answer, schema) if isinstance(answer, str) else answer
+        answer = _read(answer, question) if isinstance(answer, str) else answer
         fault = _fault(schema, answer)
         if fault is None:
             return answer
         console.print(Text(f"{text!r} does not fit: {fault}", "red"), soft_wrap=True)
 
 
-def choices_of(schema: Schema) -> list[str]:
+def choices_of(question: Interrupt) -> list[str]:
     """Return what there is to choose from, as it is typed; nothing where the answer is free."""
+    schema = question.response_schema
+    if _is_approval(question):
+        return list(_DECISIONS)
     if _is_yes_no(schema):
         return ["yes", "no"]
     return [str(value) for value in (schema or {}).get("enum", [])]

@@ -151,8 +151,8 @@ def resume(
 ) -> None:
     """Go on where a thread stopped: at its questions, or at the step that failed.
 
-    A TEXT that is JSON is taken as such, unless the question asks for text. A TEXT that itself
-    begins like NAME= needs its ADDRESS= before it.
+    A TEXT that is JSON is taken as such, unless the question asks for text; `approve` and `reject`
+    decide on a tool call. A TEXT that itself begins like NAME= needs its ADDRESS= before it.
     """
     agent = load(target)
     where = Whereabouts(target=target, thread_id=thread, db=_there(db))

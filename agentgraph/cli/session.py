@@ -19,7 +19,7 @@ from uuid import uuid4
 from rich.console import Console
 
 from agentgraph.agents import Agent
-from agentgraph.cli.answers import ask, choices_of
+from agentgraph.cli.answers import ask, choices_of, name_of
 from agentgraph.display import print_event
 from agentgraph.errors import AgentGraphError, MissingValueError, ThreadError
 from agentgraph.events import AgentEvent, Interrupt
@@ -139,7 +139,9 @@ class Session:
         self._printer.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
         for question in questions:
             self._printer.note(_question_line(question))
-        option = "--answer TEXT" if len(questions) == 1 else "--answer ADDRESS=TEXT for each"
+        first = questions[0]
+        named = "ADDRESS" if name_of(first, questions) == first.address else "ID"
+        option = "--answer TEXT" if len(questions) == 1 else f"--answer {named}=TEXT for each"
         self._printer.note(self._on(f"Go on, at a terminal or with {option}"))
         return PAUSED
 
@@ -213,6 +215,6 @@ def _program() -> list[str]:
 
 def _question_line(question: Interrupt) -> str:
     value = question.value if isinstance(question.value, str) else json.dumps(question.value)
-    choices = ", ".join(choices_of(question.response_schema))
+    choices = ", ".join(choices_of(question))
     head = f"  {question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
     return f"{head}: {textwrap.shorten(value, _SHOWN, placeholder=' ...')}"

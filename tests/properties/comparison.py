@@ -1,18 +1,19 @@
 """What was heard of a thread, compared with what the reference says of it.
 
-Branches run at the same time, so only the order of their events among each other is open: they
-are sorted into declared order, event by event, and nothing else is moved.
+Branches and the tool calls of one message run at the same time, so only the order of their events
+among each other is open: they are sorted into declared order, and nothing else is moved.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import specs
 from conversations import Case, Heard, Turn
-from reference import Lane, turn
-from trees import Record, rendered, steps
+from lanes import Lane
+from record import Record, rendered, steps
+from reference import turn
 
 import agentgraph as ag
 
@@ -24,11 +25,11 @@ def check(case: Case, record: Record, heard: Heard) -> None:
     for heard_turn in heard.turns:
         lane.write(case.values)
         expected = expected_events(case.tree, lane, heard_turn.text)
-        told = settled(whole(heard_turn.events), case.tree, expected)
+        told = settled(whole(heard_turn.events), expected)
         assert [plain(event) for event in told] == expected
         kept = [event for event, wanted in zip(told, expected, strict=True) if wanted.kept]
         again, replayed = replayed[: len(kept)], replayed[len(kept) :]
-        assert settled(again, case.tree, expected) == kept
+        assert settled(again, [wanted for wanted in expected if wanted.kept]) == kept
         check_chunks(heard_turn.events, case.tree, streamed=case.stream)
         check_pending(heard_turn, expected)
     assert replayed == []
@@ -43,7 +44,7 @@ def check(case: Case, record: Record, heard: Heard) -> None:
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:
     """Compare what was told by a bare graph that streams all that it can."""
     expected = expected_events(tree, Lane(), "hello")
-    assert [plain(event) for event in settled(whole(events), tree, expected)] == expected
+    assert [plain(event) for event in settled(whole(events), expected)] == expected
     check_chunks(events, tree, streamed=True)
 
 
@@ -54,31 +55,31 @@ def check_chunks(events: Sequence[ag.AgentEvent], tree: specs.Spec, *, streamed:
     for event in events:
         if event.partial:
             chunks[event.id, event.address, event.run_path] += event.text
-    said = [event for event in whole(events) if event.agent_name in chats and event.message]
+    told = [event for event in whole(events) if event.agent_name in chats and event.message]
+    said = [event for event in told if event.message.type == "ai"]
     assert chunks == {(event.id, event.address, event.run_path): event.text for event in said}
 
 
 def check_pending(heard: Turn, expected: Sequence[specs.Event]) -> None:
     """Check that questions were always listed in the order of the tree."""
-    order = rank(expected)
+    asked = [(event.address, event.data) for event in expected if event.kind == "interrupted"]
     for questions in heard.pending:
-        assert questions == sorted(questions, key=lambda question: order[question.address])
+        rest = iter(asked)
+        assert all((question.address, question.value) in rest for question in questions)
 
 
 def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
-    """Compare what functions, loops and models saw, and so how often each of them was called."""
+    """Compare what functions, loops and models saw, how often they were called, and tools ran."""
     by_name = {spec.name: spec for spec in specs.walk(tree)}
-    saw: dict[str, list[specs.Sight]] = {}
-    sent: dict[str, list[Any]] = {name: [] for name in record.models}
-    for address, sights in lane.saw.items():
-        match by_name[name_at(address)]:
-            case specs.Chat(name=name):
-                sent[name] += [sight.messages for sight in sights]
-            case specs.Function() | specs.Loop(until=(_, _)):
-                saw[address] = sights
-    assert record.saw == saw
-    for name, model in record.models.items():
-        assert sorted(map(rendered, model.inputs), key=repr) == sorted(sent[name], key=repr)
+    recorded = (specs.Chat, specs.Function, specs.Loop)
+    saw = {at: sights for at, sights in lane.saw.items() if isinstance(by_name[name_at(at)], recorded)}
+    unasked = {at for at in saw if getattr(by_name[name_at(at)], "until", True) is None}
+    assert record.saw == {at: sights for at, sights in saw.items() if at not in unasked}
+    assert record.ran == lane.ran
+    asked = Counter({name: len(model.inputs) for name, model in record.models.items()})
+    assert +asked == Counter(
+        name_at(at) for at, sights in saw.items() for _ in sights if name_at(at) in record.models
+    )
 
 
 def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event]:
@@ -93,7 +94,7 @@ def whole(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
     told: dict[str, ag.AgentEvent] = {}
     for event in events:
         if not event.partial:
-            key = f"error {len(told)}" if event.kind == "error" else event.id
+            key = f"error {len(told)}" if event.kind == "error" else f"{event.id} {plain(event)}"
             assert event.kind == "interrupted" or key not in told
             assert told.setdefault(key, event) == event
     return list(told.values())
@@ -107,6 +108,7 @@ def plain(event: ag.AgentEvent) -> specs.Event:
         "message": event.message and rendered([event.message])[0],
         "custom": event.output and event.output.custom,
         "error": event.error,
+        "transfer_to": event.action and event.action.transfer_to,
     }.get(event.kind)
     if event.action and (asked := event.action.interrupted):
         assert (asked.id, asked.address, asked.agent_name) == (
@@ -124,39 +126,27 @@ def errors(events: Iterable[ag.AgentEvent]) -> set[tuple[str, str | None]]:
 
 
 def settled(
-    events: Iterable[ag.AgentEvent], tree: specs.Spec, expected: Sequence[specs.Event]
-) -> list[ag.AgentEvent]:
-    """Return events with those of one branch before those of the next; all other order is kept."""
-    parallels = {spec.name for spec in specs.walk(tree) if isinstance(spec, specs.Parallel)}
-    order = rank(expected)
-    result: list[ag.AgentEvent] = []
-    for event in events:
-        i = len(result)
-        while i and order.get(event.address, -1) < order.get(result[i - 1].address, -1):
-            if not concurrent(event.address, result[i - 1].address, parallels):
-                break
-            i -= 1
-        result.insert(i, event)
-    return result
+    events: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]
+) -> Sequence[ag.AgentEvent]:
+    """Return events in the order that is expected, if they are these, in an order that may be."""
+    left = dict(enumerate(expected))
+    order: list[int] = []
+    for event in map(plain, events):
+        if (found := next((i for i, wanted in left.items() if wanted == event), None)) is None:
+            return events
+        order.append(found)
+        del left[found]
+    for told, i in enumerate(order):
+        for j in order[:told]:
+            assert j < i or concurrent(expected[i], expected[j]), (expected[i], expected[j])
+    return [event for _, event in sorted(zip(order, events, strict=True), key=lambda each: each[0])]
 
 
-def rank(events: Sequence[specs.Event]) -> dict[str, int]:
-    """Return the order of the addresses at which something is told."""
-    return {event.address: i for i, event in reversed(list(enumerate(events)))}
-
-
-def concurrent(one: str, other: str, parallels: Collection[str]) -> bool:
-    """Tell whether two addresses stand in different branches of one activation of a parallel.
-
-    >>> concurrent("loop[0]/both/left", "loop[0]/both/right", {"both"})
-    True
-    """
-    parent = ""
-    for here, there in zip(one.split("/"), other.split("/"), strict=False):
-        if here != there:
-            return name_at(parent) in parallels and here.partition("[")[0] != there.partition("[")[0]
-        parent = here
-    return False
+def concurrent(one: specs.Event, other: specs.Event) -> bool:
+    """Tell whether two events were told in different branches or tool calls of one fork."""
+    strands = zip(one.strand, other.strand, strict=False)
+    here, there = next((pair for pair in strands if pair[0] != pair[1]), (("", 0), (" ", 0)))
+    return here[0] == there[0]
 
 
 def name_at(address: str) -> str:
@@ -165,4 +155,4 @@ def name_at(address: str) -> str:
     >>> name_at("loop[0]/writer#2")
     'writer'
     """
-    return re.split(r"[#[]", address.rpartition("/")[2])[0]
+    return re.split(r"[#[(]", address.rpartition("/")[2])[0]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import scripts
 import specs
-from trees import FailedError
+from record import FailedError
 
 import agentgraph as ag
 
@@ -122,8 +123,8 @@ def _check_stop(
 ) -> None:
     """Check that a run told its failure, or else all questions, and that none is out of date."""
     assert answered.isdisjoint(question.id for question in turn.pending[-1])
-    last = {event.address: event.id for event in turn.events if not event.partial}
-    assert all(last[question.address] == question.id for question in turn.pending[-1])
+    ever = {event.id: event.address for event in turn.events if event.kind == "interrupted"}
+    assert all(ever[question.id] == question.address for question in turn.pending[-1])
     if error is None:
         asked = [event.action.interrupted for event in told if event.kind == "interrupted"]
         assert sorted(asked, key=repr) == sorted(turn.pending[-1], key=repr)
@@ -141,8 +142,11 @@ def _answers(
     chosen: Sequence[ag.Interrupt], questions: Sequence[ag.Interrupt], choices: random.Random
 ) -> tuple[Any, ...]:
     """Return the answers as the argument of a resume: by id, by address, or bare; or none."""
+    at = [question.address for question in questions]
     answers = {
-        choices.choice((asked.id, asked.address)): specs.answer(asked.address, asked.value)
+        choices.choice([asked.id] + [asked.address] * (at.count(asked.address) == 1)): scripts.answer(
+            asked.address, asked.value
+        )
         for asked in chosen
     }
     bare = len(questions) == 1 and choices.random() < 0.5

@@ -1,25 +1,23 @@
-"""The language in which trees are written down: plain values, read by the reference and the builder.
+"""The language in which trees are written down: plain values, read by the reference and the builder."""
 
-What a leaf does in an activation is a script, a pure function of the leaf, its address, and what
-it sees; and so is what a person answers.
-"""
-
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from zlib import crc32
 
 Path = tuple[tuple[str, int | None], ...]
-Rendered = tuple[str, str, str | None]
-"""A message as its type, its text and its name."""
+Rendered = tuple[Any, ...]
+"""A message as its type, its text and its name; then its calls, or whose result it is, and how."""
+Asked = tuple[str, str, str]
+"""A tool call in a message: the tool, the arguments as JSON, and the id."""
+Does = tuple[str, tuple["Item", ...]]
+"""A tool call in a script: the tool, and what it does."""
 Kind = Literal["message", "custom", "values", "interrupted", "exit", "break_loop", "error"]
 Item = tuple[Kind, Any]
 """Something that a leaf gives: its kind, and a rendered message, data, values or a question."""
 Policy = Literal["shared", "path", "own", "last", "input", "entries"]
 """A history policy; "entries" stands for a function that tells each entry as a line."""
-
-ANSWERS = ("yes, @", "", None, 0, False, ["a", 1], {"sure": True})
+RESPONSE = "leave it"
+"""What a person answers in the place of a tool."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,27 @@ class Function:
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat agent, whose model tells what it read; the first `fails` calls of an activation fail."""
+    """A chat agent, whose model tells what it read; each call of it fails `fails` times at first.
+
+    A script holds the tool calls of each message. The tool "say" gives a text, "act" actions.
+    """
 
     name: str
     instruction: str = ""
     fails: int = 0
     history: Policy = "shared"
     output_key: str | None = None
+    scripts: tuple[tuple[tuple[Does, ...], ...], ...] = ((),)
+    tools: tuple[str, ...] = ()
+    agents: tuple[tuple["Spec", Literal["input", "shared"]], ...] = ()
+    sub_agents: tuple["Spec", ...] = ()
+    approve: tuple[str, ...] = ()
+    return_directly: tuple[str, ...] = ()
+    exit_tool: bool = False
+    break_tool: bool = False
+    on_tool_error: Literal["return", "raise"] = "return"
+    parallel_tools: bool = True
+    max_iterations: int = 3
 
 
 @dataclass(frozen=True)
@@ -101,13 +113,17 @@ Spec = Leaf | Sequential | Parallel | Loop
 
 @dataclass(frozen=True)
 class Event:
-    """What is told; not kept where it was told by a call that fails."""
+    """What is told; not kept where it was told by a call that fails.
+
+    The strand names the branch or the tool call of each fork that it was told in.
+    """
 
     address: str
     path: Path
     kind: str
     data: Any
     kept: bool = field(default=True, compare=False)
+    strand: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -121,57 +137,12 @@ class Sight:
     answer: tuple[Any, ...] = ()
 
 
-def calls(leaf: Leaf, address: str, sight: Sight) -> tuple[Call, ...]:
-    """Return the calls of the activation at `address`, from what it sees at first."""
-    match leaf:
-        case Function():
-            script = leaf.scripts[crc32(address.encode()) % len(leaf.scripts)]
-            return tuple(Call(_at(address, call.items)) for call in script)
-        case Chat():
-            said = ("ai", reply(leaf.name, sight.messages), leaf.name)
-            return (Call((("error", leaf.name),)),) * leaf.fails + (Call((("message", said),)),)
-        case Human():
-            asked = filled(leaf.prompt, sight.values)
-            given = answer(address, asked)
-            text = given if isinstance(given, str) else json.dumps(given)
-            said = ("human", text, leaf.name)
-            return Call((("interrupted", asked),)), Call((("message", said),))
-
-
-def answer(address: str, asked: Any) -> Any:
-    """Return what the person answers."""
-    given = ANSWERS[crc32(f"{address} {asked}".encode()) % len(ANSWERS)]
-    return given.replace("@", address) if isinstance(given, str) else given
-
-
-def reply(name: str, sent: Sequence[Rendered]) -> str:
-    """Return what a chat agent's model says to what it was sent."""
-    return f"{name} read {len(sent)}: {crc32(repr(list(sent)).encode()):08x}"
-
-
-def filled(template: str, values: Mapping[str, Any]) -> str:
-    """Return a template with its only placeholder filled."""
-    return template.replace("{x?}", str(values.get("x", "")))
-
-
-def stops(until: tuple[str, Any] | None, sight: Sight) -> bool:
-    """Return what the `until` of a loop says."""
-    kind, limit = until or ("iteration", 1000)
-    reached = {"iteration": sight.iteration, "messages": len(sight.messages)}
-    return limit in sight.values if kind == "value" else reached[kind] >= limit
-
-
 def walk(spec: Spec) -> list[Spec]:
     """Return the agents of a tree, each before those inside it."""
-    return [spec, *(inner for child in getattr(spec, "sub_agents", ()) for inner in walk(child))]
+    return [spec, *(inner for child in inside(spec) for inner in walk(child))]
 
 
-def _at(address: str, data: Any) -> Any:
-    match data:
-        case str():
-            return data.replace("@", address)
-        case tuple() | list():
-            return type(data)(_at(address, item) for item in data)
-        case dict():
-            return {key: _at(address, item) for key, item in data.items()}
-    return data
+def inside(spec: Spec) -> tuple[Spec, ...]:
+    """Return the agents directly inside one: its sub-agents, and its agents as tools."""
+    tools = tuple(agent for agent, _ in getattr(spec, "agents", ()))
+    return (*getattr(spec, "sub_agents", ()), *tools)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import specs
+from building import build
 from comparison import check, check_translated
 from conversations import Case, aheld, held, talk
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from trees import Record, build, trees
+from record import Record
+from trees import trees
 
 import agentgraph as ag
 

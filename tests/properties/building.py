@@ -1,0 +1,165 @@
+"""Specs built as agents, which record what they see."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import scripts
+import specs
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.types import interrupt
+from record import FailedError, Record, steps
+
+import agentgraph as ag
+
+
+def build(tree: specs.Spec, record: Record) -> ag.Agent:
+    """Return the agents of a tree; what they see goes to `record`."""
+    built: dict[str, ag.Agent] = {}
+
+    def agent(spec: specs.Spec) -> ag.Agent:
+        if spec.name not in built:
+            inner = [agent(child) for child in specs.inside(spec)]
+            built[spec.name] = _agent(spec, inner, record)
+        return built[spec.name]
+
+    return agent(tree)
+
+
+def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
+    match spec:
+        case specs.Sequential():
+            return ag.sequential(spec.name, inner)
+        case specs.Parallel():
+            return ag.parallel(spec.name, inner, max_concurrency=spec.max_concurrency)
+        case specs.Loop():
+            until = spec.until and (lambda ctx: record.until(spec, ctx))
+            return ag.loop(spec.name, inner, max_iterations=spec.max_iterations, until=until)
+        case specs.Human():
+            return ag.human(spec.name, spec.prompt, output_key=spec.output_key)
+    history = _entries if spec.history == "entries" else spec.history
+    known = {"output_key": spec.output_key, "history": history}
+    if isinstance(spec, specs.Chat):
+        return _chat(spec, inner, record, known)
+    return ag.function_agent(spec.name, _fn(spec, record), **known)
+
+
+def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[str, Any]) -> ag.Agent:
+    subs = len(spec.sub_agents)
+    histories = [history for _, history in spec.agents]
+    agents = [ag.agent_tool(a, history=h) for a, h in zip(inner[subs:], histories, strict=True)]
+    return ag.chat_agent(
+        spec.name,
+        record.model(spec),
+        instruction=spec.instruction,
+        tools=[*(_tool(name, spec, record) for name in spec.tools), *agents],
+        sub_agents=inner[:subs],
+        max_iterations=spec.max_iterations,
+        on_max_iterations="answer",
+        return_directly=spec.return_directly,
+        exit_tool=spec.exit_tool,
+        break_tool=spec.break_tool,
+        approve=spec.approve,
+        parallel_tools=spec.parallel_tools,
+        on_tool_error=spec.on_tool_error,
+        model_input=lambda ctx, sent: record.asks(spec, ctx, sent),
+        **known,
+    )
+
+
+def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
+    def say(at: str, n: int, i: int, does: list[Any]) -> str:
+        return done(at=at, n=n, i=i, does=does)
+
+    def act(at: str, n: int, i: int, does: list[Any]):
+        return done(at=at, n=n, i=i, does=does)
+
+    async def acts(at: str, n: int, i: int, does: list[Any]):
+        return done(at=at, n=n, i=i, does=does)
+
+    def done(**args: Any) -> Any:
+        given, answers = [], []
+        for kind, data in args["does"]:
+            if kind == "interrupted":
+                answers.append(interrupt(data))
+            elif kind != "error":
+                given.append(_given((kind, data)))
+            elif spec.on_tool_error == "return":
+                record.ends(args)
+                raise FailedError(data)
+            elif record.is_first(args):
+                raise FailedError(data)
+        record.ends(args)
+        return given or scripts.result(name, args, answers)
+
+    sync, with_async = {"say": (say, None), "act": (act, acts)}[name]
+    return StructuredTool.from_function(sync, with_async, name=name, description="Does it.")
+
+
+def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
+    def function(ctx):
+        items = record.call(leaf, ctx).items
+        time.sleep(leaf.seconds)
+        return _given(items[0]) if items else None
+
+    async def async_function(ctx):
+        items = record.call(leaf, ctx).items
+        await asyncio.sleep(leaf.seconds)
+        return _given(items[0]) if items else None
+
+    def generator(ctx):
+        for item in record.call(leaf, ctx).items:
+            time.sleep(leaf.seconds)
+            yield _given(item)
+
+    async def async_generator(ctx):
+        for item in record.call(leaf, ctx).items:
+            await asyncio.sleep(leaf.seconds)
+            yield _given(item)
+
+    kinds = (function, generator, async_function, async_generator)
+    fn = next(fn for fn in kinds if fn.__name__ == leaf.kind.replace(" ", "_"))
+    if leaf.annotated:
+        fn.__annotations__["return"] = _annotation(leaf)
+    return fn
+
+
+def _annotation(leaf: specs.Function) -> Any:
+    """Return an annotation that names what the scripts give, and nothing else."""
+    calls = [call for script in leaf.scripts for call in script]
+    items = [item for call in calls for item in call.items if item[0] != "error"]
+    given = [type(_given(item)) for item in items] or [str]
+    if "generator" in leaf.kind:
+        return (AsyncIterator if "async" in leaf.kind else Iterator)[reduce(or_, given)]
+    return reduce(or_, given if all(call.items for call in calls) else [*given, None])
+
+
+def _given(item: specs.Item) -> Any:
+    match item:
+        case ("message", ("ai", text, _)):
+            return text
+        case ("message", (_, text, _)):
+            return HumanMessage(text)
+        case ("custom", data):
+            return ag.Custom(data)
+        case ("values", values):
+            return ag.SetValues(**values)
+        case ("interrupted", value):
+            return ag.Ask(value)
+        case ("exit", _):
+            return ag.Exit()
+        case ("break_loop", _):
+            return ag.BreakLoop()
+        case (_, text):
+            raise FailedError(text)
+
+
+def _entries(entries: list[ag.Entry]) -> list[BaseMessage]:
+    return [
+        HumanMessage(f"{e.agent_name} at {e.address} by {steps(e.run_path)}: {e.message.text}")
+        for e in entries
+    ]

@@ -1,0 +1,143 @@
+"""What is visible where an agent runs: the history as it sees it, and the values."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, takewhile
+from typing import Any, NamedTuple
+
+import scripts
+import specs
+
+
+class Here(NamedTuple):
+    """An activation: its run path, its address, the nearest iteration, and if there is a loop to end.
+
+    `above` is the chat agent that handed over to it, if it can hand back.
+    """
+
+    path: specs.Path
+    address: str
+    iteration: int | None
+    in_loop: bool = False
+    above: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """A message of the history, who said it and where; the user where there is no agent."""
+
+    message: specs.Rendered
+    agent: str | None = None
+    address: str | None = None
+    path: specs.Path = ()
+
+    def told(self, policy: str, me: str) -> specs.Rendered:
+        """Return how it reaches an agent."""
+        if policy == "entries":
+            line = f"{self.agent} at {self.address} by {self.path}: {self.message[1]}"
+            return "human", line, None
+        return self.message if self.agent in (None, me) else as_text(self.message, self.agent)
+
+
+def as_text(message: specs.Rendered, speaker: str) -> specs.Rendered:
+    """Return the user message that tells others what was said and called."""
+    kind, text, name, *more = message
+    said = f"[{speaker}] {name} returned: {text}" if kind == "tool" else f"[{speaker}] said: {text}"
+    calls = more[0] if kind == "ai" and more else ()
+    lines = [said] if text or not calls else []
+    return "human", "\n".join([*lines, *(f"[{speaker}] called {c[0]}({c[1]})" for c in calls)]), speaker
+
+
+@dataclass
+class Lane:
+    """What is visible in one thread of control; what it wrote; what the run has told, seen and run."""
+
+    history: list[Said] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    input: list[Said] = field(default_factory=list)
+    events: list[specs.Event] = field(default_factory=list)
+    saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
+    ran: Counter[str] = field(default_factory=Counter)
+    written: dict[str, Any] = field(default_factory=dict)
+    strand: tuple[tuple[str, int], ...] = ()
+
+    def fork(self, *strand: tuple[str, int]) -> "Lane":
+        """Return a lane that sees the same, a strand of its own."""
+        known = {"history": list(self.history), "values": dict(self.values), "written": {}}
+        return replace(self, **known, strand=(*self.strand, *strand))
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Write values."""
+        self.values |= values
+        self.written |= values
+
+    def tell(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:
+        """Tell an event."""
+        self.events.append(specs.Event(here.address, here.path, kind, data, kept, self.strand))
+
+    def sight(
+        self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int | None = None
+    ) -> specs.Sight:
+        """Return what a leaf knows; messages from `begin` on are those of its own activation."""
+        before, own = self.history[:begin], [] if begin is None else self.history[begin:]
+        if leaf.history != "entries":
+            before = without_transfers(before, leaf.name)
+        last = [said for said in before if said.agent][-1:]
+        chosen = {
+            "path": lambda said: here.path[: len(said.path)] == said.path,
+            "own": lambda said: said.agent in (None, leaf.name),
+            "last": lambda said: said in self.input + last,
+            "input": lambda said: said in self.input,
+        }.get(leaf.history, lambda said: True)
+        told = [said.told(leaf.history, leaf.name) for said in before if chosen(said)]
+        told = paired([*told, *(said.message for said in own)], leaf.name)
+        instruction = scripts.filled(getattr(leaf, "instruction", ""), self.values)
+        added = scripts.transfers_text(targets(leaf, here)) if isinstance(leaf, specs.Chat) else ""
+        system = "\n\n".join(text for text in (instruction, added) if text)
+        seen = [("system", system, None), *told] if system else told
+        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
+
+
+def paired(messages: Sequence[specs.Rendered], me: str) -> list[specs.Rendered]:
+    """Return messages with the results behind a message in the order of its calls."""
+    result: list[specs.Rendered] = []
+    for kind, group in groupby(messages, lambda message: message[0]):
+        if kind != "tool":
+            result += group
+        elif result and len(result[-1]) > 3:
+            result += sorted(group, key=lambda message: message[3])
+        else:
+            result += [as_text(message, me) for message in group]
+    return result
+
+
+def without_transfers(history: Sequence[Said], me: str) -> list[Said]:
+    """Return the history without what only carries out a transfer; others do not see the calls."""
+    result: list[Said] = []
+    for i, said in enumerate(history):
+        kind, text, name, *more = said.message
+        if kind != "ai" or not more:
+            result += [said] if kind != "tool" else []
+            continue
+        results = list(takewhile(lambda each: each.message[0] == "tool", history[i + 1 :]))
+        moves = {each.message[3] for each in results if is_transfer(each.message)}
+        if len(moves) == len(more[0]) and not text:
+            continue
+        if said.agent != me:
+            calls = tuple(call for call in more[0] if call[2] not in moves)
+            said = replace(said, message=("ai", text, name, calls))
+            results = [each for each in results if each.message[3] not in moves]
+        result += [said, *results]
+    return result
+
+
+def is_transfer(message: specs.Rendered) -> bool:
+    """Tell whether a result is that of a transfer, and no person's answer in its place."""
+    carried_out = message[4] == "success" and message[1] != specs.RESPONSE
+    return message[2].startswith("transfer_to_") and carried_out
+
+
+def targets(spec: specs.Chat, here: Here) -> list[str]:
+    """Return the names of those that a chat agent may hand over to."""
+    return [*(child.name for child in spec.sub_agents), *([here.above] if here.above else [])]

@@ -1,0 +1,107 @@
+"""What the leaves of a tree see and run, recorded while they do what their scripts say."""
+
+import json
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import scripts
+import specs
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+
+
+class FailedError(Exception):
+    """What a leaf fails with; its `repr` is its text."""
+
+    __repr__ = Exception.__str__
+
+
+@dataclass
+class Record:
+    """What was seen by address, which tool calls have ended, and the models by agent."""
+
+    saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
+    ran: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+    models: dict[str, ScriptedChatModel] = field(default_factory=dict)
+    lock: Any = field(default_factory=threading.Lock)
+
+    def call(self, leaf: specs.Function, ctx: ag.Context) -> specs.Call:
+        """Record a call of a function, and return what it is to give."""
+        sight = _sight(ctx)
+        script = scripts.calls(leaf, ctx.address, sight)
+        with self.lock:
+            self.saw[ctx.address].append(sight)
+            return script[(len(self.saw[ctx.address]) - 1) % len(script)]
+
+    def until(self, loop: specs.Loop, ctx: ag.Context) -> bool:
+        """Record that the `until` of a loop is asked, and return what it is to say."""
+        sight = _sight(ctx)
+        with self.lock:
+            self.saw[ctx.address].append(sight)
+        return scripts.stops(loop.until, sight)
+
+    def asks(self, chat: specs.Chat, ctx: ag.Context, sent: list[BaseMessage]) -> list[BaseMessage]:
+        """Record what a model is about to be sent, and mark it with what the model is to know."""
+        with self.lock:
+            self.saw[ctx.address].append(_sight(ctx, sent))
+            fails = len(self.saw[ctx.address]) % (chat.fails + 1) != 0
+        mark = {"at": ctx.address, "fails": fails}
+        return [*sent[:-1], sent[-1].model_copy(update={"additional_kwargs": mark})]
+
+    def model(self, chat: specs.Chat) -> ScriptedChatModel:
+        """Return the model of a chat agent: the same one, however often the tree is built."""
+
+        def response(sent: list[BaseMessage]) -> AIMessage | FailedError:
+            mark = sent[-1].additional_kwargs
+            if mark["fails"]:
+                return FailedError(chat.name)
+            return _message(scripts.reply(chat, mark["at"], rendered(sent)))
+
+        return self.models.setdefault(chat.name, ScriptedChatModel(responses=[response] * 1000))
+
+    def ends(self, args: Mapping[str, Any]) -> None:
+        """Record that a tool call has ended."""
+        with self.lock:
+            self.ran[scripts.key(args)] += 1
+
+    def is_first(self, args: Mapping[str, Any]) -> bool:
+        """Record that a tool call may fail, and return whether it is to."""
+        with self.lock:
+            self.tried[scripts.key(args)] += 1
+            return self.tried[scripts.key(args)] % 2 == 1
+
+
+def rendered(messages: Sequence[BaseMessage]) -> list[specs.Rendered]:
+    """Return messages as plain values."""
+    return [(message.type, str(message.text), message.name, *_more(message)) for message in messages]
+
+
+def steps(path: ag.RunPath) -> specs.Path:
+    """Return a run path as plain values."""
+    return tuple((step.agent_name, step.iteration) for step in path)
+
+
+def _more(message: BaseMessage) -> tuple[Any, ...]:
+    match message:
+        case ToolMessage():
+            return message.tool_call_id, message.status
+        case AIMessage(tool_calls=[_, *_] as calls):
+            return (tuple((call["name"], json.dumps(call["args"]), call["id"]) for call in calls),)
+    return ()
+
+
+def _message(said: specs.Rendered) -> AIMessage:
+    calls = [{"name": name, "args": json.loads(args), "id": at} for name, args, at in sum(said[3:], ())]
+    return AIMessage(said[1], tool_calls=calls)
+
+
+def _sight(ctx: ag.Context, messages: Sequence[BaseMessage] | None = None) -> specs.Sight:
+    answer = (ctx.answer,) if ctx.answered else ()
+    path, seen = steps(ctx.run_path), rendered(ctx.messages if messages is None else messages)
+    return specs.Sight(path, ctx.iteration, seen, dict(ctx.values), answer)

@@ -1,0 +1,157 @@
+"""What leaves, models, tools and people do and say: pure functions of specs, addresses and sights.
+
+So it does not matter in what order things run, and who runs them: the reference or the builder.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+from zlib import crc32
+
+import specs
+
+TRANSFERS = "You can hand the conversation over to another agent, who then goes on, with these tools:"
+FAILED = "Error: {error}\n Please fix your mistakes."
+REJECTED = (
+    "User rejected the tool call for `{name}` with id {id}. The tool was not executed. Do not retry "
+    "this tool call unless the user explicitly requests it."
+)
+DECISIONS = ["approve", "edit", "reject", "respond"]
+MOST_HOPS = 3
+"""How many dots an address may have before no model transfers any more."""
+ANSWERS = ("yes, @", "", None, 0, False, ["a", 1], {"sure": True})
+
+
+def calls(leaf: specs.Leaf, address: str, sight: specs.Sight) -> tuple[specs.Call, ...]:
+    """Return the calls of the activation at `address`, from what it sees at first."""
+    match leaf:
+        case specs.Function():
+            script = leaf.scripts[crc32(address.encode()) % len(leaf.scripts)]
+            return tuple(specs.Call(_at(address, call.items)) for call in script)
+        case specs.Human():
+            asked = filled(leaf.prompt, sight.values)
+            given = answer(address, asked)
+            text = given if isinstance(given, str) else json.dumps(given)
+            said = ("human", text, leaf.name)
+            return specs.Call((("interrupted", asked),)), specs.Call((("message", said),))
+
+
+def answer(address: str, asked: Any) -> Any:
+    """Return what the person answers."""
+    chosen = crc32(f"{address} {asked}".encode())
+    if isinstance(asked, dict) and "action_requests" in asked:
+        return {"decisions": [_decision(asked["action_requests"][0], chosen)]}
+    given = ANSWERS[chosen % len(ANSWERS)]
+    return given.replace("@", address) if isinstance(given, str) else given
+
+
+def request(call: specs.Asked) -> dict[str, Any]:
+    """Return what a person is asked of a tool call."""
+    name, args, _ = call
+    description = f"Tool execution requires approval\n\nTool: {name}\nArgs: {args}"
+    action = {"name": name, "args": json.loads(args), "description": description}
+    return {
+        "action_requests": [action],
+        "review_configs": [{"action_name": name, "allowed_decisions": DECISIONS}],
+    }
+
+
+def reply(chat: specs.Chat, address: str, sent: Sequence[specs.Rendered]) -> specs.Rendered:
+    """Return what a chat agent's model says to what it was sent: more calls, or a text.
+
+    Which message of its script comes next it tells from the rounds that it was sent last.
+    """
+    own = list(takewhile(lambda message: len(message) > 3, reversed(sent)))
+    n = sum(message[0] == "ai" for message in own)
+    read = crc32(repr(list(sent)).encode())
+    script = chat.scripts[crc32(address.encode()) % len(chat.scripts)]
+    calls = [
+        _asked(chat, _resolved(does, address, sent), address, n, i)
+        for i, does in enumerate(*script[n : n + 1] or [()])
+    ]
+    text = "" if calls and read % 2 else f"{chat.name} read {len(sent)}: {read:08x}"
+    return ("ai", text, chat.name, tuple(calls)) if calls else ("ai", text, chat.name)
+
+
+def _resolved(does: specs.Does, address: str, sent: Sequence[specs.Rendered]) -> specs.Does:
+    """Return a call of the tool "transfer" with a number as one to a target, up to some hops."""
+    number = does[0].removeprefix("transfer ")
+    targets = re.findall(r"^- (transfer_to_\w+):", str(sent[0][1]), re.MULTILINE)
+    if not number.isdigit():
+        return does
+    chosen = targets and address.count(".") < MOST_HOPS
+    return (targets[int(number) % len(targets)] if chosen else "nope"), ()
+
+
+def _asked(chat: specs.Chat, does: specs.Does, address: str, n: int, i: int) -> specs.Asked:
+    name, items = does
+    if name in chat.tools:
+        items = [[kind, _at(f"{address} {n}.{i}", data)] for kind, data in items]
+        args = {"at": address, "n": n, "i": i, "does": items}
+    elif name in [agent.name for agent, _ in chat.agents]:
+        args = {"request": f"{address} {n}.{i}"}
+    else:
+        args = {"final_result": f"{address} {n}.{i}"} if name in ("exit", "break_loop") else {}
+    return name, json.dumps(args), f"call_{i}"
+
+
+def key(args: Mapping[str, Any]) -> str:
+    """Return what names a call of a tool."""
+    return f"{args['at']} {args['n']}.{args['i']}"
+
+
+def result(name: str, args: Mapping[str, Any], answers: Sequence[Any]) -> str:
+    """Return the text that the tool of a call gives."""
+    return f"{name} at {key(args)}: {json.dumps(answers)}"
+
+
+def unknown(chat: specs.Chat, targets: Sequence[str], name: str) -> str:
+    """Return what a model is told that calls a tool that there is not."""
+    own = [tool for tool, there in (("exit", chat.exit_tool), ("break_loop", chat.break_tool)) if there]
+    agents = [agent.name for agent, _ in chat.agents]
+    names = ", ".join([*chat.tools, *agents, *own, *(f"transfer_to_{target}" for target in targets)])
+    return f"Error: {name} is not a valid tool, try one of [{names}]."
+
+
+def transfers_text(targets: Sequence[str]) -> str:
+    """Return what the instruction says of those to hand over to."""
+    lines = [f"- transfer_to_{each}: the agent {each}" for each in targets]
+    return "\n".join([TRANSFERS, *lines] if targets else [])
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str:
+    """Return a template with its only placeholder filled."""
+    return template.replace("{x?}", str(values.get("x", "")))
+
+
+def stops(until: tuple[str, Any] | None, sight: specs.Sight) -> bool:
+    """Return what the `until` of a loop says."""
+    kind, limit = until or ("iteration", 1000)
+    reached = {"iteration": sight.iteration, "messages": len(sight.messages)}
+    return limit in sight.values if kind == "value" else reached[kind] >= limit
+
+
+def _decision(action: dict[str, Any], chosen: int) -> dict[str, Any]:
+    edits = {"at": "elsewhere", "does": [], "request": "something else", "final_result": "all"}
+    args = {key: edits.get(key, value) for key, value in action["args"].items()}
+    decisions = (
+        {"type": "approve"},
+        {"type": "reject"},
+        {"type": "reject", "message": "not now"},
+        {"type": "respond", "message": specs.RESPONSE},
+        {"type": "edit", "edited_action": {"name": action["name"], "args": args}},
+    )
+    return decisions[chosen % (5 if args else 4)]
+
+
+def _at(address: str, data: Any) -> Any:
+    match data:
+        case str():
+            return data.replace("@", address)
+        case tuple() | list():
+            return type(data)(_at(address, item) for item in data)
+        case dict():
+            return {key: _at(address, item) for key, item in data.items()}
+    return data
