@@ -107,7 +107,8 @@ def summarized(
 ) -> Summarized:
     """Make a history policy by which `model` sums up older messages when `max_tokens` are passed.
 
-    The newest messages, up to half the budget, stay as they are.
+    The newest messages, up to half the budget, stay as they are. The summary is kept among the values
+    of the run, under `<agent>.summary`, and not written again before the budget is passed again.
 
     Args:
         model: The LangChain chat model that writes the summary.

@@ -11,6 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 def says(name, text="ok"):
@@ -310,3 +311,74 @@ def test_the_users_own_limit_of_steps_holds():
     graph = ag.compile_agent(ag.loop("l", [says("a")], max_iterations=100))
     with pytest.raises(GraphRecursionError):
         graph.invoke({"messages": []}, {"recursion_limit": 10})
+
+
+def test_a_tool_call_edited_in_the_state_is_what_runs_and_the_loop_goes_on_where_it_was():
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    asks = calls(call("add", a=1, b=2))
+    model = ScriptedChatModel(responses=[asks, "One.", asks, "Two."])
+    tree = ag.loop("l", [ag.chat_agent("writer", model, tools=[add])], max_iterations=2)
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    for given in ({"messages": ["Go."]}, None):
+        graph.invoke(given, config, interrupt_before=["writer.tools"])
+    asked = graph.get_state(config).values["messages"][-1]
+    edited = [{**asked.tool_calls[0], "args": {"a": 40, "b": 2}}]
+    graph.update_state(config, {"messages": [asked.model_copy(update={"tool_calls": edited})]})
+    assert graph.get_state(config).next == ("writer.tools",)
+    state = graph.invoke(None, config)
+    assert [m.text for m in state["messages"]] == ["Go.", "", "3", "One.", "", "42", "Two."]
+    assert state["messages"][-2].response_metadata["agentgraph"] == "l[1]/writer"
+
+
+def chat(**options):
+    return ag.chat_agent("w", ScriptedChatModel(responses=[]), **options)
+
+
+def find(topic: str) -> str:
+    """Find something."""
+    return topic
+
+
+def behind(node, agent):
+    """Return what is drawn behind a node of a chat agent in a loop, with a human behind the loop."""
+    tree = ag.sequential("s", [ag.loop("l", [agent, says("a")], max_iterations=2), ag.human("h", "?")])
+    return {edge.partition(" ")[2] for edge in edges(tree) if edge.partition(" ")[0] == node}
+
+
+def test_a_chat_agent_without_tools_is_one_node():
+    assert behind("w", chat()) == {"-> a"}
+    assert behind("w", chat(tools=[{"type": "web_search"}])) == {"-> a"}
+
+
+def test_tools_go_back_to_the_model_and_nowhere_else():
+    assert behind("w", chat(tools=[find])) == {".. w.tools", ".. a"}
+    assert behind("w.tools", chat(tools=[find])) == {"-> w"}
+
+
+def test_what_may_need_approval_is_asked_for_before_the_tools():
+    agent = chat(tools=[find], approve=["find"])
+    assert behind("w", agent) == {".. w.approve", ".. w.tools", ".. a"}
+    assert behind("w.approve", agent) == {"-> w.tools"}
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({"return_directly": ["find"]}, {".. a"}),
+        ({"exit_tool": True}, {".. __end__"}),
+        ({"break_tool": True}, {".. h"}),
+    ],
+)
+def test_what_tools_may_do_is_drawn_behind_them(options, more):
+    assert behind("w.tools", chat(tools=[find], **options)) == {".. w", *more}
+
+
+def test_a_tool_that_says_nothing_of_itself_may_do_everything():
+    def silent(topic: str):
+        """Do something."""
+
+    assert behind("w.tools", chat(tools=[silent])) == {".. w", ".. __end__", ".. h"}
