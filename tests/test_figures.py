@@ -9,6 +9,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 def says(name, text="x" * 60):
@@ -161,3 +162,24 @@ def test_an_input_of_five_megabytes_is_kept_once(tmp_path):
         assert len(list(runner.run("b" * 5_000_000))) == 20
         saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert path.stat().st_size < 2.5 * 5_000_000
+
+
+def search(topic: str) -> str:
+    """Search."""
+    return "x" * 400
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_bytes_on_disk_grow_with_the_rounds_of_tools_and_not_with_their_square(tmp_path, at_once):
+    def bytes_a_round(rounds):
+        path = tmp_path / f"{rounds}.db"
+        asks = calls(*(call("search", f"call_{i}", topic="bees") for i in range(at_once)))
+        model = ScriptedChatModel(responses=[*[asks] * rounds, "Done."])
+        writer = ag.chat_agent("writer", model, tools=[search], max_iterations=None)
+        with ag.sqlite_saver(path) as saver:
+            for _ in ag.Runner(writer, checkpointer=saver).run("hi"):
+                pass
+            saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.stat().st_size / rounds
+
+    assert bytes_a_round(200) <= 1.3 * bytes_a_round(50)

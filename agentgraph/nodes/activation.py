@@ -11,7 +11,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
-from agentgraph.addresses import address, as_cursor
+from agentgraph.addresses import as_cursor
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
 from agentgraph.failures import failures, mark_failure
@@ -37,7 +37,7 @@ class Activation:
         position = site.arrived(state.get("position"))
         self.site, self.config = site, config
         self.cursor = as_cursor(position["cursor"])
-        self.address = address(site.place, self.cursor)
+        self.address = site.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
         self.mark = {"agent_name": site.place.name, "agent_address": self.address}

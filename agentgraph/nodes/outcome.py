@@ -32,7 +32,7 @@ class Outcome:
         items = returned if isinstance(returned, list) else [returned]
         rest = [kept for item in items if (kept := self._take(item)) is not None]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage):
-            rest = [rest[0].model_copy(update={"tool_call_id": self.opened.call["id"]})]
+            rest = [self._bound(rest[0])]
         if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest
@@ -54,9 +54,12 @@ class Outcome:
     def add(self, given: Any) -> None:
         """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
-            update = self._update_of(each) if isinstance(each, Command) else each
-            self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
-            self._values.update(update.get("values", {}))
+            if isinstance(each, Command):
+                update = self._update_of(each)
+                self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
+                self._values.update(update.get("values", {}))
+            else:
+                self._messages += map(self._named, each["messages"])
 
     def result(self, may: May) -> TaskResult:
         """Return all of it, if the graph has edges for it.
@@ -88,6 +91,13 @@ class Outcome:
             acts=self._acts,
             number=self.opened.number,
         )
+
+    def _bound(self, message: ToolMessage) -> ToolMessage:
+        """Return the only result as that of the call, whatever call it names."""
+        call_id = self.opened.call["id"]
+        if message.tool_call_id == call_id:
+            return message
+        return message.model_copy(update={"tool_call_id": call_id})
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:

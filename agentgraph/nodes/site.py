@@ -7,7 +7,7 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from agentgraph.addresses import Cursor, RunPaths, as_cursor, cursor_at
+from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at
 from agentgraph.context import Context
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Next, advance, transfer
@@ -40,6 +40,14 @@ class Site:
         self.tree, self.place, self.paths = tree, place, paths
         self.targets = targets(tree, place)
         self._is_surrounded = _is_surrounded(place)
+        self._last: tuple[Cursor, str] | None = None
+
+    def address(self, cursor: Cursor) -> str:
+        """Return the address of an activation here; that of the last one is kept."""
+        last = self._last
+        if last is None or last[0] != cursor:
+            self._last = last = (cursor, address(self.place, cursor))
+        return last[1]
 
     def arrived(self, position: Position | None) -> Position:
         """Return the position of an activation here, also where someone jumped here without one."""
