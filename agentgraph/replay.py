@@ -53,9 +53,11 @@ def _told_in(
         return
     agent, by_task = placed(tree, position).agent, writes_by_task(saved)
     order = _Order(agent, saved.checkpoint["id"], ended, _lane_ends(by_task, heads))
+    kept = _kept(by_task)
     for writes in by_task.values():
         for number, event in _come_to(translator, writes):
-            yield order.result(writes, number), event
+            if kept is None or event.message is None or event.id in kept:
+                yield order.result(writes, number), event
         if "at" in (writes.get("position") or {}):
             for event in translator.update(str(position["next"]), writes):
                 yield (ended, 0, 0, 0), event
@@ -122,6 +124,17 @@ def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[tupl
         for event in translator.update("", result):
             if event.kind != "error":
                 yield result["number"], event
+
+
+def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:
+    """Return the ids of the messages that a node wrote; None where it has not ended yet.
+
+    What the tasks of a failed attempt said is told, and not kept.
+    """
+    for writes in by_task.values():
+        if (writes.get("position") or {}).get("by_tasks"):
+            return {message.id for message in writes.get("messages", ())}
+    return None
 
 
 def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:

@@ -22,7 +22,7 @@ from uuid import NAMESPACE_URL, uuid5
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
 from agentgraph.addresses import RunPaths, root_address
-from agentgraph.agents import Agent, ChatAgent, ParallelAgent
+from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
 from agentgraph.places import Tree
@@ -75,12 +75,14 @@ class Translator:
         self._tree, self._thread_id = tree, thread_id
         self._paths = RunPaths(tree)
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
+        self._graphs = {place.name for place in tree.places if isinstance(place.agent, GraphAgent)}
         self._lanes = {
             node: {lane.node for lane in tree.lanes(place)}
             for place in tree.places
             for node in (place.node, place.tools_node)
         }
         self._told: dict[str, list[str]] = {}
+        self._by_tasks: dict[str, list[str]] = {}
         self._begun: dict[str, str] = {}
         self._asked: set[str] = set()
 
@@ -136,18 +138,16 @@ class Translator:
         return self._event(question.address, action=Action(interrupted=question), id=asked.id)
 
     def update(self, node: str, update: Mapping[str, Any]) -> Iterator[AgentEvent]:
-        """Yield what a node or the task of a tool call wrote, but for what was told before."""
-        at = _writer(update)
-        if at is None or "signal" in update or not ("acts" in update or self._is_leaf(node)):
+        """Yield what a node, or the task of a tool call or a graph's message, wrote.
+
+        Of what a node wrote the messages are left out that its tasks have told.
+        """
+        at = self._teller(node, update)
+        if at is None:
             return
-        entries = _entries(update)
-        if (update.get("position") or {}).get("by_tasks"):
-            entries = [entry for entry in entries if not isinstance(entry, BaseMessage)]
-        written = {_id_of(entry) for entry in entries}
-        begun, told = self._begun.pop(at, None), self._told.pop(at, [])
-        yield from self._discard(at, [each for each in (begun, *told) if each and each not in written])
-        for entry in entries:
-            if _id_of(entry) not in told:
+        by_tasks = (update.get("position") or {}).get("by_tasks")
+        for entry in _entries(update):
+            if not (by_tasks and isinstance(entry, BaseMessage)):
                 yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
@@ -156,8 +156,26 @@ class Translator:
         for node, update in data.items():
             if node == "__interrupt__":
                 yield from self._questions(update)
-            elif isinstance(update, Mapping):
-                yield from self.update(node, update)
+            elif isinstance(update, Mapping) and (at := self._teller(node, update)):
+                yield from self._discard(at, self._void(at, update))
+                told = self._told.pop(at, ())
+                for event in self.update(node, update):
+                    if event.id not in told:
+                        yield event
+
+    def _void(self, at: str, update: Mapping[str, Any]) -> list[str]:
+        """Return the ids of what was told at an address, and is not among what is written now.
+
+        A graph that is tried again begins with its first message.
+        """
+        written = {_id_of(entry) for entry in _entries(update)}
+        told = [self._begun.pop(at)] if at in self._begun else []
+        told += self._told.get(at, ())
+        if speaker_at(at) in self._graphs:
+            if update.get("number", 0) == 0:
+                told += self._by_tasks.pop(at, ())
+            self._by_tasks.setdefault(at, []).extend(written)
+        return [each for each in told if each not in written]
 
     def _is_foreign(self, namespace: Sequence[str]) -> bool:
         """Tell whether a part comes from a graph that is none of the tree's lanes.
@@ -168,9 +186,13 @@ class Translator:
         pairs = zip_longest(names[::2], names[1::2])
         return any(lane not in self._lanes.get(node, ()) for node, lane in pairs)
 
-    def _is_leaf(self, node: str) -> bool:
+    def _teller(self, node: str, update: Mapping[str, Any]) -> str | None:
+        """Return the address of a leaf that wrote, itself or by a task; None for lanes and joins."""
         place = self._tree.by_node.get(node)
-        return place is not None and not isinstance(place.agent, ParallelAgent)
+        is_leaf = place is not None and not isinstance(place.agent, ParallelAgent)
+        if "signal" in update or not ("acts" in update or is_leaf):
+            return None
+        return _writer(update)
 
     def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
         for asked in questions:

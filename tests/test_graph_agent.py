@@ -10,7 +10,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, transcript
@@ -296,3 +296,29 @@ def test_faults_of_a_graph_agent_are_found_before_it_runs() -> None:
         *["s/a", "s/b"],
         *["s/c"] * 3,
     ]
+
+
+def test_a_retry_begins_the_graph_again_and_marks_what_it_throws_away(drive: Drive) -> None:
+    tries: list[int] = []
+
+    def one(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(f"one {len(tries)}")]}
+
+    def two(state: MessagesState) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("down")
+        return {"messages": [AIMessage("two")]}
+
+    patient = RetryPolicy(max_attempts=3, initial_interval=0.01, jitter=False)
+    tree = ag.sequential("s", [ag.graph_agent("g", by_hand(one, two), retry=patient), says("z", "z")])
+    runner = ag.Runner(tree)
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    assert [event.text or event.kind for event in events] == [
+        *["one 0", "discarded", "one 1", "discarded", "one 2"],
+        *["two", "z"],
+    ]
+    assert [e.action.discarded for e in events if e.action] == [(events[0].id,), (events[2].id,)]
+    assert transcript(runner.events("t")) == ["s/g: one 2", "s/g: two", "s/g/z: z"]
+    state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
+    assert [message.text for message in state["messages"]] == ["Go.", "one 2", "two", "z"]
