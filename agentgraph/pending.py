@@ -26,6 +26,9 @@ from agentgraph.threads import (
 )
 from agentgraph.translation import opened_question
 
+_SHOWN = 200
+"""How long a schema may be to be shown in a message."""
+
 
 def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
     """Return the questions that wait for answers, in the order of the tree.
@@ -56,10 +59,16 @@ def resume_map(
         if fault := answer_fault(named[0].response_schema, found[named[0].id]):
             raise InvalidAnswerError(
                 f"the answer {answer!r} to {named[0].address} does not fit: {fault}; the question is "
-                f"still pending, answer it again to fit {named[0].response_schema}",
+                f"still pending, answer it again{_to_fit(named[0])}",
                 thread_id,
             )
     return found
+
+
+def _to_fit(question: Interrupt) -> str:
+    """Return what an answer must fit, for a message; nothing where that is longer than helps."""
+    shown = f" to fit {question.response_schema}"
+    return shown if len(shown) < _SHOWN else ""
 
 
 def unknown_question(

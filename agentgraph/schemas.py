@@ -199,6 +199,8 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     for words in ("anyOf", "oneOf"):
         if words in rest:
             _only(rest, {words})
+            if tag := _tag(rest[words]):
+                return _tagged(tag, rest[words], defs, within)
             return reduce(or_, (_optional(_typed(s, defs, within)) for s in rest[words]))
     if "allOf" in rest and len(rest["allOf"]) == 1:
         _only(rest, {"allOf"})
@@ -215,6 +217,37 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
         return Any
     _only(rest, {key for kind in kinds for key in _kind(kind)[1]})
     return reduce(or_, (_optional(_of_kind(kind, rest, defs, within)) for kind in kinds))
+
+
+def _tag(alternatives: list[Any]) -> str | None:
+    """Return the property that tells objects apart: each must have it, with a constant of its own."""
+    tags = [
+        {
+            name
+            for name in (each.get("required", ()) if isinstance(each, dict) else ())
+            if "const" in (each.get("properties", {}).get(name) or ())
+        }
+        for each in alternatives
+    ]
+    return min(set.intersection(*tags), default=None) if tags else None
+
+
+def _tagged(tag: str, alternatives: list[Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    """Return a kind that is checked against the alternative that its tag names, for a clear fault."""
+    constants = [each["properties"][tag]["const"] for each in alternatives]
+    kinds = [TypeAdapter(_typed(each, defs, within)) for each in alternatives]
+
+    def check(answer: Any) -> Any:
+        named = answer.get(tag) if isinstance(answer, dict) else None
+        if named not in constants:
+            raise ValueError(f"{tag} must be one of {constants}")
+        try:
+            kinds[constants.index(named)].validate_json(json.dumps(answer), strict=True)
+        except ValidationError as error:
+            raise ValueError(_faults(error)) from None
+        return answer
+
+    return Annotated[Any, AfterValidator(check)]
 
 
 def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:

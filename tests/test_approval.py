@@ -584,9 +584,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_loses_nothing(drive: Drive, 
     with pytest.raises(ag.InvalidAnswerError) as caught:
         list(drive.resume(runner, "t", {question.id: answer}))
     assert str(caught.value).startswith(f"the answer {answer!r} to clerk does not fit: ")
-    assert str(caught.value).endswith(
-        f"; the question is still pending, answer it again to fit {question.response_schema}"
-    )
+    assert str(caught.value).endswith("; the question is still pending, answer it again")
     assert caught.value.thread_id == "t"
     assert runner.pending("t") == [question]
     assert list(runner.events("t")) == first

@@ -517,3 +517,33 @@ def test_a_value_without_json_form_is_refused():
         "{'a': [<secret>]} has no JSON form (Unable to serialize unknown type: "
         f"{Secret!r}); use plain data: strings, numbers, lists, dicts"
     )
+
+
+TAGGED = {
+    "anyOf": [
+        {"type": "object", "properties": {"do": {"const": "stop"}}, "required": ["do"]},
+        {
+            "type": "object",
+            "properties": {"do": {"const": "go"}, "to": {"type": "string"}},
+            "required": ["do", "to"],
+        },
+    ]
+}
+"""Two kinds of objects that one property tells apart."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        ({"do": "stop"}, None),
+        ({"do": "go", "to": "bed"}, None),
+        ({"do": "go"}, "to: Field required"),
+        ({"do": "go", "to": 3}, "to: Input should be a valid string"),
+        ({"do": "run"}, "do must be one of ['stop', 'go']"),
+        ({"do": ["go"]}, "do must be one of ['stop', 'go']"),
+        ({}, "do must be one of ['stop', 'go']"),
+        ("go", "do must be one of ['stop', 'go']"),
+    ],
+)
+def test_of_objects_that_a_constant_tells_apart_the_named_one_is_checked(answer, fault):
+    assert answer_fault(TAGGED, answer) == fault
