@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 def says(name, text):
@@ -68,6 +68,20 @@ broken = ag.sequential("broken", [
     ag.function_agent("keyed", print, output_key="no key"),
 ])
 runner = ag.Runner(first)
+
+
+def mail(to: str) -> str:
+    "Send a mail."
+    return f"mailed {to}"
+
+
+def posts(messages):
+    asked = any(message.type == "ai" for message in messages)
+    return "Done." if asked else calls(call("mail", to="ann"), call("mail", to="bob"))
+
+
+post = ScriptedChatModel(responses=[posts] * 9)
+clerk = ag.chat_agent("clerk", post, tools=[mail], approve=["mail"])
 """
 
 REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130
@@ -299,6 +313,26 @@ def test_answers_are_named_by_address_or_id_and_fit_their_schema(command: Comman
     assert [line for line in subset.lines if "[asks]" in line] == ["three/form/size: [asks] How many?"]
     assert subset.err.splitlines()[1].startswith(f"  three/form/size (id {ids['size']}): How many?")
     assert command(*resume, "3").lines[-1] == "three/form/order: [3, '12', True]"
+
+
+def test_questions_of_one_address_are_named_by_their_ids(command: Commands) -> None:
+    paused = command("run", "agents.py:clerk", "go", "--thread", "t", "--json")
+    ids = [told["id"] for told in map(json.loads, paused.lines) if told["action"]]
+    assert "with --answer ID=TEXT for each" in paused.err
+    resume = ("resume", "agents.py:clerk", "--thread", "t", "--answer")
+    unclear = command(*resume, "approve")
+    assert unclear.code == REFUSED
+    assert f"Write ID=approve; pending are:\n  {ids[0]}\n  {ids[1]}" in unclear.err
+    assert command(*resume, f"{ids[1]}=reject").code == PAUSED
+    assert command(*resume, "approve").lines[-2:] == ["clerk: mailed ann", "clerk: Done."]
+
+
+def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> None:
+    prompt = "clerk (approve, reject): "
+    typed = [(prompt, "yes\n"), (prompt, "approve\n"), (prompt, "approve\n")]
+    ended = command.at_terminal("run", "agents.py:clerk", "go", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert {"clerk: mailed ann", "clerk: mailed bob"} <= set(ended.lines)
 
 
 @pytest.mark.parametrize(
