@@ -183,3 +183,27 @@ def test_bytes_on_disk_grow_with_the_rounds_of_tools_and_not_with_their_square(t
         return path.stat().st_size / rounds
 
     assert bytes_a_round(200) <= 1.3 * bytes_a_round(50)
+
+
+def as_branch(depth, inner):
+    return ag.parallel(f"p{depth}", [inner])
+
+
+def as_tool(depth, inner):
+    asks = calls(call(inner.name, request="Go on."))
+    model = ScriptedChatModel(responses=[asks, "Done."])
+    return ag.chat_agent(f"c{depth}", model, tools=[ag.agent_tool(inner)])
+
+
+@pytest.mark.parametrize("within", [as_branch, as_tool])
+def test_a_question_deep_inside_is_kept_a_few_times_at_each_level_and_no_more(within):
+    tree = ag.human("h", "?")
+    for depth in range(12):
+        tree = within(depth, tree)
+    runner = ag.Runner(tree)
+    list(runner.run("hi", thread_id="t"))
+    saved = runner.saver.list({"configurable": {"thread_id": "t"}})
+    writes = [write for each in saved for write in each.pending_writes]
+    kept = [one for _, channel, asked in writes if channel == "__interrupt__" for one in asked]
+    assert {one.id for one in kept} == {runner.pending("t")[0].id}
+    assert len(kept) <= 3 * 12

@@ -112,11 +112,12 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     raised = [error for future in futures if (error := future.exception()) is not None]
     failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
     paused = [error for error in raised if isinstance(error, GraphInterrupt)]
-    questions: list[Interrupt] = [asked for error in paused for asked in error.args[0]]
+    asked: dict[str, Interrupt] = {one.id: one for error in paused for one in error.args[0]}
+    questions = list(asked.values())  # a lane reports each twice, by its node and by its task
     if failed:
         join_failures(failed[0], failed[1:])
-        beside = [asked for error in failed for asked in asked_beside(error)]
-        keep_asked(failed[0], [*beside, *questions])
+        beside = {one.id: one for error in failed for one in asked_beside(error)}
+        keep_asked(failed[0], list((beside | asked).values()))
         raise failed[0]
     if len(paused) < len(raised):
         raise next(error for error in raised if error not in paused)
