@@ -1,6 +1,6 @@
 """Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _KEY = "agentgraph_failures"
@@ -21,6 +21,11 @@ def failures(error: BaseException) -> list[tuple[str, str]]:
     """Return the failures that `error` is raised for, each as an address and a `repr`."""
     found: list[tuple[str, str]] = getattr(error, _KEY, [])
     return found
+
+
+def each_once(asked: Iterable[Any]) -> list[Any]:
+    """Return questions without those that are there already: each node on the way up adds its own."""
+    return list({one.id: one for one in asked}.values())
 
 
 def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:

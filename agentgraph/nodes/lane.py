@@ -1,13 +1,17 @@
 """A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
 
 from agentgraph.addresses import Cursor
+from agentgraph.failures import each_once
 from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.position import start
@@ -32,14 +36,17 @@ class Lane(NamedTuple):
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
     ) -> LaneResult:
         """Run it from its start, or go on with it; `cursor` holds the counters around its place."""
-        return _result(self.graph.invoke(**self._arguments(site, cursor, surroundings, control)))
+        arguments = self._arguments(site, cursor, surroundings, control)
+        with _asking_once():
+            return _result(self.graph.invoke(**arguments))
 
     async def arun(
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
     ) -> LaneResult:
         """Run it on the event loop, as `run` does."""
         arguments = self._arguments(site, cursor, surroundings, control)
-        return _result(await self.graph.ainvoke(**arguments))
+        with _asking_once():
+            return _result(await self.graph.ainvoke(**arguments))
 
     def _arguments(
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
@@ -49,6 +56,15 @@ class Lane(NamedTuple):
             "config": {"configurable": {SURROUNDINGS: surroundings}},
             "control": _LaneControl(control),
         }
+
+
+@contextmanager
+def _asking_once() -> Iterator[None]:
+    """Hand on each question once: a graph raises those of its nodes and of their tasks."""
+    try:
+        yield
+    except GraphInterrupt as paused:
+        raise GraphInterrupt(each_once(paused.args[0])) from None
 
 
 class _LaneControl(RunControl):

@@ -14,10 +14,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.func import task
 from langgraph.runtime import RunControl, get_runtime
-from langgraph.types import Interrupt
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.failures import asked_beside, join_failures, keep_asked
+from agentgraph.failures import asked_beside, each_once, join_failures, keep_asked
 
 _FEWEST_THREADS = 3
 
@@ -112,12 +111,11 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     raised = [error for future in futures if (error := future.exception()) is not None]
     failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
     paused = [error for error in raised if isinstance(error, GraphInterrupt)]
-    asked: dict[str, Interrupt] = {one.id: one for error in paused for one in error.args[0]}
-    questions = list(asked.values())  # a lane reports each twice, by its node and by its task
+    questions = each_once(asked for error in paused for asked in error.args[0])
     if failed:
         join_failures(failed[0], failed[1:])
-        beside = {one.id: one for error in failed for one in asked_beside(error)}
-        keep_asked(failed[0], list((beside | asked).values()))
+        beside = [asked for error in failed for asked in asked_beside(error)]
+        keep_asked(failed[0], each_once([*beside, *questions]))
         raise failed[0]
     if len(paused) < len(raised):
         raise next(error for error in raised if error not in paused)
