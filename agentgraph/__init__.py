@@ -1,7 +1,8 @@
 """Trees of agents, compiled to LangGraph state graphs and told as agent events."""
 
-from agentgraph.agents import (
-    Agent,
+from agentgraph.agents import Agent
+from agentgraph.budgets import summarized, trimmed
+from agentgraph.builders import (
     agent,
     agent_tool,
     chat_agent,
@@ -12,7 +13,6 @@ from agentgraph.agents import (
     parallel,
     sequential,
 )
-from agentgraph.budgets import summarized, trimmed
 from agentgraph.compiler import compile_agent
 from agentgraph.context import Context
 from agentgraph.errors import (

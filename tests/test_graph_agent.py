@@ -85,9 +85,7 @@ class TestAnAgentOfLangChains:
         assert state["values"] == {"done": "All done."}
         assert [m.text for m in state["messages"]][-3:] == ["sent to send", "All done.", "thanks"]
 
-    def test_goes_on_in_another_process_with_its_file(self, tmp_path: Path, drive: Drive) -> None:
-        if drive.__name__ == "Async":
-            pytest.importorskip("aiosqlite")
+    def test_goes_on_in_another_process_with_its_file(self, tmp_path: Path) -> None:
         desk = Desk()
         with ag.sqlite_saver(tmp_path / "runs.db") as saver:
             first = ag.Runner(ag.sequential("s", [desk.agent()]), checkpointer=saver)

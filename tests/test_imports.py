@@ -43,7 +43,7 @@ leaf_faults position
 addresses
 places
 tools
-history
+builders history
 agents
 events schemas state templates
 budgets failures run_path signals
@@ -52,8 +52,8 @@ errors
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets errors events failures history leaf_faults places position run_path schemas
-signals templates tools translation validation
+addresses agents budgets builders errors events failures history leaf_faults places position run_path
+schemas signals templates tools translation validation
 """
 """The modules that know nothing of LangGraph."""
 

@@ -1,0 +1,365 @@
+"""The builders of agents: what users call; nothing is checked before the tree is compiled."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, overload
+
+from langchain_core.language_models import LanguageModelLike
+from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.tools import BaseTool
+
+from agentgraph.agents import (
+    Agent,
+    AgentTool,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    HistoryPolicy,
+    HumanAgent,
+    LoopAgent,
+    ParallelAgent,
+    SequentialAgent,
+    Tool,
+)
+
+
+def chat_agent(
+    name: str,
+    model: LanguageModelLike,
+    *,
+    description: str = "",
+    instruction: str = "",
+    tools: Iterable[Tool] = (),
+    sub_agents: Iterable["Agent"] = (),
+    output_key: str | None = None,
+    output_schema: type | dict[str, Any] | None = None,
+    history: HistoryPolicy = "shared",
+    max_iterations: int | None = 20,
+    on_max_iterations: Literal["raise", "answer"] = "raise",
+    return_directly: Iterable[str] = (),
+    exit_tool: bool = False,
+    break_tool: bool = False,
+    approve: Iterable[str] | Callable[[ToolCall], bool] = (),
+    parallel_tools: bool = True,
+    on_tool_error: Literal["return", "raise"] = "return",
+    unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
+    retry: Any = None,
+    timeout: Any = None,
+    model_input: Callable[..., list[BaseMessage]] | None = None,
+) -> ChatAgent:
+    """Make an agent that asks a chat model, and runs the tools that it calls until it calls none.
+
+    A tool gives its result as LangChain's tools do, `Command(update={"messages": [...], "values":
+    {...}})` included, or returns `SetValues(...)`, `Custom(...)`, `Exit()`, `BreakLoop()`,
+    `TransferTo(name)`, or a list of these and of `ToolMessage`s. What it may do is drawn as its
+    return annotation says it, as with `function_agent`. A tool may call LangGraph's `interrupt()`.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        model: A LangChain chat model, or a runnable around one.
+        description: What the agent is for.
+        instruction: The system message, a template: `{topic}` is filled from the values of the
+            run, `{topic?}` with nothing where there is none, `{{` and `}}` are braces, and any
+            other text in braces stays as it is.
+        tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
+            which the model's provider runs.
+        sub_agents: Agents that it may transfer to, by the tools `transfer_to_<name>`. A chat agent
+            among them may transfer back; one that ends without a transfer ends this agent too.
+        output_key: The value that the text of the last message becomes; with `output_schema`
+            what that text says, as plain data.
+        output_schema: What the last reply must fit, as JSON: a type that pydantic knows, or a JSON
+            schema. The model is told of it; a reply that does not fit goes back, twice at most.
+        history: Which messages the model is sent: "shared" (all), "path" (those on the way to
+            this agent), "own", "last" (the user's input and the last answer), "input" (the
+            user's input), a function from entries to messages, `trimmed(...)` or `summarized(...)`.
+        max_iterations: How often the model may be asked in one activation; None for no bound.
+        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
+            once more without tools.
+        return_directly: Names of tools whose result ends the agent; of several, the last one's.
+        exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
+        break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
+        approve: Names of tools whose calls a person must approve, edit, reject or respond to; or
+            a function that says it of a call (`{"name": ..., "args": ..., "id": ...}`).
+        parallel_tools: Whether the calls of one message run at the same time, or in their order.
+        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent.
+            Arguments that do not fit always go back to the model.
+        unknown_tool: The same for a call to a tool that there is not, or a function that is given
+            its name and its arguments and returns the result.
+        retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call of the model; it
+            needs the async methods, for LangGraph cannot stop a sync call.
+        model_input: Called with the messages that the model is about to be sent, or with a
+            `Context` and these messages; the model is sent what it returns.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return ChatAgent(
+        name=name,
+        model=model,
+        description=description,
+        instruction=instruction,
+        tools=_tuple(tools),
+        sub_agents=_tuple(sub_agents),
+        output_key=output_key,
+        output_schema=output_schema,
+        history=history,
+        max_iterations=max_iterations,
+        on_max_iterations=on_max_iterations,
+        return_directly=_tuple(return_directly),
+        exit_tool=exit_tool,
+        break_tool=break_tool,
+        approve=approve if callable(approve) else _tuple(approve),
+        parallel_tools=parallel_tools,
+        on_tool_error=on_tool_error,
+        unknown_tool=unknown_tool,
+        retry=retry,
+        timeout=timeout,
+        model_input=model_input,
+    )
+
+
+def agent_tool(
+    agent: "Agent", *, description: str = "", history: Literal["input", "shared"] = "input"
+) -> AgentTool:
+    """Make an agent a tool of a chat agent: it is given a `request`, and its last message comes back.
+
+    It runs in a lane of its own: what it says is told as events and not added to the caller's
+    history; its Exit, BreakLoop and transfers end nothing outside it; values that it writes are the
+    caller's too. Questions inside it pause the run, and a resume repeats nothing.
+
+    Args:
+        agent: The agent, a composite included; the tool has its name.
+        description: What the model is told of it; without one, the agent's own description.
+        history: "input": it sees the request only; "shared": what the caller sees, then the request.
+
+    Returns:
+        The tool, for `chat_agent(tools=[...])`.
+    """
+    return AgentTool(agent=agent, description=description, history=history)
+
+
+def function_agent(
+    name: str,
+    fn: Callable[[Any], Any],
+    *,
+    description: str = "",
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
+) -> FunctionAgent:
+    """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
+
+    `fn` returns, or yields one by one, `str` (said as an assistant message), a LangChain
+    message, `Exit()`, `BreakLoop()`, `TransferTo(name)`, `Ask(...)`, `Custom(data)`,
+    `SetValues(...)`, or nothing.
+    Its return annotation says what it may do, and so what is drawn: `-> str` only speaks,
+    `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; without one it may do all.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        fn: Called with a `Context`.
+        description: What the agent is for.
+        output_key: The value that the text of its last message becomes.
+        history: Which messages `ctx.messages` holds; see `chat_agent`.
+        retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
+            async methods, for LangGraph cannot stop a sync call.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return FunctionAgent(
+        name=name,
+        fn=fn,
+        description=description,
+        output_key=output_key,
+        history=history,
+        retry=retry,
+        timeout=timeout,
+    )
+
+
+@overload
+def agent(fn: Callable[[Any], Any], /) -> FunctionAgent: ...
+
+
+@overload
+def agent(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
+) -> Callable[[Callable[[Any], Any]], FunctionAgent]: ...
+
+
+def agent(
+    fn: Callable[[Any], Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    retry: Any = None,
+    timeout: Any = None,
+) -> FunctionAgent | Callable[[Callable[[Any], Any]], FunctionAgent]:
+    """Make a function an agent: `function_agent` as a decorator, bare or with arguments.
+
+    The name is the function's, the description the first line of its docstring.
+
+    >>> @agent
+    ... def greeter(ctx):
+    ...     "Says hello."
+    ...     return "hello"
+    >>> greeter.name, greeter.description
+    ('greeter', 'Says hello.')
+    """
+
+    def decorate(fn: Callable[[Any], Any]) -> FunctionAgent:
+        return function_agent(
+            name or str(getattr(fn, "__name__", type(fn).__name__)),
+            fn,
+            description=_first_line(fn) if description is None else description,
+            output_key=output_key,
+            history=history,
+            retry=retry,
+            timeout=timeout,
+        )
+
+    return decorate if fn is None else decorate(fn)
+
+
+def graph_agent(
+    name: str,
+    graph: Any,
+    *,
+    description: str = "",
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    input: Callable[[Any], dict[str, Any]] | None = None,
+    retry: Any = None,
+    timeout: Any = None,
+) -> GraphAgent:
+    """Make an agent that runs a LangGraph graph: one drawn by hand, or of `create_agent(...)`.
+
+    The graph is given `{"messages": [...]}`. What is new in its messages the agent says, each as
+    soon as the step that wrote it has ended; its tokens and its questions are the agent's, too. A
+    graph without a saver keeps its state with the run's, so that a resume goes on inside it.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        graph: The compiled graph, with `messages` in its state.
+        description: What the agent is for.
+        output_key: The value that the text of its last message becomes.
+        history: Which messages the graph is given; see `chat_agent`.
+        input: Called with a `Context`, returns the input of a graph that takes more than messages.
+        retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
+            async methods, for LangGraph cannot stop a sync call.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return GraphAgent(
+        name=name,
+        graph=graph,
+        description=description,
+        output_key=output_key,
+        history=history,
+        input=input,
+        retry=retry,
+        timeout=timeout,
+    )
+
+
+def human(
+    name: str,
+    prompt: Any,
+    *,
+    response_schema: type | dict[str, Any] | None = None,
+    output_key: str | None = None,
+    description: str = "",
+) -> HumanAgent:
+    """Make an agent that asks a person, and says the answer.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        prompt: What is asked: a template as in `chat_agent`, or plain data.
+        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema.
+        output_key: The value that the answer becomes, as plain data.
+        description: What the person is asked for.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return HumanAgent(
+        name=name,
+        prompt=prompt,
+        response_schema=response_schema,
+        output_key=output_key,
+        description=description,
+    )
+
+
+def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
+    """Make an agent that runs its sub-agents one after the other."""
+    return SequentialAgent(name=name, sub_agents=_tuple(sub_agents))
+
+
+def parallel(
+    name: str, sub_agents: Iterable[Agent], *, max_concurrency: int | None = None
+) -> ParallelAgent:
+    """Make an agent that runs its sub-agents at the same time.
+
+    Each branch sees what was there before the fork and what it adds itself; behind the join
+    everyone sees all, branches in declared order. When a branch fails, the others stop behind
+    the step that they are in, and the error is raised.
+
+    Args:
+        name: The agent's name.
+        sub_agents: The branches.
+        max_concurrency: How many run at once; None for all.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return ParallelAgent(name=name, sub_agents=_tuple(sub_agents), max_concurrency=max_concurrency)
+
+
+def loop(
+    name: str,
+    sub_agents: Iterable[Agent],
+    *,
+    max_iterations: int | None,
+    until: Callable[[Any], bool] | None = None,
+) -> LoopAgent:
+    """Make an agent that runs its sub-agents in turn, again and again.
+
+    Args:
+        name: The agent's name.
+        sub_agents: The body.
+        max_iterations: After how many iterations the loop just ends; None for no bound, which
+            is allowed only where `until` or something inside can end it.
+        until: Asked with a `Context` after each iteration; the loop ends when it says yes.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    return LoopAgent(
+        name=name, sub_agents=_tuple(sub_agents), max_iterations=max_iterations, until=until
+    )
+
+
+def _tuple(given: Any) -> tuple[Any, ...]:
+    """Return several as a tuple; one alone, strings and tools included, as a tuple of one."""
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | BaseTool):
+        return tuple(given)
+    return (given,)
+
+
+def _first_line(fn: Callable[[Any], Any]) -> str:
+    return (getattr(fn, "__doc__", None) or "").strip().partition("\n")[0]
