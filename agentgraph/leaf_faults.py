@@ -19,8 +19,8 @@ from agentgraph.signals import is_async
 from agentgraph.tools import as_tool, own_tools
 
 
-def chat_faults(agent: ChatAgent) -> Iterator[str]:
-    """Yield what is wrong with a chat agent."""
+def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
+    """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
     if not isinstance(agent.model, Runnable):
         yield f"the model {agent.model!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)"
     if not isinstance(agent.instruction, str):
@@ -39,7 +39,7 @@ def chat_faults(agent: ChatAgent) -> Iterator[str]:
     if fault := output_fault(agent.output_schema):
         yield fault
     yield from _policy_faults(agent)
-    yield from _tool_faults(agent)
+    yield from _tool_faults(agent, above)
 
 
 def function_faults(agent: FunctionAgent) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent) -> Iterator[st
         yield f"timeout={limit!r} is no timeout; pass seconds above 0, a timedelta, or a TimeoutPolicy"
 
 
-def _tool_faults(agent: ChatAgent) -> Iterator[str]:
+def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     tools: list[Any] = []
     for given in agent.tools:
         if isinstance(given, Mapping):
@@ -119,8 +119,9 @@ def _tool_faults(agent: ChatAgent) -> Iterator[str]:
                 f"no tool can be made of {given!r} ({reason}); pass a LangChain tool, or a function "
                 "with a docstring"
             )
-    sub_agents = [each for each in agent.sub_agents if is_agent(each)]
-    names = [tool.name for tool in (*tools, *own_tools(agent, sub_agents))]
+    around = [above] if above else []
+    targets = [each for each in (*agent.sub_agents, *around) if is_agent(each)]
+    names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{count} tools are named {name!r}; a name means one tool, rename the others"

@@ -8,6 +8,7 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
 from agentgraph.events import AgentEvent
+from agentgraph.failures import each_once
 from agentgraph.places import Tree
 from agentgraph.schemas import asker
 from agentgraph.threads import (
@@ -140,7 +141,7 @@ def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:
 def _asked_at(at: str, by_task: Mapping[str, Mapping[str, Any]]) -> list[LangGraphInterrupt]:
     """Return the questions that tasks asked at an address, each once."""
     asked = [one for writes in by_task.values() for one in writes.get("__interrupt__", ())]
-    return list({one.id: one for one in asked if asker(one.response_schema) == at}.values())
+    return each_once(one for one in asked if asker(one.response_schema) == at)
 
 
 def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: Collection[str]) -> list[str]:

@@ -105,6 +105,11 @@ def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     ]
 
 
+def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+    """Return all tools of a chat agent that the graph runs."""
+    return [*given_tools(agent), *own_tools(agent, targets)]
+
+
 def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
     """Return the tools that the model's provider runs."""
     return [dict(each) for each in agent.tools if isinstance(each, Mapping)]

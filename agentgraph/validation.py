@@ -50,16 +50,21 @@ def _faults(root: Agent) -> Iterator[str]:
         namesake = known.setdefault(str(agent.name), agent)
         if namesake is not agent and namesake != agent:
             yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
-        yield from (f"{where}: {fault}" for fault in _own_faults(agent))
-        if isinstance(agent, ChatAgent) and agent.break_tool and not around.in_loop:
-            yield f"{where}: there is no loop around it that break_tool=True could end; leave it out"
+        yield from (f"{where}: {fault}" for fault in _own_faults(agent, around))
 
 
 class _Around(NamedTuple):
-    """What is around an agent: in words, and whether there is a loop that it can break out of."""
+    """What is around an agent.
+
+    Attributes:
+        where: The agents around it, in words.
+        in_loop: Whether there is a loop that it can break out of.
+        above: The chat agent that it may transfer back to.
+    """
 
     where: str = ""
     in_loop: bool = False
+    above: ChatAgent | None = None
 
 
 def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agent, _Around]]:  # noqa: B008
@@ -71,7 +76,8 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
     in_loop = around.in_loop or isinstance(agent, LoopAgent)
     if isinstance(agent, (ChatAgent, *COMPOSITES)):
         for child in agent.sub_agents:
-            yield from _walk(child, _Around(where, in_loop))
+            above = agent if isinstance(agent, ChatAgent) else None
+            yield from _walk(child, _Around(where, in_loop, above))
     if isinstance(agent, ChatAgent):
         for tool in agent_tools(agent):
             yield from _walk(tool.agent, _Around(where))
@@ -84,10 +90,12 @@ def _name_faults(name: object) -> Iterator[str]:
         yield f"the name {name!r} is reserved; choose another"
 
 
-def _own_faults(agent: Agent) -> Iterator[str]:
+def _own_faults(agent: Agent, around: _Around) -> Iterator[str]:
     match agent:
         case ChatAgent():
-            yield from chat_faults(agent)
+            yield from chat_faults(agent, around.above)
+            if agent.break_tool and not around.in_loop:
+                yield "there is no loop around it that break_tool=True could end; leave it out"
         case FunctionAgent():
             yield from function_faults(agent)
         case GraphAgent():

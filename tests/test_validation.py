@@ -780,3 +780,14 @@ def test_all_faults_of_a_chat_agent_are_told_at_once():
     told = faults(sequential("s", [agent]))
     assert len(told) == 8
     assert all(fault.startswith("s/x: ") for fault in told)
+
+
+def test_an_agent_that_may_transfer_back_has_a_tool_for_it():
+    def desk(model, **options):
+        bills = chat_agent("bills", model, **options)
+        return chat_agent("triage", ScriptedChatModel(responses=[]), sub_agents=[bills])
+
+    assert is_allowed(desk(ScriptedChatModel(responses=[]), approve=["transfer_to_triage"]))
+    assert faults(desk(FakeListChatModel(responses=["a"]))) == (
+        "triage/bills: the model FakeListChatModel takes no tools; pass one with bind_tools",
+    )

@@ -17,7 +17,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.nodes.tasks import SharedControl, arun_tasks, named_task, run_tasks
 from agentgraph.schemas import plain
 from agentgraph.state import LaneState, Question, Update
-from agentgraph.tools import given_tools, own_tools
+from agentgraph.tools import run_tools
 
 _DECISIONS = ["approve", "edit", "reject", "respond"]
 
@@ -36,8 +36,7 @@ class ApproveNode(Runnable[LaneState, Update]):
         self.site = site
         self.name = site.place.approve_node
         agent = cast(ChatAgent, site.place.agent)
-        targets = [target.agent for target in site.targets.values()]
-        names = [tool.name for tool in (*given_tools(agent), *own_tools(agent, targets))]
+        names = [tool.name for tool in run_tools(agent, site.target_agents)]
         self.response_schema = _response_schema(names)
         self.task = named_task(site.place.call_task, self._ask)
         self.atask = named_task(site.place.call_task, self._aask)

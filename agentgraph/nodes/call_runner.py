@@ -26,7 +26,7 @@ from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.threads import run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
-from agentgraph.tools import AgentCall, Request, given_tools, own_tools
+from agentgraph.tools import AgentCall, Request, run_tools
 
 _SCOPE = "agentgraph"
 """The key under which a call takes its scope through `ToolNode`."""
@@ -59,8 +59,7 @@ class CallRunner:
 
     def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
         agent = cast(ChatAgent, site.place.agent)
-        targets = [target.agent for target in site.targets.values()]
-        tools = [*given_tools(agent), *own_tools(agent, targets)]
+        tools = run_tools(agent, site.target_agents)
         self.agents = {
             lane.place.name: _LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)

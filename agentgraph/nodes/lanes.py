@@ -36,7 +36,6 @@ class LanesNode(Runnable[LaneState, Update]):
         self.site = site
         self.name = site.place.node
         self.agent = cast(ParallelAgent, site.place.agent)
-        self.lanes = tuple(lanes)
         self.tasks = [named_task(lane.place.node, self._runner(lane)) for lane in lanes]
         self.atasks = [named_task(lane.place.node, self._arunner(lane)) for lane in lanes]
 

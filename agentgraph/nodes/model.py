@@ -15,7 +15,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from agentgraph.agents import ChatAgent
+from agentgraph.agents import Agent, ChatAgent
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
@@ -27,7 +27,7 @@ from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
 from agentgraph.templates import fill
-from agentgraph.tools import given_tools, own_tools, provider_tools, transfers_text
+from agentgraph.tools import provider_tools, run_tools, transfers_text
 
 _CORRECTIONS = 2
 """How often a reply that does not fit goes back to the model."""
@@ -51,10 +51,10 @@ class ModelNode(LeafNode):
     def __init__(self, site: Site) -> None:
         self.agent = cast(ChatAgent, site.place.agent)
         super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
-        targets = [target.agent for target in site.targets.values()]
         self.runs_tools = has_tools(site.place)
-        self.model = _with_tools(self.agent, [*own_tools(self.agent, targets)])
-        self.added = [text for text in (transfers_text(targets), schema_text(self.agent)) if text]
+        self.model = _with_tools(self.agent, site.target_agents)
+        added = (transfers_text(site.target_agents), schema_text(self.agent))
+        self.added = [text for text in added if text]
         self.hook = _hook(self.agent.model_input)
 
     def run(self, activation: Activation) -> None:
@@ -134,8 +134,8 @@ class ModelNode(LeafNode):
         return bool(approve(call)) if callable(approve) else call["name"] in approve
 
 
-def _with_tools(agent: ChatAgent, own: list[Any]) -> Runnable[Any, Any]:
-    offered = [*given_tools(agent), *own, *provider_tools(agent)]
+def _with_tools(agent: ChatAgent, targets: Sequence[Agent]) -> Runnable[Any, Any]:
+    offered = [*run_tools(agent, targets), *provider_tools(agent)]
     return cast(Any, agent.model).bind_tools(offered) if offered else agent.model
 
 

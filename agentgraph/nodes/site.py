@@ -1,13 +1,13 @@
 """A place as its nodes know it: where a lane is there, what is around it, and where it goes on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at
+from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
 from agentgraph.context import Context
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Next, advance, transfer
@@ -39,6 +39,7 @@ class Site:
     def __init__(self, tree: Tree, place: Place, paths: RunPaths) -> None:
         self.tree, self.place, self.paths = tree, place, paths
         self.targets = targets(tree, place)
+        self.target_agents = [target.agent for target in self.targets.values()]
         self._is_surrounded = _is_surrounded(place)
         self._last: tuple[Cursor, str] | None = None
 
@@ -95,10 +96,4 @@ class Site:
 
 def _is_surrounded(place: Place) -> bool:
     """Tell whether a lane is around the one that a place is in."""
-    return any(step.starts_lane for step in _inside_out(place) if step.parent)
-
-
-def _inside_out(place: Place | None) -> Iterator[Place]:
-    while place is not None:
-        yield place
-        place = place.parent
+    return any(step.starts_lane for step in way_to(place)[1:])
