@@ -9,11 +9,9 @@ from agentgraph.builders import (
     function_agent,
     graph_agent,
     human,
-    loop,
-    parallel,
-    sequential,
 )
 from agentgraph.compiler import compile_agent
+from agentgraph.composites import loop, parallel, sequential, step, workflow
 from agentgraph.context import Context
 from agentgraph.errors import (
     AgentGraphError,
@@ -31,6 +29,10 @@ from agentgraph.errors import (
 )
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.history import Entry
+from agentgraph.prebuilt.plan_execute import plan_execute
+from agentgraph.prebuilt.supervisor import supervisor
+from agentgraph.prebuilt.validated import validated
+from agentgraph.prebuilt.with_helpers import with_helpers
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.runner import Runner
 from agentgraph.savers import async_sqlite_saver, sqlite_saver
@@ -78,9 +80,15 @@ __all__ = [
     "human",
     "loop",
     "parallel",
+    "plan_execute",
     "sequential",
     "sqlite_saver",
+    "step",
     "summarized",
+    "supervisor",
     "translate",
     "trimmed",
+    "validated",
+    "with_helpers",
+    "workflow",
 ]

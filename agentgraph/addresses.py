@@ -1,10 +1,11 @@
 """Where an activation is: cursors, addresses and run paths, as pure functions of places.
 
 A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
-and each agent that runs as a tool, outermost first: an iteration, the hops so far, the number of
-the call. Its size does not depend on how often loops went round; each hop adds a small number: i
-for a transfer to the i-th sub-agent, 0 for one to the agent above. Together with the place it
-gives the address and the run path of an activation; nothing else has to be stored.
+each agent that is called, and each that a check may send back, outermost first: an iteration, the
+hops so far, the number of the call, the attempt. Its size does not depend on how often loops went
+round; each hop adds a small number: i for a transfer to the i-th sub-agent, 0 for one to the agent
+above. Together with the place it gives the address and the run path of an activation; nothing else
+has to be stored.
 """
 
 import re
@@ -18,7 +19,7 @@ from agentgraph.places import Count, Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 
 Cursor = tuple[Any, ...]
-"""The counters: an `int` for an iteration or a call, a tuple of them for hops."""
+"""The counters: an `int` for an iteration, a call or an attempt, a tuple of them for hops."""
 
 
 def as_cursor(counters: Iterable[Any]) -> Cursor:
@@ -40,6 +41,13 @@ def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
     return tuple(known[count] for count in place.counts)
 
 
+def entered(place: Place, around: Cursor) -> Cursor:
+    """Return the cursor at a place that is entered, by the counters around it and of its call."""
+    attempt: Cursor = (0,) if place.repeats else ()
+    hops: Cursor = ((),) if place.counts_hops else ()
+    return (*around, *attempt, *hops)
+
+
 def iteration(place: Place, cursor: Cursor) -> int | None:
     """Return the iteration of the nearest loop, also in that loop itself; None outside any."""
     found = None
@@ -49,12 +57,19 @@ def iteration(place: Place, cursor: Cursor) -> int | None:
     return found
 
 
+def attempt(place: Place, cursor: Cursor) -> int:
+    """Return how often a check has sent a place back."""
+    counters = dict(zip(place.counts, cursor, strict=False))
+    return int(counters.get(Count(place, "attempt"), 0))
+
+
 def address(place: Place, cursor: Cursor) -> str:
     """Return the address of an activation.
 
     `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
-    the second sub-agent of a chat agent, after transfers to the first one (1) and back (0), and
-    `writer/search(3)` an agent that the writer's fourth tool call runs.
+    the second sub-agent of a chat agent, after transfers to the first one (1) and back (0),
+    `writer/search(3)` an agent that the writer's fourth tool call runs, and `report/writer{1}` the
+    second attempt of a writer whose work is checked.
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
@@ -85,6 +100,10 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
             return None
         place = found
         cursor = (*cursor, int(match["call"])) if match["call"] else cursor
+        if place.repeats:
+            cursor = (*cursor, int(match["attempt"] or 0))
+        elif match["attempt"]:
+            return None
         numbers = tuple(map(int, match["counts"].split("."))) if match["counts"] else ()
         if place.counts_hops:
             cursor = (*cursor, numbers)
@@ -95,6 +114,15 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     if place is None or len(cursor) != len(place.counts):
         return None
     return (place, cursor) if _is_visited(tree, place, cursor) else None
+
+
+def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
+    """Tell whether an address is that of a place at a cursor, wherever it transferred, or inside it."""
+    found = parse_address(tree, text)
+    if found is None or place not in way_to(found[0]):
+        return False
+    before = len(place.counts) - place.counts_hops
+    return found[1][:before] == cursor[:before]
 
 
 class RunPaths:
@@ -113,8 +141,11 @@ class RunPaths:
         """Return the run path of an activation."""
         parent = place.parent
         if parent is not None and place.is_target:
-            return self.at(parent, cursor)  # the path of the transfers leads here
-        path = self._entered(place, cursor)
+            path = self.at(parent, cursor)  # the path of the transfers leads here
+        else:
+            path = self._entered(place, cursor)
+        for _ in range(attempt(place, cursor)):
+            path = path.append(_step(place, cursor))
         for target in _hopped(self._tree, place, cursor):
             path = path.append(_step(target, cursor))
         return path
@@ -153,7 +184,9 @@ class RunPaths:
         return starts[cursor[-1]]
 
 
-_PART = re.compile(r"(?P<segment>[^\[\]()/]+)(\((?P<call>\d+)\))?(\[(?P<counts>\d+(\.\d+)*)\])?")
+_PART = re.compile(
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+)
 
 
 def _led_to(place: Place, count: Count) -> tuple[int, ...]:
@@ -167,6 +200,8 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
     part = step.segment
     if (step, "call") in counters:
         part += f"({counters[Count(step, 'call')]})"
+    if counters.get(Count(step, "attempt")):
+        part += f"{{{counters[Count(step, 'attempt')]}}}"
     if hops := counters.get(Count(step, "hops")):
         part += f"[{'.'.join(map(str, hops))}]"
     if (step, "iteration") in counters:
@@ -178,7 +213,7 @@ def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Plac
     """Return the place of a segment directly inside another one, or the root."""
     if around is None:
         return tree.root if segment == tree.root.segment and not called else None
-    inside = tree.tools if called else tree.children
+    inside = tree.called if called else tree.children
     return next((place for place in inside.get(around, ()) if place.segment == segment), None)
 
 

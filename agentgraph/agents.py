@@ -1,7 +1,7 @@
 """The agents: frozen values that say what runs; `builders` makes them."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.language_models import LanguageModelLike
@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, ToolCall
 from langchain_core.tools import BaseTool
 
 from agentgraph.budgets import ChosenBy, Summarized, Trimmed
+from agentgraph.signals import Verdict
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
@@ -47,6 +48,8 @@ class ChatAgent:
     """What the model may call."""
     sub_agents: tuple["Agent", ...] = ()
     """The agents that it may transfer to."""
+    sub_agents_return: bool = False
+    """Whether a sub-agent that ends hands back by itself, instead of ending this agent too."""
     output_key: str | None = None
     """The value that the text of its last message becomes."""
     output_schema: type | dict[str, Any] | None = None
@@ -155,8 +158,79 @@ class ParallelAgent:
     """The agent's name, and that of the node that runs the lanes."""
     sub_agents: tuple["Agent", ...]
     """Its branches, in the order in which their results are joined."""
+    on_error: Literal["fail", "wait", "collect", "first"] = "fail"
+    """What becomes of the others when a branch fails; "first" ends with the first success."""
     max_concurrency: int | None = None
     """How many branches run at once; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A step of a workflow."""
+
+    agent: "Agent"
+    """What runs; the step has its name."""
+    depends_on: tuple[str, ...] = ()
+    """The names of the steps that must be done before."""
+    input: str | None = None
+    """The template of what the agent is asked; without one it sees what was said before it."""
+    retry: Any = None
+    """LangGraph's `RetryPolicy`, or several, for the leaves of the step."""
+    timeout: Any = None
+    """LangGraph's timeout for a try of a leaf of the step: seconds, or a `TimeoutPolicy`."""
+    compensate: "Agent | None" = None
+    """What undoes the step when another one fails."""
+
+    @property
+    def name(self) -> str:
+        """The name of the step: that of its agent."""
+        return self.agent.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowAgent:
+    """A composite that runs steps, each in a lane of its own as soon as those before it are done."""
+
+    name: str
+    """The agent's name, and that of the node that runs the lanes."""
+    steps: tuple[Step, ...]
+    """The steps, in any order."""
+    on_error: Literal["fail", "wait"] = "fail"
+    """Whether running steps are stopped or awaited when another one fails."""
+
+    @property
+    def sub_agents(self) -> tuple["Agent", ...]:
+        """The agents of the steps, then those that undo steps."""
+        undo = (step.compensate for step in self.steps if step.compensate is not None)
+        return (*(step.agent for step in self.steps), *undo)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One piece of the work of an `EachAgent`."""
+
+    name: str
+    """Its name, by which others depend on it."""
+    request: str
+    """What the agent is asked to do."""
+    depends_on: tuple[str, ...] = ()
+    """The names of the items that must be done before."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Values that the agent finds besides those of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EachAgent:
+    """A composite that runs one agent for each of several items, each in a lane of its own."""
+
+    name: str
+    """The agent's name, and that of the node that runs the lanes."""
+    agent: "Agent"
+    """What runs for each item."""
+    items: Callable[[Mapping[str, Any]], Sequence[Item]]
+    """Called with the values of the run for the items, when they are about to run."""
+    output_key: str
+    """The value that the texts of the last messages become, by the names of the items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,21 +245,76 @@ class LoopAgent:
     """After how many iterations it ends; None for no bound."""
     until: Callable[[Any], bool] | None = None
     """Asked with a `Context` after each iteration: whether the loop ends."""
+    is_part: bool = False
+    """Whether it is part of a derived agent: its name may stand for others, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedAgent:
+    """An agent that is looked at when it ends; it leaves no node and no step of a run path behind."""
+
+    agent: "Agent"
+    """What runs."""
+    check: Callable[[Any, Sequence[BaseMessage], int], Verdict]
+    """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
+    repeats: bool = False
+    """Whether a check may make the agent run again."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with what the check was made from."""
+
+    @property
+    def name(self) -> str:
+        """The name of the agent that runs."""
+        return self.agent.name
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Composite = SequentialAgent | ParallelAgent | LoopAgent
-Agent = Leaf | Composite
+Fork = ParallelAgent | WorkflowAgent | EachAgent
+Composite = SequentialAgent | LoopAgent | Fork
+Agent = Leaf | Composite | CheckedAgent
 
 LEAVES = (ChatAgent, FunctionAgent, GraphAgent, HumanAgent)
-COMPOSITES = (SequentialAgent, ParallelAgent, LoopAgent)
+FORKS = (ParallelAgent, WorkflowAgent, EachAgent)
+"""The composites that are a node, which runs lanes."""
+COMPOSITES = (SequentialAgent, LoopAgent, *FORKS)
+AGENTS = (*LEAVES, *COMPOSITES, CheckedAgent)
 
 
-def inner_agents(agent: "Agent") -> tuple["Agent", ...]:
-    """Return the agents directly inside one: its sub-agents, and its agents as tools."""
-    if isinstance(agent, ChatAgent):
-        return (*agent.sub_agents, *(tool.agent for tool in agent_tools(agent)))
-    return agent.sub_agents if isinstance(agent, COMPOSITES) else ()
+def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
+    """Return the sub-agents of an agent."""
+    match agent:
+        case ChatAgent() | SequentialAgent() | LoopAgent() | ParallelAgent() | WorkflowAgent():
+            return agent.sub_agents
+        case CheckedAgent():
+            return sub_agents(agent.agent)
+    return ()
+
+
+def called_agents(agent: "Agent") -> tuple["Agent", ...]:
+    """Return the agents that one runs any number of times: its tools, or what runs for each item."""
+    match agent:
+        case ChatAgent():
+            return tuple(tool.agent for tool in agent_tools(agent))
+        case EachAgent():
+            return (agent.agent,)
+        case CheckedAgent():
+            return called_agents(agent.agent)
+    return ()
+
+
+def unchecked(agent: Any) -> Any:
+    """Return what runs, without the checks around it."""
+    while isinstance(agent, CheckedAgent):
+        agent = agent.agent
+    return agent
+
+
+def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
+    """Return the checks around an agent, the innermost first."""
+    found: tuple[CheckedAgent, ...] = ()
+    while isinstance(agent, CheckedAgent):
+        found, agent = (agent, *found), agent.agent
+    return found
 
 
 def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:

@@ -1,11 +1,10 @@
-"""The builders of agents: what users call; nothing is checked before the tree is compiled."""
+"""The builders of leaves: what users call; nothing is checked before the tree is compiled."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, overload
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolCall
-from langchain_core.tools import BaseTool
 
 from agentgraph.agents import (
     Agent,
@@ -15,11 +14,9 @@ from agentgraph.agents import (
     GraphAgent,
     HistoryPolicy,
     HumanAgent,
-    LoopAgent,
-    ParallelAgent,
-    SequentialAgent,
     Tool,
 )
+from agentgraph.composites import as_tuple
 
 
 def chat_agent(
@@ -30,6 +27,7 @@ def chat_agent(
     instruction: str = "",
     tools: Iterable[Tool] = (),
     sub_agents: Iterable["Agent"] = (),
+    sub_agents_return: bool = False,
     output_key: str | None = None,
     output_schema: type | dict[str, Any] | None = None,
     history: HistoryPolicy = "shared",
@@ -64,6 +62,8 @@ def chat_agent(
             which the model's provider runs.
         sub_agents: Agents that it may transfer to, by the tools `transfer_to_<name>`. A chat agent
             among them may transfer back; one that ends without a transfer ends this agent too.
+        sub_agents_return: Whether a sub-agent that ends hands back by itself instead: then it is this
+            agent's turn again, and sub-agents have no tool to transfer back.
         output_key: The value that the text of the last message becomes; with `output_schema`
             what that text says, as plain data.
         output_schema: What the last reply must fit, as JSON: a type that pydantic knows, or a JSON
@@ -98,17 +98,18 @@ def chat_agent(
         model=model,
         description=description,
         instruction=instruction,
-        tools=_tuple(tools),
-        sub_agents=_tuple(sub_agents),
+        tools=as_tuple(tools),
+        sub_agents=as_tuple(sub_agents),
+        sub_agents_return=sub_agents_return,
         output_key=output_key,
         output_schema=output_schema,
         history=history,
         max_iterations=max_iterations,
         on_max_iterations=on_max_iterations,
-        return_directly=_tuple(return_directly),
+        return_directly=as_tuple(return_directly),
         exit_tool=exit_tool,
         break_tool=break_tool,
-        approve=approve if callable(approve) else _tuple(approve),
+        approve=approve if callable(approve) else as_tuple(approve),
         parallel_tools=parallel_tools,
         on_tool_error=on_tool_error,
         unknown_tool=unknown_tool,
@@ -303,62 +304,6 @@ def human(
         output_key=output_key,
         description=description,
     )
-
-
-def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
-    """Make an agent that runs its sub-agents one after the other."""
-    return SequentialAgent(name=name, sub_agents=_tuple(sub_agents))
-
-
-def parallel(
-    name: str, sub_agents: Iterable[Agent], *, max_concurrency: int | None = None
-) -> ParallelAgent:
-    """Make an agent that runs its sub-agents at the same time.
-
-    Each branch sees what was there before the fork and what it adds itself; behind the join
-    everyone sees all, branches in declared order. When a branch fails, the others stop behind
-    the step that they are in, and the error is raised.
-
-    Args:
-        name: The agent's name.
-        sub_agents: The branches.
-        max_concurrency: How many run at once; None for all.
-
-    Returns:
-        The agent; nothing is checked before `compile_agent`.
-    """
-    return ParallelAgent(name=name, sub_agents=_tuple(sub_agents), max_concurrency=max_concurrency)
-
-
-def loop(
-    name: str,
-    sub_agents: Iterable[Agent],
-    *,
-    max_iterations: int | None,
-    until: Callable[[Any], bool] | None = None,
-) -> LoopAgent:
-    """Make an agent that runs its sub-agents in turn, again and again.
-
-    Args:
-        name: The agent's name.
-        sub_agents: The body.
-        max_iterations: After how many iterations the loop just ends; None for no bound, which
-            is allowed only where `until` or something inside can end it.
-        until: Asked with a `Context` after each iteration; the loop ends when it says yes.
-
-    Returns:
-        The agent; nothing is checked before `compile_agent`.
-    """
-    return LoopAgent(
-        name=name, sub_agents=_tuple(sub_agents), max_iterations=max_iterations, until=until
-    )
-
-
-def _tuple(given: Any) -> tuple[Any, ...]:
-    """Return several as a tuple; one alone, strings and tools included, as a tuple of one."""
-    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | BaseTool):
-        return tuple(given)
-    return (given,)
 
 
 def _first_line(fn: Callable[[Any], Any]) -> str:

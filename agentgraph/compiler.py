@@ -17,26 +17,31 @@ from langgraph.store.base import BaseStore
 
 from agentgraph.addresses import RunPaths
 from agentgraph.agents import (
+    FORKS,
     Agent,
     ChatAgent,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
+    WorkflowAgent,
 )
 from agentgraph.nodes.approve import ApproveNode
+from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
 from agentgraph.nodes.lane import Lane
-from agentgraph.nodes.lanes import LanesNode
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.model import ModelNode
+from agentgraph.nodes.parallel import ParallelNode
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
+from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools
 from agentgraph.position import ends, may_do, may_do_by_tools, start
@@ -100,7 +105,9 @@ def _limits(tree: Tree) -> RunnableConfig:
 
 def _at_once(tree: Tree, place: Place) -> int:
     """Return how many tasks the node of a place may run at once; 0 where it runs none."""
-    if isinstance(place.agent, ParallelAgent):
+    if isinstance(place.agent, EachAgent):
+        return _CALLS
+    if isinstance(place.agent, FORKS):
         return len(tree.children[place])
     return _CALLS if isinstance(place.agent, ChatAgent) and has_tools(place) else 0
 
@@ -121,13 +128,7 @@ class _LaneBuilder:
             self._add(builder, place, lanes)
         graph = builder.compile(**options)
         for place, lanes in inner.items():
-            if isinstance(place.agent, ParallelAgent):
-                show_lanes(graph, place.node, lanes)
-            elif lanes:
-                others = [place.call_task] if len(lanes) < len(place.agent.tools) else []  # type: ignore[union-attr]
-                show_lanes(graph, place.tools_node, lanes, others)
-            elif isinstance(place.agent, GraphAgent) and isinstance(place.agent.graph, Pregel):
-                graph.nodes[place.node].subgraphs = [place.agent.graph]
+            _show(graph, place, lanes)
         return graph if lane.parent is None else LaneGraph(**vars(graph))
 
     def _lanes(self, place: Place) -> list[Lane]:
@@ -159,7 +160,11 @@ class _LaneBuilder:
             case HumanAgent():
                 self._add_node(builder, HumanNode(site), may)
             case ParallelAgent():
-                self._add_node(builder, LanesNode(site, lanes), may)
+                self._add_node(builder, ParallelNode(site, lanes), may)
+            case WorkflowAgent():
+                self._add_node(builder, WorkflowNode(site, lanes), may)
+            case EachAgent():
+                self._add_node(builder, EachNode(site, lanes), may)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} is only the way from node to node")
             case _:
@@ -197,6 +202,29 @@ class _LaneBuilder:
 
     def _site(self, place: Place) -> Site:
         return Site(self.tree, place, self.paths)
+
+
+def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:
+    """Show the graphs that a node runs."""
+    match place.agent:
+        case ChatAgent(tools=tools) if lanes:
+            others = [place.call_task] if len(lanes) < len(tools) else []
+            show_lanes(graph, place.tools_node, lanes, others)
+        case WorkflowAgent() as agent:
+            show_lanes(graph, place.node, lanes, behind=_behind(agent, lanes))
+        case ParallelAgent() | EachAgent():
+            show_lanes(graph, place.node, lanes)
+        case GraphAgent(graph=inner) if isinstance(inner, Pregel):
+            graph.nodes[place.node].subgraphs = [inner]
+
+
+def _behind(agent: WorkflowAgent, lanes: list[Lane]) -> dict[str, list[str]]:
+    """Return which lanes each lane of a workflow stands behind, by their nodes."""
+    nodes = {step.name: lane.place.node for step, lane in zip(agent.steps, lanes, strict=False)}
+    behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in agent.steps}
+    undone = [nodes[step.name] for step in agent.steps if step.compensate is not None]
+    undo = (lane.place.node for lane in lanes[len(agent.steps) :])
+    return behind | {node: [step] for node, step in zip(undo, undone, strict=True)}
 
 
 def _way_on(state: Whereabouts) -> str:

@@ -10,15 +10,16 @@ from langgraph.runtime import Runtime, get_runtime
 
 from agentgraph.addresses import Cursor, RunPaths, address, iteration
 from agentgraph.agents import HistoryPolicy
-from agentgraph.history import unchanged, visible
+from agentgraph.history import Entry, unchanged, visible
 from agentgraph.run_path import RunPath
+from agentgraph.state import address_of, speaker_of
 
 if TYPE_CHECKING:
     from agentgraph.places import Place
 
 
 class Context:
-    """What a function agent, or the `until` of a loop, knows of the run.
+    """What a function agent, the `until` of a loop, or a check knows of the run.
 
     Attributes:
         values: The values of the run, as a read-only mapping.
@@ -55,6 +56,16 @@ class Context:
             self._paths.of,
             self._under_way,
         )
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self._place.name
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The whole history, whatever this agent may see, with who said what and where."""
+        return [Entry(m, speaker_of(m), address_of(m), self._paths.of) for m in self._messages]
 
     @cached_property
     def address(self) -> str:

@@ -8,7 +8,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables.graph import Edge, Graph, Node
 from langgraph.graph.state import CompiledStateGraph
 
-from agentgraph.agents import LEAVES, Agent, LoopAgent, ParallelAgent, inner_agents
+from agentgraph.agents import (
+    LEAVES,
+    Agent,
+    CheckedAgent,
+    LoopAgent,
+    ParallelAgent,
+    called_agents,
+    sub_agents,
+)
 from agentgraph.events import AgentEvent
 from agentgraph.nodes.turn import NEW_TURN
 
@@ -77,7 +85,7 @@ def tree_lines(agent: Agent) -> list[str]:
 
 def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
     yield f"{head}{agent.name} ({kind_of(agent)})"
-    children = inner_agents(agent)
+    children = (*sub_agents(agent), *called_agents(agent))
     for child in children[:-1]:
         yield from _branches(child, f"{indent}├─ ", f"{indent}│  ")
     for child in children[-1:]:
@@ -86,6 +94,8 @@ def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
 
 def kind_of(agent: Agent) -> str:
     """Return what kind of agent it is, and its limits: `loop, at most 3`."""
+    if isinstance(agent, CheckedAgent):
+        return f"{kind_of(agent.agent)}, checked" if agent.repeats else kind_of(agent.agent)
     kind = type(agent).__name__.removesuffix("Agent").lower()
     if isinstance(agent, LoopAgent):
         return (

@@ -1,6 +1,6 @@
 """Every error that agentgraph raises: each says where, what is wrong, and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -63,6 +63,41 @@ class MissingValueError(AgentGraphError):
 
 class MaxIterationsError(AgentGraphError):
     """A chat agent reached its limit of model calls."""
+
+
+class CheckFailedError(AgentGraphError):
+    """What an agent said did not pass its check in any of its attempts."""
+
+
+class StepFailedError(AgentGraphError):
+    """A step of a workflow failed for good.
+
+    Attributes:
+        workflow: The address of the workflow.
+        step: The name of the step.
+        undone: The names of the steps that were undone, in that order.
+        not_undone: What went wrong where a step could not be undone, by its name.
+    """
+
+    def __init__(
+        self,
+        workflow: str,
+        step: str,
+        error: str,
+        *,
+        undone: Sequence[str] | None = None,
+        not_undone: Mapping[str, str] | None = None,
+    ) -> None:
+        self.workflow, self.step = workflow, step
+        self.undone, self.not_undone = tuple(undone or ()), dict(not_undone or {})
+        told = [f"{workflow}: the step {step!r} failed: {error}"]
+        if undone is None:
+            told.append("a resume tries it again, and nothing that had finished")
+        else:
+            told.append(f"undone: {', '.join(self.undone) or 'nothing'}")
+        for name, why in self.not_undone.items():
+            told.append(f"undoing {name!r} failed: {why}; a resume tries that again")
+        super().__init__("; ".join(told))
 
 
 class ThreadError(AgentGraphError):

@@ -7,9 +7,11 @@ _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
 
 
-def mark_failure(error: BaseException, address: str) -> None:
-    """Write on `error` that it is the failure of the activation at `address`."""
-    setattr(error, _KEY, [(address, repr(error))])
+def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
+    """Write on `error` where it arose, if that is not written there yet."""
+    if not failures(error):
+        setattr(error, _KEY, [(address, repr(error))])
+        error.add_note(f"This happened in the agent {agent_name!r}, at {address}.")
 
 
 def join_failures(error: BaseException, others: list[BaseException]) -> None:

@@ -11,7 +11,16 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
 
-from agentgraph.agents import COMPOSITES, LEAVES, AgentTool, ChatAgent, FunctionAgent, GraphAgent
+from agentgraph.agents import (
+    COMPOSITES,
+    LEAVES,
+    AgentTool,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    Step,
+    unchecked,
+)
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES, TRANSFER_PREFIX
 from agentgraph.schemas import output_fault
@@ -27,10 +36,10 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         yield f"the instruction {agent.instruction!r} is no string; pass a template"
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
-    yield from _word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
-    yield from _word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
+    yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
+    yield from word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
     if not callable(agent.unknown_tool):
-        yield from _word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
+        yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not _is_hook(agent.model_input):
         yield (
             f"model_input={agent.model_input!r} cannot be used; pass a sync function of the messages, "
@@ -38,7 +47,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         )
     if fault := output_fault(agent.output_schema):
         yield fault
-    yield from _policy_faults(agent)
+    yield from policy_faults(agent)
     yield from _tool_faults(agent, above)
 
 
@@ -47,7 +56,7 @@ def function_faults(agent: FunctionAgent) -> Iterator[str]:
     if not callable(agent.fn):
         yield f"{agent.fn!r} cannot be called; pass a function that takes a context"
     yield from _history_faults(agent.history)
-    yield from _policy_faults(agent)
+    yield from policy_faults(agent)
     if isinstance(agent.history, Summarized):
         yield "only a chat agent can have a summary written; use trimmed(...) for a function"
 
@@ -63,7 +72,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
     if agent.input is not None and not callable(agent.input):
         yield f"input={agent.input!r} cannot be called; pass a function that takes a context"
     yield from _history_faults(agent.history)
-    yield from _policy_faults(agent)
+    yield from policy_faults(agent)
     if isinstance(agent.history, Summarized):
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
 
@@ -74,9 +83,15 @@ def limit_faults(name: str, limit: object) -> Iterator[str]:
         yield f"{name}={limit!r} is no limit; use a whole number from 1, or None for no bound"
 
 
+def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with an option that is one of some words."""
+    if word not in words:
+        yield f"{name}={word!r} is not known; use {' or '.join(map(repr, words))}"
+
+
 def is_agent(thing: object) -> bool:
     """Tell whether something is an agent."""
-    return isinstance(thing, (*LEAVES, *COMPOSITES))
+    return isinstance(unchecked(thing), (*LEAVES, *COMPOSITES))
 
 
 def _is_hook(fn: Any) -> bool:
@@ -90,7 +105,8 @@ def _is_hook(fn: Any) -> bool:
     return False
 
 
-def _policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent) -> Iterator[str]:
+def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
+    """Yield what is wrong with `retry` and `timeout`."""
     given = agent.retry
     several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
     if given is not None and not all(hasattr(each, "max_attempts") for each in several):
@@ -108,7 +124,7 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         if isinstance(given, Mapping):
             continue
         if isinstance(given, AgentTool):
-            yield from _word_faults("history of an agent_tool", given.history, ("input", "shared"))
+            yield from word_faults("history of an agent_tool", given.history, ("input", "shared"))
             if not is_agent(given.agent):
                 continue  # told where the agent should stand
         try:
@@ -153,11 +169,6 @@ def _toolless(model: object) -> Iterator[object]:
             yield model
     elif isinstance(model, Runnable) and not hasattr(model, "bind_tools"):
         yield model
-
-
-def _word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
-    if word not in words:
-        yield f"{name}={word!r} is not known; use {' or '.join(map(repr, words))}"
 
 
 def _history_faults(history: object) -> Iterator[str]:

@@ -7,7 +7,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.addresses import address, as_cursor, way_to
-from agentgraph.agents import GraphAgent, ParallelAgent
+from agentgraph.agents import FORKS, GraphAgent
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
@@ -135,7 +135,7 @@ def _waiting(namespace: str) -> Reads[set[str] | None]:
 
 def _runs_tasks(place: Place, position: Position) -> bool:
     by_node = position["next"] in (place.tools_node, place.approve_node)
-    return by_node or isinstance(place.agent, ParallelAgent)
+    return by_node or isinstance(place.agent, FORKS)
 
 
 def _asked_by_tasks(
@@ -170,7 +170,7 @@ def _asked_by_tasks(
 
 def _order(lane: Place, question: Interrupt) -> int:
     """Return the place of a lane among those of its node: a branch's, or the number of the call."""
-    if not lane.as_tool:
+    if not lane.is_called:
         return lane.index
     part = question.address.split("/")[len(way_to(lane)) - 1]
     return int(part.partition("(")[2].partition(")")[0])

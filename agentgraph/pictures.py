@@ -4,7 +4,8 @@ LangGraph looks for both in the first graph of a node's `subgraphs`, so the node
 carries one: a graph with the lanes as its nodes, which never runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -54,14 +55,21 @@ def show_lanes(
     node: str,
     lanes: Sequence[Lane],
     others: Sequence[str] = (),
+    behind: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> None:
-    """Give a node that runs lanes the picture of them, and of other tasks that it runs."""
+    """Give a node that runs lanes the picture of them, and of other tasks that it runs.
+
+    What is `behind` others is drawn so, by their nodes; all else begins at the start.
+    """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
+    followed = {each for before in behind.values() for each in before}
     for name, box in boxes.items():
         builder.add_node(name, box)
-        builder.add_edge(START, name)
-        builder.add_edge(name, END)
+        for before in behind.get(name) or [START]:
+            builder.add_edge(before, name)
+        if name not in followed:
+            builder.add_edge(name, END)
     graph.nodes[node].subgraphs = [Picture(**vars(builder.compile()))]
 
 

@@ -5,19 +5,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from agentgraph.agents import (
-    COMPOSITES,
+    FORKS,
     LEAVES,
     Agent,
     ChatAgent,
+    CheckedAgent,
+    Composite,
     FunctionAgent,
     GraphAgent,
+    Leaf,
     LoopAgent,
-    ParallelAgent,
-    agent_tools,
-    inner_agents,
+    WorkflowAgent,
+    called_agents,
+    checks_of,
+    sub_agents,
+    unchecked,
 )
 from agentgraph.signals import yields
 
@@ -32,12 +37,12 @@ class Count(NamedTuple):
 
     Attributes:
         place: The place that it belongs to.
-        kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, or the
-            number of the tool "call" that runs an agent.
+        kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, the number
+            of the "call" that runs an agent, or the "attempt" of an agent that a check may send back.
     """
 
     place: "Place"
-    kind: Literal["iteration", "hops", "call"]
+    kind: Literal["iteration", "hops", "call", "attempt"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,22 +50,24 @@ class Place:
     """One occurrence of an agent in a tree.
 
     Attributes:
-        agent: The agent that stands here.
+        agent: The agent that stands here, without the checks around it.
         parent: The place of the agent around it; None at the root.
         index: Which sub-agent, or which agent as a tool, of its parent it is, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
         counts: What the counters of a cursor here count, outermost first.
-        as_tool: Whether its parent runs it as a tool.
+        is_called: Whether its parent runs it any number of times: as a tool, or for each item.
+        checks: What looks at it when it ends, the innermost first.
     """
 
-    agent: Agent
+    agent: Leaf | Composite
     parent: "Place | None"
     index: int
     segment: str
     node: str
     counts: tuple[Count, ...] = field(default=(), repr=False)
-    as_tool: bool = False
+    is_called: bool = False
+    checks: tuple[CheckedAgent, ...] = field(default=(), repr=False)
 
     @property
     def name(self) -> str:
@@ -89,20 +96,35 @@ class Place:
 
     @property
     def starts_lane(self) -> bool:
-        """Whether a lane starts here: at the root, at each branch, and at each agent as a tool."""
+        """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
         parent = self.parent
-        return parent is None or self.as_tool or isinstance(parent.agent, ParallelAgent)
+        return parent is None or self.is_called or isinstance(parent.agent, FORKS)
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether a chat agent runs it as a tool."""
+        return self.is_called and self.parent is not None and isinstance(self.parent.agent, ChatAgent)
 
     @property
     def is_stop(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
-        return isinstance(self.agent, (*LEAVES, ParallelAgent))
+        return isinstance(self.agent, (*LEAVES, *FORKS))
 
     @property
     def is_target(self) -> bool:
-        """Whether a chat agent may transfer here, and it may be transferred back."""
+        """Whether a chat agent may transfer here."""
         parent = self.parent
-        return parent is not None and isinstance(parent.agent, ChatAgent) and not self.as_tool
+        return parent is not None and isinstance(parent.agent, ChatAgent) and not self.is_called
+
+    @property
+    def returns(self) -> bool:
+        """Whether it hands back to the chat agent above by itself when it ends."""
+        return self.is_target and getattr(self.parent and self.parent.agent, "sub_agents_return", False)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a check may make it run again."""
+        return any(check.repeats for check in self.checks)
 
     @property
     def counts_hops(self) -> bool:
@@ -116,10 +138,21 @@ class Place:
             return (*self.counts, Count(self, "iteration"))
         return self.counts
 
+    def policy(self, name: Literal["retry", "timeout"]) -> Any:
+        """Return a policy of the agent here, or that of the step of a workflow that it is in."""
+        place: Place | None = self
+        found = getattr(self.agent, name, None)
+        while found is None and place is not None and place.parent is not None:
+            around = place.parent.agent
+            if isinstance(around, WorkflowAgent) and place.index < len(around.steps):
+                found = getattr(around.steps[place.index], name)
+            place = place.parent
+        return found
+
     @property
     def in_loop(self) -> bool:
         """Whether there is a loop around it to break out of: none outside an agent as a tool is."""
-        kinds = [count.kind for count in self.counts if count.kind != "hops"]
+        kinds = [count.kind for count in self.counts if count.kind in ("iteration", "call")]
         return kinds[-1:] == ["iteration"]
 
 
@@ -130,12 +163,12 @@ class Tree:
     Attributes:
         root: The place of the root agent.
         children: The places of the sub-agents, in order, of each agent that has any.
-        tools: The places of the agents as tools, in order, of each chat agent that has any.
+        called: The places of the agents that one runs any number of times, in order.
     """
 
     root: Place
     children: Mapping[Place, tuple[Place, ...]] = field(repr=False)
-    tools: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+    called: Mapping[Place, tuple[Place, ...]] = field(repr=False)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -175,32 +208,35 @@ class Tree:
     @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places whose agent may take so long only: they need an async run."""
-        return tuple(place for place in self.places if getattr(place.agent, "timeout", None))
+        agents = (ChatAgent, FunctionAgent, GraphAgent)
+        leaves = (place for place in self.places if isinstance(place.agent, agents))
+        return tuple(place for place in leaves if place.policy("timeout"))
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
         """Return where the lanes start that the nodes of a place run."""
-        if isinstance(place.agent, ParallelAgent):
-            return self.children[place]
-        return self.tools.get(place, ())
+        if isinstance(place.agent, FORKS):
+            return self.children.get(place, self.called.get(place, ()))
+        return self.called.get(place, ())
 
     def stops(self, lane: Place) -> Iterator[Place]:
         """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
         if lane.is_stop:
             yield lane
-        if not isinstance(lane.agent, ParallelAgent):
+        if not isinstance(lane.agent, FORKS):
             for child in self.children.get(lane, ()):
                 yield from self.stops(child)
 
     def _walk(self, place: Place) -> Iterator[Place]:
         yield place
-        for child in (*self.children.get(place, ()), *self.tools.get(place, ())):
+        for child in (*self.children.get(place, ()), *self.called.get(place, ())):
             yield from self._walk(child)
 
     def _outline(self, place: Place, depth: int) -> Iterator[str]:
         kind = type(place.agent).__name__.removesuffix("Agent").lower()
-        role = "tool " if place.as_tool else ""
-        yield f"{'  ' * depth}{role}{kind} {place.name}{_further_nodes(place)}"
-        for child in (*self.children.get(place, ()), *self.tools.get(place, ())):
+        role = "tool " if place.is_tool else ""
+        again = " (again)" if place.repeats else ""
+        yield f"{'  ' * depth}{role}{kind} {place.name}{_further_nodes(place)}{again}"
+        for child in (*self.children.get(place, ()), *self.called.get(place, ())):
             yield from self._outline(child, depth + 1)
 
 
@@ -229,13 +265,13 @@ def _nodes(place: Place) -> tuple[str, ...]:
 def _runs_tasks(place: Place) -> bool:
     if isinstance(place.agent, ChatAgent):
         return has_tools(place)
-    return isinstance(place.agent, ParallelAgent | GraphAgent)
+    return isinstance(place.agent, (GraphAgent, *FORKS))
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
     found = list(tree.children.get(place, ())) if isinstance(place.agent, ChatAgent) else []
-    if place.is_target and place.parent:
+    if place.is_target and place.parent and not place.returns:
         found.append(place.parent)
     return {target.name: target for target in found}
 
@@ -245,49 +281,50 @@ def has_tools(place: Place) -> bool:
     agent = place.agent
     assert isinstance(agent, ChatAgent)
     given = any(not isinstance(tool, Mapping) for tool in agent.tools)
-    return given or agent.exit_tool or agent.break_tool or bool(agent.sub_agents) or place.is_target
+    transfers = bool(agent.sub_agents) or (place.is_target and not place.returns)
+    return given or agent.exit_tool or agent.break_tool or transfers
 
 
 def lay_out(root: Agent) -> Tree:
     """Return the places of a tree that has no faults."""
     counts = Counter(_names(root))
     children: dict[Place, tuple[Place, ...]] = {}
-    tools: dict[Place, tuple[Place, ...]] = {}
+    called: dict[Place, tuple[Place, ...]] = {}
     taken: set[str] = set()
 
     def place(
-        agent: Agent, parent: Place | None, index: int, segment: str, path: str, as_tool: bool = False
+        agent: Agent, parent: Place | None, index: int, segment: str, path: str, is_called: bool = False
     ) -> Place:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
         node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
-        here = _place(agent, parent, index, segment, node, as_tool)
+        here = _place(agent, parent, index, segment, node, is_called)
         while taken & {*_names_of(here)}:
             node += "#"
-            here = _place(agent, parent, index, segment, node, as_tool)
+            here = _place(agent, parent, index, segment, node, is_called)
         taken.update(_names_of(here))
-        sub_agents = agent.sub_agents if isinstance(agent, (ChatAgent, *COMPOSITES)) else ()
-        if sub_agents:
+        if inner := sub_agents(agent):
             children[here] = tuple(
-                place(child, here, i, name, path)
-                for i, (child, name) in enumerate(_segments(sub_agents))
+                place(child, here, i, name, path) for i, (child, name) in enumerate(_segments(inner))
             )
-        if isinstance(agent, ChatAgent) and agent_tools(agent):
-            tools[here] = tuple(
-                place(tool.agent, here, i, tool.agent.name, f"{path}.tools", True)
-                for i, tool in enumerate(agent_tools(agent))
+        if inner := called_agents(agent):
+            called[here] = tuple(
+                place(child, here, i, child.name, f"{path}.tools", True)
+                for i, child in enumerate(inner)
             )
         return here
 
-    return Tree(place(root, None, 0, root.name, ""), children, tools)
+    return Tree(place(root, None, 0, root.name, ""), children, called)
 
 
 def _place(
-    agent: Agent, parent: Place | None, index: int, segment: str, node: str, as_tool: bool
+    agent: Agent, parent: Place | None, index: int, segment: str, node: str, is_called: bool
 ) -> Place:
-    here = Place(agent, parent, index, segment, node, as_tool=as_tool)
+    checks = checks_of(agent)
+    here = Place(unchecked(agent), parent, index, segment, node, is_called=is_called, checks=checks)
     counts = list(parent.counts_inside) if parent else []
-    counts += [Count(here, "call")] if as_tool else []
+    counts += [Count(here, "call")] if here.is_called else []
+    counts += [Count(here, "attempt")] if here.repeats else []
     counts += [Count(here, "hops")] if here.counts_hops else []
     object.__setattr__(here, "counts", tuple(counts))  # some of them are its own
     return here
@@ -308,5 +345,5 @@ def _segments(agents: tuple[Agent, ...]) -> Iterator[tuple[Agent, str]]:
 
 def _names(agent: Agent) -> Iterator[str]:
     yield agent.name
-    for inner in inner_agents(agent):
+    for inner in (*sub_agents(agent), *called_agents(agent)):
         yield from _names(inner)

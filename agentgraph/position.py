@@ -1,16 +1,23 @@
 """What comes next: pure functions of a place, a cursor and a signal."""
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, cast
 
 from agentgraph.addresses import Cursor, counts_around
-from agentgraph.agents import ChatAgent, FunctionAgent, LoopAgent, ParallelAgent
+from agentgraph.agents import FORKS, ChatAgent, FunctionAgent, LoopAgent
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.signals import May, Signal, allowed
 from agentgraph.tools import tools_may
 
-Until = Callable[[Place, Cursor], bool]
-"""Asked at the end of an iteration, with the loop and the cursor in it: whether the loop ends."""
+
+class Judge(Protocol):
+    """Asked as loops and checked agents end, by the functions that they were given."""
+
+    def ends(self, loop: Place, cursor: Cursor) -> bool:
+        """Tell whether a loop ends at the end of an iteration, by its `until`."""
+
+    def repeats(self, place: Place, cursor: Cursor) -> bool:
+        """Tell whether a place that has ended is to run again, by its checks."""
 
 
 class Next(NamedTuple):
@@ -27,47 +34,69 @@ class Next(NamedTuple):
     signal: Signal | None = None
 
 
-def start(tree: Tree, place: Place, cursor: Cursor = ()) -> Next:
+def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Next:
     """Return the first stop inside `place`, entered with the counters around it.
 
-    The counters around an agent as a tool include the number of the call.
+    The counters around an agent that is called include the number of the call.
     """
+    cursor = (*cursor, attempt) if place.repeats else cursor
     while not place.is_stop:
         if isinstance(place.agent, LoopAgent):
             cursor = (*cursor, 0)
         place = tree.children[place][0]
+        cursor = (*cursor, 0) if place.repeats else cursor
     return Next(place, (*cursor, ()) if place.counts_hops else cursor)
 
 
-def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, until: Until) -> Next:
+def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, judge: Judge) -> Next:
     """Return what comes after `place` ended with `signal`, walking outwards to the lane's end.
 
     A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
-    without a transfer, ends the chat agent too at which the transfers began.
+    without a transfer, ends the chat agent too at which the transfers began, unless it returns.
     """
     if signal == "break_loop" and not place.in_loop:
         signal = None
-    while not place.starts_lane:
+    while True:
+        cursor = cursor[: len(place.counts)]
+        if signal is None and place.checks and judge.repeats(place, cursor):
+            return _again(tree, place, cursor)
+        if place.starts_lane:
+            return Next(None, cursor[: len(counts_around(place))], signal)
         parent = _parent(place)
         siblings = tree.children[parent]
+        if signal is None and place.returns:
+            return _hop(tree, place, cursor, parent)
         cursor = cursor[: len(parent.counts_inside)]
         if signal is None and _has_next(place, parent, siblings):
             return start(tree, siblings[place.index + 1], cursor)
         if isinstance(parent.agent, LoopAgent):
-            if signal is None and _goes_round(parent, cursor, until):
+            if signal is None and _goes_round(parent, cursor, judge):
                 return start(tree, siblings[0], (*cursor[:-1], cursor[-1] + 1))
             if signal == "break_loop":
                 signal = None
         place = parent
-    return Next(None, cursor[: len(counts_around(place))], signal)
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
     """Return what comes after `place` transferred to one of its `targets`."""
-    target = targets(tree, place)[name]
-    back = target is place.parent
-    cursor = (*cursor[:-1], (*cursor[-1], 0 if back else target.index + 1))
-    return Next(target, cursor) if back else start(tree, target, cursor)
+    return _hop(tree, place, cursor, targets(tree, place)[name])
+
+
+def turns(place: Place, cursor: Cursor) -> int:
+    """Return how often sub-agents handed back to a chat agent since it was entered."""
+    agent = place.agent
+    if not isinstance(agent, ChatAgent) or not agent.sub_agents_return:
+        return 0
+    below = count = 0
+    for hop in reversed(cursor[_hops_at(place)]):
+        if hop == 0:
+            count += below == 0
+            below += 1
+        elif below == 0:
+            break
+        else:
+            below -= 1
+    return count
 
 
 def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
@@ -86,9 +115,9 @@ def may_do(tree: Tree, place: Place) -> May:
         return allowed(agent.fn)
     if isinstance(agent, ChatAgent):
         return May() | may_do_by_tools(place)
-    if not isinstance(agent, ParallelAgent):
+    if not isinstance(agent, FORKS):
         return May()
-    lanes = [_outcomes(tree, lane) for lane in tree.children[place]]
+    lanes = [_outcomes(tree, lane) for lane in tree.lanes(place)]
     must_exit = any(lane == {"exit"} for lane in lanes)
     return May(
         go_on=all(None in lane for lane in lanes),
@@ -108,12 +137,32 @@ def _parent(place: Place) -> Place:
     return place.parent
 
 
-def _goes_round(loop: Place, cursor: Cursor, until: Until) -> bool:
+def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place) -> Next:
+    back = target is place.parent
+    kept = cursor[: len(target.counts if back else place.counts)]
+    at = _hops_at(place)
+    hops = (*cursor[at], 0 if back else target.index + 1)
+    cursor = (*kept[:at], hops, *kept[at + 1 :])
+    return Next(target, cursor) if back else start(tree, target, cursor)
+
+
+def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
+    """Return the start of another attempt."""
+    before = len(counts_around(place)) + place.is_called
+    return start(tree, place, cursor[:before], cursor[before] + 1)
+
+
+def _hops_at(place: Place) -> int:
+    """Return which counter of a place counts the transfers that may lead from it."""
+    return max(i for i, count in enumerate(place.counts) if count.kind == "hops")
+
+
+def _goes_round(loop: Place, cursor: Cursor, judge: Judge) -> bool:
     agent = loop.agent
     assert isinstance(agent, LoopAgent)
     if agent.max_iterations is not None and cursor[-1] + 1 >= agent.max_iterations:
         return False
-    return agent.until is None or not until(loop, cursor)
+    return agent.until is None or not judge.ends(loop, cursor)
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
@@ -151,9 +200,17 @@ def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
 
 
 def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[Next]:
-    while not place.starts_lane:
+    while True:
+        if signal is None and place.repeats:
+            yield Next(_first(tree, place), ())
+        if place.starts_lane:
+            yield Next(None, (), signal)
+            return
         parent = _parent(place)
         siblings = tree.children[parent]
+        if signal is None and place.returns:
+            yield Next(parent, ())
+            return
         if signal is None and _has_next(place, parent, siblings):
             yield Next(_first(tree, siblings[place.index + 1]), ())
             return
@@ -165,7 +222,6 @@ def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[
             if parent.agent.max_iterations is None and parent.agent.until is None:
                 return
         place = parent
-    yield Next(None, (), signal)
 
 
 def _first(tree: Tree, place: Place) -> Place:

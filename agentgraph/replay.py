@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
+from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
 from agentgraph.events import AgentEvent
 from agentgraph.failures import each_once
 from agentgraph.places import Tree
@@ -61,12 +61,16 @@ def _told_in(
                 yield order.result(writes, number), event
         if "at" in (writes.get("position") or {}):
             for event in translator.update(str(position["next"]), writes):
-                yield (ended, 0, 0, 0), event
+                if event.kind != "error":
+                    yield (ended, 0, 0, 0), event
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
-    if not isinstance(agent, ParallelAgent):
+    is_fork = isinstance(
+        agent, FORKS
+    )  # lanes tell their failures, and a fork only what it made of them
+    if not is_fork or _is_final(by_task):
         for failed in _failures(by_task, heads.keys()):
-            yield order.question(_LAST), translator.error(at, failed)
+            yield (ended, 1, 0, 0) if is_fork else order.question(_LAST), translator.error(at, failed)
 
 
 class _Order:
@@ -93,7 +97,8 @@ class _Order:
     def result(self, writes: Mapping[str, Any], number: int) -> Key:
         """Return where the result of a call, or a message of a graph, stands."""
         if number in self._lane_ends:
-            return (self._lane_ends[number], 1, number, 1)
+            failed = "failed" in writes["__return__"]  # and then behind the failure
+            return (self._lane_ends[number], 2 if failed else 1, number, 1)
         if self._in_turn or self._is_graph:
             return (*self.question(number)[:2], number, 1)
         if "__interrupt__" in writes or "__error__" in writes:
@@ -110,21 +115,27 @@ def _heads(newest_first: Iterable[CheckpointTuple]) -> dict[str, str]:
 
 
 def _lane_ends(by_task: Mapping[str, Mapping[str, Any]], heads: Mapping[str, str]) -> dict[int, str]:
-    """Return where the lanes ended that tool calls ran, by the numbers of the calls."""
+    """Return where the lanes ended that tell what they came to, by the numbers of their calls."""
     return {
         writes["__return__"]["number"]: heads[task]
         for task, writes in by_task.items()
-        if task in heads and "acts" in (writes.get("__return__") or {})
+        if task in heads and "position" in (writes.get("__return__") or {})
     }
 
 
 def _come_to(translator: Translator, writes: Mapping[str, Any]) -> Iterator[tuple[int, AgentEvent]]:
     """Yield what a task came to, with its number, if it tells; failures stand where they arose."""
     result = writes.get("__return__")
-    if isinstance(result, Mapping) and "acts" in result:
+    if isinstance(result, Mapping) and "position" in result:
         for event in translator.update("", result):
             if event.kind != "error":
                 yield result["number"], event
+
+
+def _is_final(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether the failure of a lane was kept as its result."""
+    results = [writes.get("__return__") for writes in by_task.values()]
+    return any(isinstance(result, Mapping) and "failed" in result for result in results)
 
 
 def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:
@@ -133,7 +144,7 @@ def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:
     What the tasks of a failed attempt said is told, and not kept.
     """
     for writes in by_task.values():
-        if (writes.get("position") or {}).get("by_tasks"):
+        if "by_tasks" in (writes.get("position") or {}):
             return {message.id for message in writes.get("messages", ())}
     return None
 

@@ -14,6 +14,7 @@ from operator import or_
 from typing import Annotated, Any, Literal, NotRequired, Required
 from uuid import UUID
 
+from langchain_core.utils.json import parse_json_markdown
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
@@ -152,6 +153,18 @@ def fitted(schema: type | dict[str, Any] | None, data: Any) -> Any:
         return plain(TypeAdapter(schema).validate_python(data))
     except ValidationError as error:
         raise ValueError(_faults(error)) from None
+
+
+def read_json(text: str) -> Any:
+    """Return what a text says as JSON, maybe fenced as in Markdown.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return parse_json_markdown(text, parser=json.loads)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not valid JSON") from None
 
 
 def addressed(schema: dict[str, Any] | None, address: str, call: int | None = None) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Mapping,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from langchain_core.messages import BaseMessage
 from langchain_core.messages.tool import ToolOutputMixin
 
 Signal = Literal["exit", "break_loop"]
@@ -91,6 +93,23 @@ class SetValues(ToolOutputMixin):
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check makes of an agent that has ended.
+
+    Attributes:
+        messages: What is said about it, at its address.
+        custom: Plain data, each told as an event.
+        values: Values of the run.
+        again: Whether the agent is to run again.
+    """
+
+    messages: tuple[BaseMessage, ...] = ()
+    custom: tuple[Any, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class May:
     """What a leaf may do when it ends.
 
@@ -123,6 +142,13 @@ _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGe
 def is_async(fn: Callable[..., Any]) -> bool:
     """Tell whether `fn` is a coroutine function or an async generator."""
     return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def takes_two(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` must be given two arguments: a context besides what it is about."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(fn).parameters.values()
+    return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
 
 
 def yields(fn: Callable[..., Any]) -> bool:

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from agentgraph.signals import Signal
 
 SNAPSHOT_FREQUENCY = 500
-_NAME = re.compile(r"[#(\[]")
+_NAME = re.compile(r"[#({\[]")
 STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
 """The metadata that name the graph agent that a model is asked in, however deep inside its graph."""
@@ -58,7 +58,7 @@ class Position(TypedDict):
     at: NotRequired[str]
     """The address of the activation that wrote this."""
     told: NotRequired[list[Any]]
-    """What it told besides messages: `[messages before it, id, kind, data]`."""
+    """What it told besides messages: `[messages before it, id, kind, data]`, and maybe an address."""
     signal: NotRequired[Signal]
     """What the end of the lane hands to the lane around it."""
     ask: NotRequired[Question]
@@ -67,8 +67,8 @@ class Position(TypedDict):
     """The answer for the next node, as the only item."""
     chat: NotRequired[Progress]
     """How far the chat agent is whose node is next."""
-    by_tasks: NotRequired[bool]
-    """Whether the messages written with this were told by the tasks that said them."""
+    by_tasks: NotRequired[int]
+    """How many of the messages written with this, the first ones, were told by tasks."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written where a turn begins."""
 

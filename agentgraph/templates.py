@@ -1,4 +1,4 @@
-"""Templates: `{name}` in an instruction or a prompt is filled from the values of the run."""
+"""Templates: `{name}` in an instruction, a prompt or an input is filled from the values of the run."""
 
 import json
 import re
@@ -8,6 +8,8 @@ from typing import Any
 from agentgraph.errors import MissingValueError
 
 _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<optional>\?)?\}")
+
+_REFERENCE = re.compile(r"\$\{(results\.(?P<result>[\w-]+)|(values\.)?(?P<value>[^\W\d]\w*))\}")
 
 
 def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
@@ -41,6 +43,32 @@ def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
         raise MissingValueError(agent_name, name, list(values))
 
     return _TOKEN.sub(replace, template)
+
+
+def fill_input(
+    template: str, values: Mapping[str, Any], results: Mapping[str, str], agent_name: str
+) -> str:
+    """Return the input of a step: `${results.x}`, `${topic}` and `{topic}` are filled.
+
+    >>> fill_input("Check ${results.write} for {topic}.", {"topic": "bees"}, {"write": "Buzz"}, "check")
+    'Check Buzz for bees.'
+
+    Raises:
+        MissingValueError: A placeholder names a value that is not there.
+    """
+    parts: list[str] = []
+    end = 0
+    for match in _REFERENCE.finditer(template):
+        parts.append(fill(template[end : match.start()], values, agent_name))
+        result, value = match["result"], match["value"]
+        parts.append(results[result] if result else fill(f"{{{value}}}", values, agent_name))
+        end = match.end()
+    return "".join([*parts, fill(template[end:], values, agent_name)])
+
+
+def results_in(template: str) -> list[str]:
+    """Return the steps whose results the input of a step names."""
+    return [match["result"] for match in _REFERENCE.finditer(template) if match["result"]]
 
 
 def _text(value: Any) -> str:

@@ -3,9 +3,9 @@
 Of a part it matters only:
 
 - `updates`: what a leaf wrote, told entry by entry, and what a tool call came to (it carries
-  `acts`), told when the call ends. Results of lanes (they carry a `signal`), joins, and the messages
-  of the node that ran the calls are passed over, for all of it was told before, and so is what a
-  resume streams again.
+  `acts`), told when the call ends. Results of lanes (they carry a `signal`) and what they join to,
+  and the messages of the node that ran the calls are passed over, for all of it was told before, and
+  so is what a resume streams again.
 - `custom`: what a leaf tells before it ends, under the key "agentgraph": an entry and its number,
   so that the update tells only what is behind it.
 - `messages`: the chunks of a model's reply, which carry name and address in their metadata.
@@ -22,7 +22,7 @@ from uuid import NAMESPACE_URL, uuid5
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
 
 from agentgraph.addresses import RunPaths, root_address
-from agentgraph.agents import Agent, ChatAgent, GraphAgent, ParallelAgent
+from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
 from agentgraph.places import Tree
@@ -145,10 +145,8 @@ class Translator:
         at = self._teller(node, update)
         if at is None:
             return
-        by_tasks = (update.get("position") or {}).get("by_tasks")
-        for entry in _entries(update):
-            if not (by_tasks and isinstance(entry, BaseMessage)):
-                yield self._entry(at, entry)
+        for entry in _entries(update, untold=True):
+            yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         if (data.get("__metadata__") or {}).get("cached"):
@@ -187,12 +185,14 @@ class Translator:
         return any(lane not in self._lanes.get(node, ()) for node, lane in pairs)
 
     def _teller(self, node: str, update: Mapping[str, Any]) -> str | None:
-        """Return the address of a leaf that wrote, itself or by a task; None for lanes and joins."""
+        """Return the address of who wrote, itself or by a task; None where all of it was told before.
+
+        A fork says where it is, and so does a lane that failed, if anything is left to tell.
+        """
         place = self._tree.by_node.get(node)
-        is_leaf = place is not None and not isinstance(place.agent, ParallelAgent)
-        if "signal" in update or not ("acts" in update or is_leaf):
-            return None
-        return _writer(update)
+        if "signal" in update or (place is not None and isinstance(place.agent, FORKS)):
+            return (update.get("position") or {}).get("at")
+        return _writer(update) if place is not None or "acts" in update else None
 
     def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
         for asked in questions:
@@ -227,8 +227,9 @@ class Translator:
 
     def _entry(self, at: str, entry: Any) -> AgentEvent:
         if isinstance(entry, BaseMessage):
-            return self._event(at, output=Output(message=entry), id=entry.id or "")
-        event_id, kind, data = entry
+            return self._event(address_of(entry) or at, output=Output(message=entry), id=entry.id or "")
+        event_id, kind, data, *elsewhere = entry
+        at = next(iter(elsewhere), at)
         match kind:
             case "custom":
                 return self._event(at, output=Output(custom=data), id=event_id)
@@ -281,14 +282,18 @@ def _writer(update: Mapping[str, Any]) -> str | None:
     return at or next(filter(None, map(address_of, said)), None)
 
 
-def _entries(update: Mapping[str, Any]) -> list[Any]:
-    """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else."""
+def _entries(update: Mapping[str, Any], *, untold: bool = False) -> list[Any]:
+    """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else.
+
+    Those `untold` leave out the messages that tasks have told.
+    """
     messages = update.get("messages") or []
     entries: list[Any] = []
-    told = (update.get("position") or {}).get("told", ())
-    behind = [(before, entry) for before, *entry in told]
+    position = update.get("position") or {}
+    behind = [(before, entry) for before, *entry in position.get("told", ())]
+    first = position.get("by_tasks", 0) if untold else 0
     for i, message in enumerate([*messages, None]):
         entries += [entry for before, entry in behind if before == i]
-        if message is not None and not isinstance(message, RemoveMessage):
+        if message is not None and not isinstance(message, RemoveMessage) and i >= first:
             entries.append(message)
     return entries

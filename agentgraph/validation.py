@@ -1,29 +1,42 @@
 """Every fault of a tree, found before it is compiled."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from agentgraph.agents import (
-    COMPOSITES,
     LEAVES,
     Agent,
     ChatAgent,
     Composite,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
+    Leaf,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
-    agent_tools,
+    WorkflowAgent,
+    called_agents,
+    checks_of,
+    sub_agents,
+    unchecked,
 )
 from agentgraph.errors import InvalidAgentError
-from agentgraph.leaf_faults import chat_faults, function_faults, graph_faults, is_agent, limit_faults
+from agentgraph.leaf_faults import (
+    chat_faults,
+    function_faults,
+    graph_faults,
+    is_agent,
+    limit_faults,
+    word_faults,
+)
 from agentgraph.places import Tree, lay_out
 from agentgraph.schemas import schema_fault
 from agentgraph.signals import allowed
 from agentgraph.tools import tools_may
+from agentgraph.workflow_faults import workflow_faults
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
@@ -48,9 +61,17 @@ def _faults(root: Agent) -> Iterator[str]:
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
         namesake = known.setdefault(str(agent.name), agent)
-        if namesake is not agent and namesake != agent:
+        if namesake is not agent and namesake != agent and not _are_parts(agent, namesake):
             yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
-        yield from (f"{where}: {fault}" for fault in _own_faults(agent, around))
+        yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
+        if sum(check.repeats for check in checks_of(agent)) > 1:
+            yield f"{where}: it is validated twice; make the two checks one"
+        yield from (f"{where}: {fault}" for fault in _own_faults(unchecked(agent), around))
+
+
+def _are_parts(*agents: Agent) -> bool:
+    """Tell whether all are parts of derived agents, which have the same name in each."""
+    return all(isinstance(agent, LoopAgent) and agent.is_part for agent in agents)
 
 
 class _Around(NamedTuple):
@@ -73,14 +94,13 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
         f"{around.where}/{name}" if around.where and name else around.where or str(name or "the root")
     )
     yield where, agent, around
-    in_loop = around.in_loop or isinstance(agent, LoopAgent)
-    if isinstance(agent, (ChatAgent, *COMPOSITES)):
-        for child in agent.sub_agents:
-            above = agent if isinstance(agent, ChatAgent) else None
-            yield from _walk(child, _Around(where, in_loop, above))
-    if isinstance(agent, ChatAgent):
-        for tool in agent_tools(agent):
-            yield from _walk(tool.agent, _Around(where))
+    inner = unchecked(agent)
+    in_loop = around.in_loop or isinstance(inner, LoopAgent)
+    above = inner if isinstance(inner, ChatAgent) and not inner.sub_agents_return else None
+    for child in sub_agents(inner):
+        yield from _walk(child, _Around(where, in_loop, above))
+    for child in called_agents(inner):
+        yield from _walk(child, _Around(where))
 
 
 def _name_faults(name: object) -> Iterator[str]:
@@ -90,7 +110,29 @@ def _name_faults(name: object) -> Iterator[str]:
         yield f"the name {name!r} is reserved; choose another"
 
 
-def _own_faults(agent: Agent, around: _Around) -> Iterator[str]:
+def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
+    match agent:
+        case ChatAgent() | FunctionAgent() | GraphAgent() | HumanAgent():
+            yield from _leaf_faults(agent, around)
+            yield from _key_faults(agent.output_key)
+        case SequentialAgent():
+            yield from _sub_agent_faults(agent)
+        case LoopAgent():
+            yield from _sub_agent_faults(agent)
+            yield from _loop_faults(agent)
+        case ParallelAgent():
+            yield from _sub_agent_faults(agent)
+            yield from _parallel_faults(agent)
+        case WorkflowAgent():
+            yield from workflow_faults(agent)
+            yield from _shared_keys([step.agent for step in agent.steps], "steps")
+        case EachAgent():
+            pass
+        case _:
+            assert_never(agent)
+
+
+def _leaf_faults(agent: Leaf, around: _Around) -> Iterator[str]:
     match agent:
         case ChatAgent():
             yield from chat_faults(agent, around.above)
@@ -103,22 +145,18 @@ def _own_faults(agent: Agent, around: _Around) -> Iterator[str]:
         case HumanAgent():
             if fault := schema_fault(agent.response_schema):
                 yield fault
-        case SequentialAgent():
-            yield from _sub_agent_faults(agent)
-        case ParallelAgent():
-            yield from _sub_agent_faults(agent)
-            yield from limit_faults("max_concurrency", agent.max_concurrency)
-            yield from _shared_keys(agent)
-        case LoopAgent():
-            yield from _sub_agent_faults(agent)
-            yield from _loop_faults(agent)
         case _:
             assert_never(agent)
-    if isinstance(agent, LEAVES):
-        yield from _key_faults(agent.output_key)
 
 
-def _sub_agent_faults(agent: Composite) -> Iterator[str]:
+def _parallel_faults(agent: ParallelAgent) -> Iterator[str]:
+    yield from limit_faults("max_concurrency", agent.max_concurrency)
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
+    if agent.on_error != "first":
+        yield from _shared_keys(agent.sub_agents, "branches")
+
+
+def _sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Iterator[str]:
     if not agent.sub_agents:
         yield f"a {_kind(agent)} needs at least one sub-agent"
 
@@ -144,33 +182,33 @@ def _key_faults(key: object) -> Iterator[str]:
         yield f"output_key={key!r} cannot stand in a template; use a plain name such as 'draft'"
 
 
-def _shared_keys(agent: ParallelAgent) -> Iterator[str]:
+def _shared_keys(agents: Sequence[Agent], what: str) -> Iterator[str]:
     writers: dict[str, dict[int, str]] = {}
-    for i, branch in enumerate(agent.sub_agents):
-        for _, inner, _ in _walk(branch):
+    for i, branch in enumerate(agents):
+        for _, agent, _ in _walk(branch):
+            inner = unchecked(agent)
             if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = repr(getattr(branch, "name", branch))
     for key, branches in writers.items():
         if len(branches) > 1:
             yield (
-                f"the branches {' and '.join(branches.values())} write one output_key {key!r}; "
+                f"the {what} {' and '.join(branches.values())} write one output_key {key!r}; "
                 "give each a key of its own"
             )
 
 
 def _can_end(agent: Agent, nearest: bool = True) -> bool:
     """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
-    match agent:
-        case FunctionAgent():
-            may = allowed(agent.fn)
+    match unchecked(agent):
+        case FunctionAgent(fn=fn):
+            may = allowed(fn)
             return may.exit or (nearest and may.break_loop)
-        case ChatAgent():
-            may = tools_may(agent)
+        case ChatAgent() as chat:
+            may = tools_may(chat)
             ends = may.exit or (nearest and may.break_loop)
-            return ends or any(_can_end(child, nearest) for child in agent.sub_agents)
-        case SequentialAgent() | ParallelAgent():
-            return any(_can_end(child, nearest) for child in agent.sub_agents)
-        case LoopAgent():
-            return any(_can_end(child, nearest=False) for child in agent.sub_agents)
-        case _:
-            return False
+            return ends or any(_can_end(child, nearest) for child in chat.sub_agents)
+        case LoopAgent(sub_agents=inner):
+            return any(_can_end(child, nearest=False) for child in inner)
+        case EachAgent(agent=inner_agent):
+            return _can_end(inner_agent, nearest)
+    return any(_can_end(child, nearest) for child in sub_agents(agent))

@@ -26,34 +26,44 @@ demo.models demo
 __init__
 testing
 display
+prebuilt.supervisor prebuilt.with_helpers prebuilt.validated prebuilt.plan_execute
+prebuilt.progress prebuilt.planning prebuilt
+prebuilt.plans
 runner
 pending replay locks savers
 threads translation
 compiler
 pictures
-nodes.approve nodes.function nodes.graph nodes.human nodes.lanes nodes.model nodes.tools
-nodes.call_runner nodes.leaf nodes.turn
+nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
+nodes.each nodes.parallel nodes.workflow
+nodes.fork
+nodes.call_runner nodes.leaf nodes.schedule nodes.turn
 nodes.outcome
 nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation
+nodes.ending
 nodes.site nodes
 context
 validation
+workflow_faults
 leaf_faults position
 addresses
 places
 tools
 builders history
+composites
 agents
 events schemas state templates
-budgets failures run_path signals
+budgets dependencies failures run_path signals
 errors
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets builders errors events failures history leaf_faults places position run_path
-schemas signals templates tools translation validation
+addresses agents budgets builders composites dependencies errors events failures history leaf_faults
+places position prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress
+prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools
+translation validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 

@@ -315,8 +315,8 @@ def test_the_sub_agents_of_a_chat_agent_are_its_children_and_agents_as_tools_are
     tree = lay_out(group("p", a, sequential("s", [b]), tools=[c, d]))
     assert [place.name for place in tree.places] == ["p", "a", "s", "b", "c", "d"]
     assert [place.name for place in tree.children[tree.root]] == ["a", "s"]
-    assert [place.name for place in tree.tools[tree.root]] == ["c", "d"]
-    assert [(place.name, place.index) for place in tree.places if place.as_tool] == [("c", 0), ("d", 1)]
+    assert [place.name for place in tree.called[tree.root]] == ["c", "d"]
+    assert [(place.name, place.index) for place in tree.places if place.is_tool] == [("c", 0), ("d", 1)]
 
 
 def test_targets_are_sub_agents_and_then_the_chat_agent_directly_above():

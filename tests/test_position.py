@@ -62,8 +62,18 @@ def leaf(name: str, fn=say) -> Agent:
 a, b, c, d, e, x, y = map(leaf, "abcdexy")
 
 
-def never(loop: Place, cursor: Cursor) -> bool:
+class Asked:
+    """Ends loops by a function, and sends agents back by another one."""
+
+    def __init__(self, ends, repeats) -> None:
+        self.ends, self.repeats = ends, repeats
+
+
+def no(place: Place, cursor: Cursor) -> bool:
     return False
+
+
+never = Asked(no, no)
 
 
 def named(tree: Tree, name: str) -> Place:
@@ -71,7 +81,7 @@ def named(tree: Tree, name: str) -> Place:
     return place
 
 
-def walk(tree: Tree, signal_of: Ending, until=never) -> Iterator[tuple[Place, Cursor, Next]]:
+def walk(tree: Tree, signal_of: Ending, until=no) -> Iterator[tuple[Place, Cursor, Next]]:
     """Walk a tree as a run does; yield each stop that ended, and what comes behind it."""
 
     def lane(place: Place, cursor: Cursor):
@@ -85,21 +95,21 @@ def walk(tree: Tree, signal_of: Ending, until=never) -> Iterator[tuple[Place, Cu
                 signal = next((s for s in ("exit", "break_loop") if s in ended), None)
             else:
                 signal = signal_of(place, cursor)
-            comes = advance(tree, place, cursor, signal, until)
+            comes = advance(tree, place, cursor, signal, Asked(until, no))
             yield place, cursor, comes
         return comes.signal
 
     yield from lane(tree.root, ())
 
 
-def activations(agent: Agent, signals=None, until=never) -> tuple[Tree, list[tuple[Place, Cursor]]]:
+def activations(agent: Agent, signals=None, until=no) -> tuple[Tree, list[tuple[Place, Cursor]]]:
     """Return the leaves that run, in order; `signals` says with what the one at an address ends."""
     tree = lay_out(agent)
     stops = walk(tree, lambda *leaf: (signals or {}).get(address(*leaf)), until)
     return tree, [(place, cursor) for place, cursor, _ in stops if place not in tree.children]
 
 
-def addresses(agent: Agent, signals=None, until=never) -> list[str]:
+def addresses(agent: Agent, signals=None, until=no) -> list[str]:
     return [address(*visited) for visited in activations(agent, signals, until)[1]]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from agentgraph.agents import COMPOSITES, LEAVES, Agent
+from agentgraph.agents import AGENTS, Agent
 from agentgraph.display import kind_of
 from agentgraph.errors import AgentGraphError
 
@@ -28,7 +28,7 @@ def load(target: str) -> Agent:
     path, name = _split(target)
     module = _loaded(path)
     found = vars(module).get(name)
-    if isinstance(found, (*LEAVES, *COMPOSITES)):
+    if isinstance(found, AGENTS):
         return found
     raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
 
@@ -77,9 +77,7 @@ def _what_is_wrong(path: Path, name: str, module: ModuleType) -> str:
 
 
 def _agents_of(path: Path, module: ModuleType) -> str:
-    agents = {
-        name: value for name, value in vars(module).items() if isinstance(value, (*LEAVES, *COMPOSITES))
-    }
+    agents = {name: value for name, value in vars(module).items() if isinstance(value, AGENTS)}
     if not agents:
         return "The file defines no agent."
     lines = "".join(f"\n  {path}:{name} ({kind_of(value)})" for name, value in agents.items())

@@ -14,7 +14,8 @@ from langgraph.types import interrupt
 from agentgraph.addresses import as_cursor
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
-from agentgraph.failures import failures, mark_failure
+from agentgraph.failures import mark_failure
+from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
@@ -147,10 +148,11 @@ class Activation:
 
     def update(self) -> Update:
         """Return what the node writes, with where the lane goes on."""
-        position = self._position()
+        ending = Ending(self.site, lambda: self.seen.with_new(self._said, self._values))
+        position = self._position(ending)
         position["at"] = self.address
         if self.said_by_tasks:
-            position["by_tasks"] = True
+            position["by_tasks"] = len(self._said)
         if self._told:
             position["told"] = self._told
         update = Update(position=position)
@@ -158,7 +160,7 @@ class Activation:
             update["messages"] = self._said
         if self._values:
             update["values"] = self._values
-        return update
+        return ending.onto(update)
 
     @contextmanager
     def reported(self, call: int | None = None) -> Iterator[None]:
@@ -179,9 +181,7 @@ class Activation:
         except GraphBubbleUp:
             raise
         except Exception as error:
-            if not failures(error):
-                mark_failure(error, self.address)
-                error.add_note(f"This happened in the agent {self.name!r}, at {self.address}.")
+            mark_failure(error, self.address, self.name)
             raise
 
     def _under_way(self) -> int:
@@ -197,14 +197,12 @@ class Activation:
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address
 
-    def _position(self) -> Position:
+    def _position(self, ending: Ending) -> Position:
         if self._stays is not None:
             return self._stays
         if self._target is not None and self._signal is None:
             return self.site.handed_over(self.cursor, self._target)
-        return self.site.behind(
-            self.cursor, self._signal, lambda: self.seen.with_new(self._said, self._values)
-        )
+        return self.site.behind(self.cursor, self._signal, ending)
 
     def _tell_live(self) -> None:
         tell = get_runtime().stream_writer

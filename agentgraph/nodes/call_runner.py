@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
-from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
@@ -20,7 +20,7 @@ from agentgraph.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.errors import InvalidOutputError
 from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
-from agentgraph.nodes.lane import Lane, LaneResult
+from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.threads import run_coroutine
@@ -186,8 +186,7 @@ class _LaneTool:
 
     def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
         scope.outcome.set_values(result["values"])
-        said = [m for m in result["messages"] if not isinstance(m, RemoveMessage)]
-        return scope.outcome.message(str(said[-1].text) if said else "")
+        return scope.outcome.message(last_text(result))
 
 
 def _error_text(error: Exception) -> str:

@@ -32,7 +32,7 @@ class FunctionNode(LeafNode):
 
     def __init__(self, site: Site) -> None:
         self.agent = cast(FunctionAgent, site.place.agent)
-        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
         self.may = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
 

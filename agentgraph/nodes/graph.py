@@ -27,7 +27,7 @@ class GraphNode(LeafNode):
 
     def __init__(self, site: Site) -> None:
         self.agent = cast(GraphAgent, site.place.agent)
-        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
         self.task = named_task(site.place.call_task, _said)
         self.atask = named_task(site.place.call_task, _asaid)
 

@@ -1,11 +1,11 @@
 """A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
-from langchain_core.messages import BaseMessage
-from langgraph.errors import GraphInterrupt
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
@@ -16,6 +16,7 @@ from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal
+from agentgraph.state import Position
 
 
 class LaneResult(TypedDict):
@@ -24,6 +25,14 @@ class LaneResult(TypedDict):
     messages: list[BaseMessage]
     values: dict[str, Any]
     signal: Signal | None
+    finished: NotRequired[int]
+    """When it ended, in nanoseconds, and later than all that it needed."""
+    failed: NotRequired[str]
+    """How it failed, where a failure is a result."""
+    position: NotRequired[Position]
+    """What is told of the failure."""
+    number: NotRequired[int]
+    """The number of the lane in its fork."""
 
 
 class Lane(NamedTuple):
@@ -47,6 +56,38 @@ class Lane(NamedTuple):
         arguments = self._arguments(site, cursor, surroundings, control)
         with _asking_once():
             return _result(await self.graph.ainvoke(**arguments))
+
+    def attempt(
+        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: RunControl
+    ) -> tuple[LaneResult, Exception | None]:
+        """Run it, and return what it came to until it ended or failed, and how it failed."""
+        state: dict[str, Any] = {}
+        try:
+            arguments = self._arguments(site, cursor, see(), control)
+            with _asking_once():
+                for now in self.graph.stream(**arguments, stream_mode="values"):
+                    state = now
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return _result(state), error
+        return _result(state), None
+
+    async def aattempt(
+        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: RunControl
+    ) -> tuple[LaneResult, Exception | None]:
+        """Run it on the event loop, as `attempt` does."""
+        state: dict[str, Any] = {}
+        try:
+            arguments = self._arguments(site, cursor, see(), control)
+            with _asking_once():
+                async for now in self.graph.astream(**arguments, stream_mode="values"):
+                    state = now
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return _result(state), error
+        return _result(state), None
 
     def _arguments(
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
@@ -89,9 +130,15 @@ class _LaneControl(RunControl):
         return self._shared.drain_reason
 
 
+def last_text(result: LaneResult) -> str:
+    """Return the text of the last message of a lane; nothing where it said none."""
+    said = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
+    return str(said[-1].text) if said else ""
+
+
 def _result(state: dict[str, Any]) -> LaneResult:
     return LaneResult(
         messages=state.get("messages", []),
         values=state.get("values", {}),
-        signal=state["position"].get("signal"),
+        signal=(state.get("position") or {}).get("signal"),
     )

@@ -1,6 +1,5 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
-import inspect
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -26,6 +25,8 @@ from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
+from agentgraph.position import turns
+from agentgraph.signals import takes_two
 from agentgraph.templates import fill
 from agentgraph.tools import provider_tools, run_tools, transfers_text
 
@@ -50,7 +51,7 @@ class ModelNode(LeafNode):
 
     def __init__(self, site: Site) -> None:
         self.agent = cast(ChatAgent, site.place.agent)
-        super().__init__(site, retry=self.agent.retry, timeout=self.agent.timeout)
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
         self.runs_tools = has_tools(site.place)
         self.model = _with_tools(self.agent, site.target_agents)
         added = (transfers_text(site.target_agents), schema_text(self.agent))
@@ -95,7 +96,7 @@ class ModelNode(LeafNode):
 
     def _is_last(self, activation: Activation, asked: int) -> bool:
         """Tell whether the model is asked for its answer without tools; it may not be at all."""
-        bound = self.agent.max_iterations
+        bound, asked = self.agent.max_iterations, asked + turns(self.site.place, activation.cursor)
         if bound is None or asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
@@ -173,7 +174,7 @@ def _hook(
     """Return what has the last word on the messages: a function of these, or of a context too."""
     if fn is None:
         return lambda activation, context, messages: messages
-    takes_context = _needs_two(fn)
+    takes_context = takes_two(fn)
 
     def hook(
         activation: Activation, context: Context, messages: list[BaseMessage]
@@ -187,12 +188,6 @@ def _hook(
         return given
 
     return hook
-
-
-def _needs_two(fn: Callable[..., Any]) -> bool:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(fn).parameters.values()
-    return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
 
 
 def _message(activation: Activation, reply: object) -> AIMessage:

@@ -5,11 +5,10 @@ from contextlib import suppress
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from langchain_core.utils.json import parse_json_markdown
 
 from agentgraph.agents import ChatAgent
 from agentgraph.nodes.activation import Activation
-from agentgraph.schemas import fitted, json_schema
+from agentgraph.schemas import fitted, json_schema, read_json
 
 
 def schema_text(agent: ChatAgent) -> str:
@@ -50,8 +49,4 @@ def _value(agent: ChatAgent, text: str) -> Any:
     Raises:
         ValueError: The text is no JSON, or does not fit.
     """
-    try:
-        data = parse_json_markdown(text, parser=json.loads)
-    except Exception:
-        raise ValueError("it is not valid JSON") from None
-    return fitted(agent.output_schema, data)
+    return fitted(agent.output_schema, read_json(text))

@@ -1,16 +1,15 @@
 """A place as its nodes know it: where a lane is there, what is around it, and where it goes on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
-from agentgraph.context import Context
 from agentgraph.places import Place, Tree, targets
-from agentgraph.position import Next, advance, transfer
+from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Position
 
@@ -66,17 +65,9 @@ class Site:
         around: Surroundings = config["configurable"][SURROUNDINGS]
         return around.with_new(state["messages"], state["values"])
 
-    def behind(
-        self, cursor: Cursor, signal: Signal | None, seen: Callable[[], Surroundings]
-    ) -> Position:
-        """Return what to write where this place has ended; `seen` is for the loops that ask."""
-
-        def until(loop: Place, cursor: Cursor) -> bool:
-            now = seen()
-            context = Context(loop, cursor, self.paths, messages=now.messages, values=now.values)
-            return bool(cast(Any, loop.agent).until(context))
-
-        return self.position(advance(self.tree, self.place, cursor, signal, until))
+    def behind(self, cursor: Cursor, signal: Signal | None, judge: Judge) -> Position:
+        """Return what to write where this place has ended."""
+        return self.position(advance(self.tree, self.place, cursor, signal, judge))
 
     def handed_over(self, cursor: Cursor, target: str) -> Position:
         """Return what to write where this place has transferred to one of its targets."""

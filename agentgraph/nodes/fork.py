@@ -1,0 +1,222 @@
+"""What all forks share: a node that runs lanes as LangGraph tasks, and joins what they came to."""
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import RunControl
+
+from agentgraph.addresses import Cursor, address, as_cursor, entered
+from agentgraph.failures import failures, mark_failure
+from agentgraph.nodes.ending import Ending
+from agentgraph.nodes.lane import Lane, LaneResult
+from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
+from agentgraph.nodes.site import Site, Surroundings
+from agentgraph.nodes.tasks import SharedControl, check_threads, named_task
+from agentgraph.signals import Signal
+from agentgraph.state import LaneState, Position, Update, stamped
+
+_INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
+
+Results = Mapping[int, LaneResult]
+"""What lanes came to, by their numbers."""
+
+
+class Fork(NamedTuple):
+    """One activation of a fork.
+
+    Attributes:
+        address: Its address.
+        cursor: The counters at it.
+        around: What is visible at it.
+        control: Stops its lanes.
+    """
+
+    address: str
+    cursor: Cursor
+    around: Surroundings
+    control: RunControl
+
+
+class Job(NamedTuple):
+    """One lane that a fork is to run.
+
+    Attributes:
+        lane: Which of the node's lanes.
+        cursor: The counters around the lane.
+        sees: Called for what the lane is to see, with what the others came to that it needs.
+        needs: The numbers of the jobs that must be done before, all before this one.
+    """
+
+    lane: int
+    cursor: Cursor
+    sees: Callable[[Results], Surroundings]
+    needs: tuple[int, ...] = ()
+
+
+class ForkNode(Runnable[LaneState, Update]):
+    """Runs lanes; a kind of fork says which, when each may begin, and what comes of failures."""
+
+    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
+        self.site, self.lanes = site, lanes
+        self.name = site.place.node
+        self.tasks = [named_task(lane.place.node, self._runner(lane)) for lane in lanes]
+        self.atasks = [named_task(lane.place.node, self._arunner(lane)) for lane in lanes]
+
+    @abstractmethod
+    def jobs(self, fork: Fork) -> list[Job]:
+        """Return what is to run, each job behind those that it needs."""
+
+    def keeps_failure(self, lane: Lane) -> bool:
+        """Tell whether the failure of a lane is a result like others, which a resume finds again."""
+        return False
+
+    @abstractmethod
+    def schedule(self, fork: Fork, jobs: Sequence[Job]) -> Schedule:
+        """Return when it runs."""
+
+    def instead(self, error: str) -> Sequence[BaseMessage]:
+        """Return what is said in the place of what a lane did not come to, if failures are kept."""
+        return ()
+
+    def values(self, fork: Fork, results: Results) -> dict[str, Any]:
+        """Return the values that the fork itself writes."""
+        return {}
+
+    def finish(self, fork: Fork, results: Results) -> None:
+        """Do what is left when all lanes have ended."""
+
+    async def afinish(self, fork: Fork, results: Results) -> None:
+        """Do what is left, on the event loop."""
+
+    def failure(self, fork: Fork, error: Exception) -> Exception:
+        """Return the error that is raised where lanes failed with `error`."""
+        return error
+
+    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+        """Run the lanes in threads."""
+        check_threads(self.site.place.node, config or {}, _INSTEAD)
+        fork = self._fork(input, config or {})
+        try:
+            jobs = self.jobs(fork)
+            schedule = self.schedule(fork, jobs)
+            results = run_lanes(_starts(self.tasks, fork, jobs, schedule), schedule)
+            self.finish(fork, results)
+            return self._update(fork, results, schedule.failures())
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            raise self._reported(fork, error) from error.__cause__
+
+    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+        """Run the lanes on the event loop."""
+        fork = self._fork(input, config or {})
+        try:
+            jobs = self.jobs(fork)
+            schedule = self.schedule(fork, jobs)
+            results = await arun_lanes(_starts(self.atasks, fork, jobs, schedule), schedule)
+            await self.afinish(fork, results)
+            return self._update(fork, results, schedule.failures())
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            raise self._reported(fork, error) from error.__cause__
+
+    def _fork(self, state: LaneState, config: RunnableConfig) -> Fork:
+        cursor = as_cursor(self.site.arrived(state.get("position"))["cursor"])
+        around = self.site.surroundings(state, config)
+        return Fork(self.site.address(cursor), cursor, around, SharedControl())
+
+    def _reported(self, fork: Fork, error: Exception) -> Exception:
+        """Return an error that says where it arose; here, if it does not say so yet."""
+        mark_failure(error, fork.address, self.site.place.name)
+        return self.failure(fork, error)
+
+    def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
+        keeps = self.keeps_failure(lane)
+
+        def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
+            schedule.gates[number].result()
+            see = partial(_see, lane, job, schedule.results)
+            if not keeps:
+                result = lane.run(self.site, job.cursor, see(), fork.control)
+            else:
+                result = self._kept(*lane.attempt(self.site, job.cursor, see, fork.control))
+            return _finished(result, job, schedule.results, number)
+
+        return run
+
+    def _arunner(self, lane: Lane) -> Callable[..., Any]:
+        keeps = self.keeps_failure(lane)
+
+        async def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
+            await asyncio.wrap_future(schedule.gates[number])
+            see = partial(_see, lane, job, schedule.results)
+            if not keeps:
+                result = await lane.arun(self.site, job.cursor, see(), fork.control)
+            else:
+                result = self._kept(*await lane.aattempt(self.site, job.cursor, see, fork.control))
+            return _finished(result, job, schedule.results, number)
+
+        return run
+
+    def _kept(self, result: LaneResult, error: Exception | None) -> LaneResult:
+        """Return the result of a lane with how it failed, which is told at once."""
+        if error is None:
+            return result
+        found = failures(error)
+        said = result["messages"]
+        told = [[len(said), str(uuid4()), "error", [at, shown]] for at, shown in found]
+        at, shown = found[0]
+        position = Position(next=None, cursor=[], tree="", at=at, told=told, by_tasks=len(said))
+        messages = [*said, *(stamped(message, at) for message in self.instead(shown))]
+        return {**result, "messages": messages, "failed": shown, "position": position}
+
+    def _update(self, fork: Fork, results: Results, failed: Sequence[Any]) -> Update:
+        signals = {result["signal"] for result in results.values()}
+        signal: Signal | None = (
+            "exit" if "exit" in signals else "break_loop" if "break_loop" in signals else None
+        )
+        messages = [message for result in results.values() for message in result["messages"]]
+        values = {k: v for result in results.values() for k, v in result["values"].items()}
+        values.update(self.values(fork, results))
+        ending = Ending(self.site, lambda: fork.around.with_new(messages, values))
+        position = self.site.behind(fork.cursor, signal, ending)
+        position["at"] = fork.address
+        position["by_tasks"] = len(messages)
+        if failed:
+            position["told"] = [[0, str(uuid4()), "error", [*each]] for each in failed]
+        update = Update(position=position)
+        if messages:
+            update["messages"] = messages
+        if values:
+            update["values"] = values
+        return ending.onto(update)
+
+
+def _starts(
+    tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
+) -> list[Callable[[], Any]]:
+    return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
+
+
+def _see(lane: Lane, job: Job, results: Results) -> Surroundings:
+    """Return what a lane sees; where that fails, its first agent fails."""
+    try:
+        return job.sees(results)
+    except Exception as error:
+        place = lane.place
+        mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        raise
+
+
+def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:
+    before = [results[need]["finished"] + 1 for need in job.needs]
+    return {**result, "finished": max([time.time_ns(), *before]), "number": number}

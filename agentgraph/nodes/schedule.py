@@ -1,0 +1,186 @@
+"""When the lanes of a fork run: each as soon as those are done that it needs, and may it begin at all.
+
+A LangGraph task is known by its name and its place in the order of calls. So the tasks of all lanes
+are called at once, in an order that never changes, and each waits at its gate until it may begin.
+What the node decides by what has finished is then no part of what a task is known by, and a resume
+finds all results again.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, Literal
+
+from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
+from langgraph.runtime import RunControl
+
+from agentgraph.failures import asked_beside, each_once, failures, join_failures, keep_asked
+from agentgraph.nodes.lane import LaneResult
+
+_SETTLED = 5
+"""How often the event loop goes round until it has handed over the results that were kept."""
+
+
+class Schedule:
+    """Opens the gates of the lanes of one fork; told of each that has ended.
+
+    Attributes:
+        gates: Where the task of each lane waits until it may begin.
+        results: What the lanes came to that have ended, by their numbers.
+        control: Stops the lanes that run.
+    """
+
+    def __init__(
+        self,
+        needs: Sequence[Collection[int]],
+        control: RunControl,
+        *,
+        on_error: Literal["fail", "wait", "collect", "first"] = "fail",
+        in_steps: bool = False,
+        at_once: int | None = None,
+    ) -> None:
+        """Make a schedule.
+
+        Args:
+            needs: The numbers of the lanes that each lane needs done, all of them smaller than its own.
+            control: Stops the lanes that run.
+            on_error: What becomes of the others when one fails; of "first" when one succeeds.
+            in_steps: Whether none begins any more when one failed, or ended with a signal.
+            at_once: How many run at the same time; None for all.
+        """
+        self.gates: list[Future[None]] = [Future() for _ in needs]
+        self.results: dict[int, LaneResult] = {}
+        self.control = control
+        self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
+        self._at_once = len(needs) if at_once is None else at_once
+        self._waiting = list(range(len(needs)))
+        self._raised: dict[int, BaseException] = {}
+        self._unneeded: set[int] = set()
+
+    def note(self, ended: Mapping[int, Any]) -> None:
+        """Take what lanes came to, by their numbers, as futures; and open the gates that it opens."""
+        for number, future in ended.items():
+            if future.cancelled():
+                self._raised[number] = GraphDrained("it is not needed any more")
+            elif (error := future.exception()) is not None:
+                self._raised[number] = error
+            else:
+                self.results[number] = future.result()
+            if number in self._waiting:
+                self._waiting.remove(number)  # it had ended before
+        for number in ended:
+            self._judge(number)
+        self._open()
+
+    def close(self) -> None:
+        """End the tasks that wait at their gates, in a way that a resume calls them again."""
+        for number in self._waiting:
+            if not self.gates[number].done():
+                self.gates[number].set_exception(GraphDrained("it has not begun"))
+        self._waiting.clear()
+
+    def finished(self) -> dict[int, LaneResult]:
+        """Return what the lanes came to, once all tasks have ended.
+
+        Raises:
+            Exception: The first failure, if it is not "first" and one has succeeded.
+            GraphInterrupt: All questions.
+            GraphDrained: The run was stopped.
+        """
+        if self.is_decided:
+            first = min(self.results, key=lambda number: self.results[number]["finished"])
+            return {first: self.results[first]}
+        raised = [self._raised[number] for number in sorted(self._raised)]
+        failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
+        paused = [error for error in raised if isinstance(error, GraphInterrupt)]
+        questions = each_once(asked for error in paused for asked in error.args[0])
+        if failed and not (questions and self._on_error == "first"):
+            join_failures(failed[0], failed[1:])
+            beside = [asked for error in failed for asked in asked_beside(error)]
+            keep_asked(failed[0], each_once([*beside, *questions]))
+            raise failed[0]
+        if questions and not (self._has_failed() and self._on_error == "fail"):
+            raise GraphInterrupt(questions)
+        stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
+        if left := [number for number in stopped if number not in self._unneeded]:
+            raise self._raised[left[0]]
+        return dict(sorted(self.results.items()))
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Return where lanes failed and how, each as an address and a `repr`."""
+        return [failure for error in self._raised.values() for failure in failures(error)]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the first success is there, and nobody waits for the others."""
+        return self._on_error == "first" and bool(self.results)
+
+    def _has_failed(self) -> bool:
+        return any("failed" in result for result in self.results.values())
+
+    def _judge(self, number: int) -> None:
+        """Stop what is not needed any more, now that a lane has ended."""
+        result, error = self.results.get(number), self._raised.get(number)
+        failed = (result is not None and "failed" in result) or (
+            error is not None and not isinstance(error, GraphBubbleUp)
+        )
+        if result is not None and self._on_error == "first":
+            self._stop("another one was first")
+        elif failed and self._on_error == "fail":
+            self._stop("another one failed")
+        elif self._in_steps and (failed or (result is not None and result["signal"])):
+            self._unneeded.update(self._waiting)
+            self.close()
+
+    def _stop(self, why: str) -> None:
+        self._unneeded.update(range(len(self.gates)))
+        self.control.request_drain(why)
+        self.close()
+
+    def _open(self) -> None:
+        """Open the gates of those that have what they need; close all when nothing runs any more."""
+        begun = len(self.gates) - len(self._waiting)
+        running = begun - len(self.results) - len(self._raised)
+        for number in list(self._waiting):
+            if running < self._at_once and all(need in self.results for need in self._needs[number]):
+                self._waiting.remove(number)
+                if not self.gates[number].done():  # it was cancelled
+                    self.gates[number].set_result(None)
+                running += 1
+        if running == 0 or self.control.drain_requested:
+            self.close()
+
+
+def run_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[int, LaneResult]:
+    """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`."""
+    futures: list[Future[Any]] = []
+    try:
+        futures += [start() for start in starts]
+        done, pending = {future for future in futures if future.done()}, set(futures)
+        while pending:
+            schedule.note({n: each for n, each in enumerate(futures) if each in done})
+            pending -= done
+            done = wait(pending, return_when=FIRST_COMPLETED).done if pending else set()
+    finally:
+        schedule.control.request_drain("nobody waits any more")
+        schedule.close()
+    return schedule.finished()
+
+
+async def arun_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[int, LaneResult]:
+    """Run the tasks of lanes on the event loop, as `run_lanes` does."""
+    try:
+        futures: list[asyncio.Future[Any]] = [start() for start in starts]
+        for _ in range(_SETTLED):
+            await asyncio.sleep(0)
+        done, pending = {future for future in futures if future.done()}, set(futures)
+        while pending:
+            schedule.note({n: each for n, each in enumerate(futures) if each in done})
+            pending -= done
+            for future in pending if schedule.is_decided else ():
+                future.cancel()
+            if pending:
+                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        schedule.close()
+    return schedule.finished()

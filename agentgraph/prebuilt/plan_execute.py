@@ -1,0 +1,126 @@
+"""Plan, execute, plan again: a sequence of a planner and a loop of an executor and a replanner."""
+
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.language_models import LanguageModelLike
+from langchain_core.runnables import Runnable
+
+from agentgraph.agents import Agent, ChatAgent, CheckedAgent, EachAgent, LoopAgent
+from agentgraph.builders import chat_agent, function_agent
+from agentgraph.composites import sequential
+from agentgraph.prebuilt.planning import (
+    Approval,
+    Executed,
+    ExecutedAll,
+    Finished,
+    IsDone,
+    Planned,
+    Replanned,
+    StepsLeft,
+    results_key,
+)
+
+_STEPS = """{{"steps": ["...", "..."]}}, each step a task that can be done by itself, in the order in
+which they are to be done."""
+_PARALLEL_STEPS = """{{"steps": [{{"name": "...", "task": "...", "depends_on": []}}]}}. Each step is a
+task that can be done by itself; depends_on names the steps whose results it needs. Steps that do not
+depend on each other are done at the same time."""
+_PLAN = "Reply with the plan as JSON alone: "
+_REPLAN = """Reply with JSON alone. If the question can be answered now: {{"answer": "..."}}. Else the
+steps that are still to be done: """
+PLANNER = "Make a plan that answers the question."
+EXECUTOR = "You carry out one step of a plan that is to answer this question: {question}"
+REPLANNER = """The question: {question}
+Done so far: {past_steps}
+Still planned: {plan}"""
+_STEP = "Your step: {step}\nReply with its result alone."
+
+
+def plan_execute(
+    name: str,
+    *,
+    planner: Agent | LanguageModelLike,
+    executor: Agent | LanguageModelLike,
+    replanner: Agent | LanguageModelLike,
+    max_iterations: int | None = 10,
+    parallel: bool = False,
+    approve_plan: bool = False,
+) -> CheckedAgent:
+    """Make an agent that plans, carries out the plan step by step, and plans again after each.
+
+    It is `sequential(name, [planner, loop("execute", [executor, replanner])])`, and so are the run
+    paths: `pe/planner`, `pe/planner/execute/executor`, `pe/planner/execute/executor/replanner`.
+
+    A planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
+    list in plain text; one that says nothing leaves it as a list in the value `plan`. A step is a
+    text, or `{"name": ..., "task": ..., "depends_on": [...]}`. A plan that cannot be used, with
+    unknown, circular or double steps, goes back with what is wrong, twice at most. A replanner's last
+    message is the steps that are left, or the answer: `{"answer": "..."}`, or any other text; one
+    that says nothing lets the plan go on.
+
+    In the values of the run are `question`, `plan` (the steps that are left), `step` (the task to do
+    now), `past_steps` (a list of `{"step": ..., "result": ...}`) and `answer` (the best so far), from
+    the plan on: for templates, and as `ctx.values`. The answer is the last message.
+
+    Args:
+        name: The agent's name.
+        planner: An agent, or a model, which becomes a chat agent `planner`. A chat agent is told of
+            the form of a plan, and of its task where it has no instruction.
+        executor: The same for what carries out a step, `executor`; a chat agent is told of its step
+            where its instruction does not name `{step}`.
+        replanner: The same for what looks at the results, `replanner`.
+        max_iterations: How often steps are executed and replanned; None for no bound. Then it ends
+            with the best answer so far, and tells `{"plan_execute": name, "ended": "max_iterations",
+            "left": [...]}` as a custom event.
+        parallel: Whether all steps that are left run before the replanner does: each in a lane of
+            its own, as soon as the steps are done that it depends on. The executor sees its step and
+            the results of those alone.
+        approve_plan: Whether a person is asked for the plan: the answer is `true`, or a list of steps
+            that replaces it.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`. A planner without a plan that can be used
+        raises `CheckFailedError`.
+    """
+    steps = _PARALLEL_STEPS if parallel else _STEPS
+    plans = _told(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
+    executes = _told(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
+    replans = _told(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
+    body = [_executing(name, executes, parallel), _checked(replans, Replanned(name), repeats=True)]
+    loop = LoopAgent(
+        name="execute",
+        sub_agents=tuple(body),
+        max_iterations=max_iterations,
+        until=IsDone(name),
+        is_part=True,
+    )
+    asks = [function_agent(f"{name}_approval", Approval(name))] if approve_plan else []
+    whole = sequential(name, [_checked(plans, Planned(name), repeats=True), *asks, loop])
+    return _checked(whole, Finished(name, max_iterations))
+
+
+def _agent(role: str, given: Any, **options: Any) -> Any:
+    """Return an agent, or the chat agent that a model becomes."""
+    return chat_agent(role, given, **options) if isinstance(given, Runnable) else given
+
+
+def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
+    """Return a chat agent that knows its task and the form of its reply; others as they are."""
+    if not isinstance(agent, ChatAgent) or not isinstance(agent.instruction, str):
+        return agent
+    if unless and unless in agent.instruction:
+        return agent
+    return replace(agent, instruction=f"{agent.instruction or task}\n\n{form}")
+
+
+def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:
+    if not parallel:
+        return _checked(executor, Executed(name))
+    key = results_key(name)
+    each = EachAgent(name=f"{name}_steps", agent=executor, items=StepsLeft(name), output_key=key)
+    return _checked(each, ExecutedAll(name))
+
+
+def _checked(agent: Any, check: Any, *, repeats: bool = False) -> CheckedAgent:
+    return CheckedAgent(agent=agent, check=check, repeats=repeats)

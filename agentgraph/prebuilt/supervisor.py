@@ -1,0 +1,97 @@
+"""A supervisor with workers: a chat agent that calls them as tools, or hands over to them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from langchain_core.language_models import LanguageModelLike
+from langchain_core.messages import BaseMessage, ToolCall
+
+from agentgraph.agents import Agent, ChatAgent, HistoryPolicy, Tool
+from agentgraph.builders import agent_tool, chat_agent
+from agentgraph.composites import as_tuple
+from agentgraph.prebuilt.progress import with_reminder
+
+
+def supervisor(
+    name: str,
+    model: LanguageModelLike,
+    workers: Iterable[Agent],
+    *,
+    mode: Literal["tools", "handoff"] = "tools",
+    description: str = "",
+    instruction: str = "",
+    tools: Iterable[Tool] = (),
+    output_key: str | None = None,
+    output_schema: type | dict[str, Any] | None = None,
+    history: HistoryPolicy = "shared",
+    worker_history: Literal["input", "shared"] = "input",
+    max_iterations: int | None = 20,
+    on_max_iterations: Literal["raise", "answer"] = "raise",
+    exit_tool: bool = False,
+    approve: Iterable[str] | Callable[[ToolCall], bool] = (),
+    on_tool_error: Literal["return", "raise"] = "return",
+    retry: Any = None,
+    timeout: Any = None,
+    model_input: Callable[..., list[BaseMessage]] | None = None,
+) -> ChatAgent:
+    """Make an agent whose model decides which worker does what, until it answers by itself.
+
+    With `mode="tools"` each worker is a tool of the supervisor: it sees the request that it is
+    given, several work at the same time, and the supervisor sees the last message of each. With
+    `mode="handoff"` the supervisor transfers: the worker sees the history, says what it says in
+    it, and when it ends it is the supervisor's turn again. A worker's Exit ends the run then.
+
+    A worker that is named again and again, and says nothing new, is pointed out to the model.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`.
+        model: A LangChain chat model that takes tools, or a runnable around one.
+        workers: The agents that work: composites and supervisors included. The model reads their
+            descriptions.
+        mode: Whether workers are tools, or are handed over to.
+        description: What the supervisor is for.
+        instruction: The system message, a template as in `chat_agent`.
+        tools: Further tools of the supervisor's own.
+        output_key: The value that the text of its last message becomes.
+        output_schema: What its last reply must fit, as in `chat_agent`.
+        history: Which messages it is sent, as in `chat_agent`.
+        worker_history: With `mode="tools"`, whether workers see their request only ("input"), or
+            what the supervisor sees, and then their request ("shared").
+        max_iterations: How many turns it has: how often its model may be asked, those after a
+            worker's return included; None for no bound.
+        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
+            once more without tools.
+        exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
+        approve: Names of tools, those of workers included, whose calls a person must agree to.
+        on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
+            the supervisor fails with it ("raise"); with `mode="handoff"` a worker's always raises.
+        retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
+        timeout: How long a call of the model may take, as in `chat_agent`.
+        model_input: Has the last word on what the model is sent, as in `chat_agent`.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    agents = as_tuple(workers)
+    handing_off = mode == "handoff"
+    called = () if handing_off else tuple(agent_tool(each, history=worker_history) for each in agents)
+    return chat_agent(
+        name,
+        model,
+        description=description,
+        instruction=instruction,
+        tools=(*called, *as_tuple(tools)),
+        sub_agents=agents if handing_off else (),
+        sub_agents_return=handing_off,
+        output_key=output_key,
+        output_schema=output_schema,
+        history=history,
+        max_iterations=max_iterations,
+        on_max_iterations=on_max_iterations,
+        exit_tool=exit_tool,
+        approve=approve,
+        on_tool_error=on_tool_error,
+        retry=retry,
+        timeout=timeout,
+        model_input=with_reminder(model_input, [str(getattr(each, "name", each)) for each in agents]),
+    )

@@ -1,0 +1,96 @@
+"""An agent whose work is checked, and done again with what was wrong."""
+
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from agentgraph.agents import Agent, CheckedAgent
+from agentgraph.errors import CheckFailedError
+from agentgraph.leaf_faults import limit_faults
+from agentgraph.schemas import fitted, output_fault, read_json
+from agentgraph.signals import Verdict, is_async, takes_two
+
+Check = Callable[..., Any]
+"""Called with the text of an agent's last message, or with a `Context` and the text."""
+
+
+def validated(
+    agent: Agent, check: Check | type | dict[str, Any], *, max_attempts: int = 3
+) -> CheckedAgent:
+    """Make an agent that runs again, told what was wrong, until what it says passes a check.
+
+    What was wrong is said in the agent's own name, as a message that the agent sees in its next
+    attempt. The attempts have addresses of their own, `writer`, `writer{1}`, `writer{2}`, and each
+    adds a step to the run path: `report/writer`, `report/writer/writer`. It leaves no node behind.
+
+    Args:
+        agent: The agent, a composite included.
+        check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync
+            function `check(text)` or `check(ctx, text)` of its last message. It returns True or None
+            where all is well, and what is wrong as a text, or False; or it raises an exception.
+        max_attempts: How often it may run, from 1.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`. What fails its last attempt raises
+        `CheckFailedError`.
+    """
+    faults = tuple(_faults(check, max_attempts))
+    return CheckedAgent(agent=agent, check=Validation(check, max_attempts), repeats=True, faults=faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Judges an agent by what it said last.
+
+    Attributes:
+        check: What it must pass.
+        max_attempts: How often it may try.
+    """
+
+    check: Any
+    max_attempts: int
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Send the agent back with what was wrong, or fail."""
+        wrong = self._wrong(ctx, str(said[-1].text) if said else "")
+        if wrong is None:
+            return Verdict()
+        if attempt + 1 >= self.max_attempts:
+            raise CheckFailedError(
+                f"{ctx.address}: what it said failed its check in all of {self.max_attempts} attempts; "
+                f"the last fault: {wrong}"
+            )
+        text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
+        return Verdict(messages=(HumanMessage(text),), again=True)
+
+    def _wrong(self, ctx: Any, text: str) -> str | None:
+        """Return what is wrong with a text, or None."""
+        try:
+            if _is_schema(self.check):
+                fitted(self.check, read_json(text))
+                return None
+            found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
+        except Exception as error:
+            return str(error) or repr(error)
+        if found is None or found is True:
+            return None
+        return str(found) if found else "it was refused, without a reason"
+
+
+def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
+    if max_attempts is None:
+        yield "max_attempts=None is no limit; use a whole number from 1"
+    yield from limit_faults("max_attempts", max_attempts)
+    if not _is_schema(check):
+        if is_async(check):
+            yield f"the check {check!r} is async; pass a sync function, or check in an agent in a loop"
+    elif fault := output_fault(check):
+        yield fault.replace("output schema", "check", 1)
+
+
+def _is_schema(check: Any) -> bool:
+    """Tell whether a check is a type or a JSON schema, and no function."""
+    return isinstance(check, type) or typing.get_origin(check) is not None or not callable(check)

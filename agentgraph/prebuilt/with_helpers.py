@@ -1,0 +1,25 @@
+"""An agent that begins with what its helpers found: a Parallel, and then the agent."""
+
+from collections.abc import Iterable
+
+from agentgraph.agents import Agent, SequentialAgent
+from agentgraph.composites import as_tuple, parallel, sequential
+
+
+def with_helpers(main: Agent, helpers: Iterable[Agent]) -> SequentialAgent:
+    """Make an agent that runs helpers at the same time, and then the main agent.
+
+    The main agent sees what the helpers said, in their declared order, and the values that they
+    wrote. For a main agent `writer` this is `sequential("writer_with_helpers", [parallel(
+    "writer_helpers", helpers), writer])`, and so are the run paths: `writer_with_helpers/
+    writer_helpers/facts`, then `writer_with_helpers/writer_helpers/writer`.
+
+    Args:
+        main: The agent that answers.
+        helpers: The agents that run before it.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
+    name = getattr(main, "name", main)
+    return sequential(f"{name}_with_helpers", [parallel(f"{name}_helpers", as_tuple(helpers)), main])
