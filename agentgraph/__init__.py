@@ -15,12 +15,15 @@ from agentgraph.composites import loop, parallel, sequential, step, workflow
 from agentgraph.context import Context
 from agentgraph.errors import (
     AgentGraphError,
+    CheckFailedError,
     InvalidAgentError,
     InvalidAnswerError,
     InvalidOutputError,
+    InvalidSkillError,
     MaxIterationsError,
     MissingValueError,
     PendingInterruptError,
+    StepFailedError,
     ThreadBusyError,
     ThreadError,
     TreeChangedError,
@@ -37,6 +40,7 @@ from agentgraph.run_path import RunPath, RunStep
 from agentgraph.runner import Runner
 from agentgraph.savers import async_sqlite_saver, sqlite_saver
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
+from agentgraph.skills import load
 from agentgraph.translation import STREAM_MODES, atranslate, translate
 
 __all__ = [
@@ -47,6 +51,7 @@ __all__ = [
     "AgentGraphError",
     "Ask",
     "BreakLoop",
+    "CheckFailedError",
     "Context",
     "Custom",
     "Entry",
@@ -55,6 +60,7 @@ __all__ = [
     "InvalidAgentError",
     "InvalidAnswerError",
     "InvalidOutputError",
+    "InvalidSkillError",
     "MaxIterationsError",
     "MissingValueError",
     "Output",
@@ -63,6 +69,7 @@ __all__ = [
     "RunStep",
     "Runner",
     "SetValues",
+    "StepFailedError",
     "ThreadBusyError",
     "ThreadError",
     "TransferTo",
@@ -78,6 +85,7 @@ __all__ = [
     "function_agent",
     "graph_agent",
     "human",
+    "load",
     "loop",
     "parallel",
     "plan_execute",

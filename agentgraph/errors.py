@@ -29,11 +29,25 @@ class InvalidAgentError(AgentGraphError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
-        if len(self.faults) == 1:
-            super().__init__(self.faults[0])
-        else:
-            lines = "".join(f"\n- {fault}" for fault in self.faults)
-            super().__init__(f"{len(self.faults)} faults:{lines}")
+        super().__init__(_told(self.faults))
+
+
+class InvalidSkillError(AgentGraphError):
+    """A skill file that cannot be loaded.
+
+    Attributes:
+        faults: Every fault of the file, each as `skill.yaml:12: what is wrong and what to do`.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(_told(self.faults))
+
+
+def _told(faults: tuple[str, ...]) -> str:
+    if len(faults) == 1:
+        return faults[0]
+    return f"{len(faults)} faults:" + "".join(f"\n- {fault}" for fault in faults)
 
 
 class InvalidOutputError(AgentGraphError):

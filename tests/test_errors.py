@@ -8,6 +8,11 @@ import agentgraph as ag
 
 ERRORS = [
     ag.InvalidAgentError(["a: one", "b: two"]),
+    ag.InvalidSkillError(["a.yaml:1: one", "a.yaml:2: two"]),
+    ag.CheckFailedError("report/writer: too short"),
+    ag.StepFailedError(
+        "wf", "c", "ValueError('no')", undone=["b", "a"], not_undone={"d": "KeyError('x')"}
+    ),
     ag.MissingValueError("writer", "topic", ["tone"]),
     ag.ThreadBusyError("busy", "t"),
     ag.TreeChangedError("changed", "t", "- a"),

@@ -24,6 +24,13 @@ cli.answers
 demo.tree
 demo.models demo
 __init__
+skills
+skills.tracing
+skills.building skills.checking
+skills.schema skills.stand_ins
+skills.fields
+skills.reading skills.references skills.until
+skills.documents skills.scalars
 testing
 display
 prebuilt.supervisor prebuilt.with_helpers prebuilt.validated prebuilt.plan_execute
@@ -151,7 +158,9 @@ def test_every_public_name_is_there_and_told_once():
 
 
 def test_the_package_is_imported_without_its_extras():
-    without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
+    without = (
+        "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich', 'yaml']))"
+    )
     run = subprocess.run(
         [sys.executable, "-c", f"{without}; import agentgraph; print('openai' in sys.modules)"],
         capture_output=True,

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line: `agentgraph run`, `resume`, `events`, `draw`, `check`, `demo`."""
+    """Run the command line: `agentgraph run`, `resume`, `events`, `draw`, `check`, `schema`, `demo`."""
     try:
         import click  # noqa: F401
         import rich  # noqa: F401

@@ -3,11 +3,14 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from agentgraph.agents import Agent
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo import demonstrate
 from agentgraph.cli.session import (
@@ -22,8 +25,9 @@ from agentgraph.cli.session import (
 from agentgraph.cli.target import load
 from agentgraph.compiler import compile_agent
 from agentgraph.display import mermaid, tree_lines
-from agentgraph.errors import AgentGraphError, InvalidAgentError
+from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.runner import UNANSWERED
+from agentgraph.skills import json_schema
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +69,54 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-_target = click.argument("target", metavar="FILE.py:NAME")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A tree, in the words of the command line.
+
+    Attributes:
+        name: `FILE.py:NAME`, or a skill file.
+        registry: The Python file with what a skill file names.
+        allow: What a skill file may import.
+    """
+
+    name: str
+    registry: str | None
+    allow: tuple[str, ...]
+
+    def load(self) -> Agent:
+        """Return the tree."""
+        return load(self.name, self.registry, self.allow)
+
+    def thread(self, thread_id: str, db: str) -> Whereabouts:
+        """Return where one of its threads is."""
+        registry = ["--registry", self.registry] if self.registry else []
+        allow = [word for each in self.allow for word in ("--allow", each)]
+        options = (*registry, *allow)
+        return Whereabouts(target=self.name, thread_id=thread_id, db=db, options=options)
+
+
+def _takes_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command its argument TARGET, with the options of skill files, as one value."""
+
+    @click.argument("target", metavar="TARGET")
+    @click.option(
+        "--registry",
+        metavar="FILE.py",
+        help="For a skill file: the Python file with its dicts tools, models and agents.",
+    )
+    @click.option(
+        "--allow",
+        metavar="MODULE:NAME",
+        multiple=True,
+        help="For a skill file: what it may import; MODULE:* for all public names.",
+    )
+    @wraps(command)
+    def with_target(target: str, registry: str | None, allow: tuple[str, ...], **options: Any) -> None:
+        command(target=Target(name=target, registry=registry, allow=allow), **options)
+
+    return with_target
+
+
 _thread = click.option("--thread", metavar="ID", required=True, help="The thread.")
 _db = click.option(
     "--db",
@@ -98,20 +149,21 @@ _run_options = _options(
 def commands() -> None:
     """Run trees of agents, and look at them.
 
-    FILE.py:NAME is the variable NAME of a Python file. A command ends with 0 when all is done,
-    3 when it paused at a question, 1 when an agent failed, 2 when it was called wrongly, and 130
-    when it was stopped by Ctrl-C; a thread that did not end can be resumed.
+    TARGET is FILE.py:NAME, the variable NAME of a Python file, or a skill file, which ends with
+    .yaml, .yml or .json. A command ends with 0 when all is done, 3 when it paused at a question,
+    1 when an agent failed, 2 when it was called wrongly, and 130 when it was stopped by Ctrl-C; a
+    thread that did not end can be resumed.
     """
 
 
 @commands.command()
-@_target
+@_takes_target
 @click.argument("text", metavar="INPUT")
 @click.option("--thread", metavar="ID", help="The thread; a new one if left out.")
 @_run_options
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
 def run(
-    target: str,
+    target: Target,
     text: str,
     thread: str | None,
     values: dict[str, Any] | None,
@@ -121,8 +173,8 @@ def run(
     **options: bool,
 ) -> None:
     """Run a tree on INPUT, or on standard input where INPUT is -."""
-    agent = load(target)
-    where = Whereabouts(target=target, thread_id=thread or new_thread_id(), db=db)
+    agent = target.load()
+    where = target.thread(thread or new_thread_id(), db)
     given = _standard_input() if text == "-" else text
     with open_runner(agent, db) as runner:
         events = runner.run(given, thread_id=where.thread_id, values=values, drop_pending=drop_pending)
@@ -130,7 +182,7 @@ def run(
 
 
 @commands.command()
-@_target
+@_takes_target
 @_thread
 @click.option(
     "--answer",
@@ -141,7 +193,7 @@ def run(
 )
 @_run_options
 def resume(
-    target: str,
+    target: Target,
     thread: str,
     answers: tuple[str, ...],
     values: dict[str, Any] | None,
@@ -154,8 +206,8 @@ def resume(
     A TEXT that is JSON is taken as such, unless the question asks for text; `approve` and `reject`
     decide on a tool call. A TEXT that itself begins like NAME= needs its ADDRESS= before it.
     """
-    agent = load(target)
-    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    agent = target.load()
+    where = target.thread(thread, _there(db))
     with open_runner(agent, db) as runner:
         given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
         events = runner.resume(thread, given, values=values)
@@ -163,38 +215,43 @@ def resume(
 
 
 @commands.command()
-@_target
+@_takes_target
 @_thread
 @_options(_db, _as_json)
-def events(target: str, thread: str, db: str, as_json: bool) -> None:
+def events(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Tell again what happened on a thread."""
     printer = Printer(as_json=as_json)
-    with open_runner(load(target), _there(db)) as runner:
+    with open_runner(target.load(), _there(db)) as runner:
         for event in runner.events(thread):
             printer.show(event)
 
 
 @commands.command()
-@_target
+@_takes_target
 @click.option("--tree", is_flag=True, help="Print an outline of the tree instead.")
-def draw(target: str, tree: bool) -> None:
+def draw(target: Target, tree: bool) -> None:
     """Print the graph of a tree as Mermaid text."""
-    agent = load(target)
+    agent = target.load()
     graph = compile_agent(agent)
     click.echo("\n".join(tree_lines(agent)) if tree else mermaid(graph).rstrip())
 
 
 @commands.command()
-@_target
-def check(target: str) -> None:
+@_takes_target
+def check(target: Target) -> None:
     """Print the faults of a tree, one a line."""
-    agent = load(target)
     try:
-        compile_agent(agent)
-    except InvalidAgentError as error:
+        compile_agent(target.load())
+    except (InvalidAgentError, InvalidSkillError) as error:
         click.echo("\n".join(error.faults), err=True)
         sys.exit(WRONG_USE)
-    click.echo(f"{target.rpartition(':')[2]}: no faults")
+    click.echo(f"{target.name.rpartition(':')[2]}: no faults")
+
+
+@commands.command()
+def schema() -> None:
+    """Print the JSON schema of skill files, for editors."""
+    click.echo(json.dumps(json_schema(), indent=2))
 
 
 @commands.command()

@@ -38,18 +38,21 @@ class Whereabouts:
     """Where a thread is, in the words of the command line.
 
     Attributes:
-        target: The tree, as `FILE.py:NAME`.
+        target: The tree, as `FILE.py:NAME` or a skill file.
         thread_id: The thread.
         db: The SQLite file that keeps it.
+        options: What a skill file is read with.
     """
 
     target: str
     thread_id: str
     db: str
+    options: tuple[str, ...] = ()
 
     def resume(self, *options: str) -> list[str]:
         """Return the arguments with which this program goes on with the thread."""
-        return ["resume", self.target, "--thread", self.thread_id, "--db", self.db, *options]
+        tree = [self.target, *self.options]
+        return ["resume", *tree, "--thread", self.thread_id, "--db", self.db, *options]
 
 
 class Printer:

@@ -1,36 +1,67 @@
-"""Finds the agent that `FILE.py:NAME` means."""
+"""Finds the agent that a target means: `FILE.py:NAME`, or a skill file."""
 
 import importlib.util
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import agentgraph.skills
 from agentgraph.agents import AGENTS, Agent
 from agentgraph.display import kind_of
 from agentgraph.errors import AgentGraphError
+
+_SKILL_FILES = (".yaml", ".yml", ".json")
+_REGISTRIES = ("tools", "models", "agents")
 
 
 class TargetError(AgentGraphError):
     """A target that names no agent, or a file that cannot be loaded."""
 
 
-def load(target: str) -> Agent:
-    """Return the agent that a target means, once its file has run.
+def load(target: str, registry: str | None = None, allow: Sequence[str] = ()) -> Agent:
+    """Return the agent that a target means, once its Python file or its registry has run.
 
     Args:
-        target: `FILE.py:NAME`, the name being that of a variable of the file.
+        target: `FILE.py:NAME`, the name being that of a variable of the file, or a skill file.
+        registry: For a skill file, the Python file with its `tools`, `models` and `agents`.
+        allow: For a skill file, the references that it may import, as `module:name`.
 
     Raises:
         TargetError: There is no such file or agent, or the file raises an exception.
+        InvalidSkillError: The skill file has faults.
     """
+    if Path(target).suffix.lower() in _SKILL_FILES:
+        return _skill(Path(target), registry, allow)
+    if registry or allow:
+        raise TargetError(f"--registry and --allow are for skill files, and {target} is none")
     path, name = _split(target)
     module = _loaded(path)
     found = vars(module).get(name)
     if isinstance(found, AGENTS):
         return found
     raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
+
+
+def _skill(path: Path, registry: str | None, allow: Sequence[str]) -> Agent:
+    """Read a skill file; what it may import is looked for in its folder last."""
+    given = _registries(Path(registry)) if registry else {}
+    if allow:
+        sys.path.append(str(path.resolve().parent))
+    return agentgraph.skills.load(path, **given, allow=allow)
+
+
+def _registries(path: Path) -> dict[str, Any]:
+    variables = vars(_loaded(path))
+    given = {name: variables[name] for name in _REGISTRIES if name in variables}
+    for name, registry in given.items():
+        if not isinstance(registry, Mapping):
+            raise TargetError(f"{path}:{name} is a {type(registry).__name__}; make it a dict by names")
+    if not given:
+        raise TargetError(f"{path} has no {', '.join(_REGISTRIES)}; define one as a dict by names")
+    return given
 
 
 def _split(target: str) -> tuple[Path, str]:

@@ -1,0 +1,132 @@
+"""What names in a skill file stand for: the registries, and references that were allowed."""
+
+import importlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from inspect import isclass, ismodule, isroutine
+from types import ModuleType
+from typing import Any, Literal
+
+from agentgraph.agents import AGENTS
+from agentgraph.errors import AgentGraphError
+
+Registry = Literal["tools", "models", "agents"]
+
+_REFERENCE = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(?!_)[^\W\d]\w*")
+_ALLOWED = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(\*|(?!_)[^\W\d]\w*)")
+
+
+class UnknownReferenceError(Exception):
+    """A name that stands for nothing; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """What the names in a file may stand for.
+
+    Attributes:
+        tools: The tools by name.
+        models: The models by name.
+        agents: The agents by name.
+        allow: The references `module:attribute` that may be imported; `module:*` for the `__all__`
+            of a module, or without one for the public names that it does not import from others.
+    """
+
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    allow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for each in self.allow:
+            if not isinstance(each, str) or not _ALLOWED.fullmatch(each):
+                raise AgentGraphError(
+                    f"{each!r} cannot be allowed; write 'module:name' with a public name, or 'module:*'"
+                )
+
+    def find(self, registry: Registry, name: str) -> Any:
+        """Return what a name stands for; nothing that it stands for is called.
+
+        Raises:
+            UnknownReferenceError: It stands for nothing.
+        """
+        found = self._found(registry, name)
+        if registry == "agents" and not isinstance(found, AGENTS):
+            raise UnknownReferenceError(
+                f"{name!r} is of type {type(found).__name__}, which is no agent; build one with "
+                "chat_agent, human, sequential, ..."
+            )
+        return found
+
+    def _found(self, registry: Registry, name: str) -> Any:
+        known: Mapping[str, Any] = getattr(self, registry)
+        if name in known:
+            return known[name]
+        if ":" in name:
+            return self._imported(name)
+        raise UnknownReferenceError(_unknown(registry, name, known))
+
+    def _imported(self, name: str) -> Any:
+        if not _REFERENCE.fullmatch(name):
+            raise UnknownReferenceError(
+                f"{name!r} is no reference; write 'module:name', with one public name behind the colon"
+            )
+        module_name, _, attribute = name.partition(":")
+        if not {name, f"{module_name}:*"} & set(self.allow):
+            raise UnknownReferenceError(
+                f"{name!r} may not be imported; if you trust it, pass allow=[{name!r}], "
+                f"or --allow {name} on the command line"
+            )
+        module = _module(module_name, name)
+        if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
+            return vars(module)[attribute]  # getattr could call the module's __getattr__
+        raise UnknownReferenceError(
+            f"the module {module_name!r} offers no {attribute!r}{alike(attribute, _public(module))}; "
+            "it offers its __all__, or without one what it defines itself"
+        )
+
+
+def _module(module_name: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise UnknownReferenceError(f"{name!r} cannot be imported: {reason}") from error
+
+
+def _public(module: ModuleType) -> list[str]:
+    """Return what a module offers where all of it is allowed."""
+    names = vars(module)
+    listed = names.get("__all__")
+    own = [name for name, value in names.items() if _is_own(value, module.__name__)]
+    return [name for name in own if not name.startswith("_")] if listed is None else [*listed]
+
+
+def _is_own(value: Any, module_name: str) -> bool:
+    """Tell whether a value is no module, function or class that comes from elsewhere."""
+    if not (isroutine(value) or isclass(value) or ismodule(value)):
+        return True
+    home = str(getattr(value, "__module__", None))
+    return f"{home}.".startswith(f"{module_name}.")
+
+
+def _unknown(registry: Registry, name: str, known: Mapping[str, Any]) -> str:
+    kind = registry.removesuffix("s")
+    if not known:
+        return (
+            f"there is no {kind} {name!r}, for no {registry} were given; pass {registry}={{{name!r}: "
+            f"...}}, or on the command line --registry with a file that has such a dict {registry!r}"
+        )
+    return f"there is no {kind} {name!r}{alike(name, known)}; there are: {', '.join(map(str, known))}"
+
+
+def alike(word: str, known: Iterable[Any]) -> str:
+    """Return a question after the known word that is most like another; nothing where none is.
+
+    >>> alike("serch", ["search", "fetch"])
+    " (did you mean 'search'?)"
+    """
+    close = get_close_matches(word, [str(each) for each in known], 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
