@@ -63,6 +63,14 @@ def attempt(place: Place, cursor: Cursor) -> int:
     return int(counters.get(Count(place, "attempt"), 0))
 
 
+def attempts(place: Place, cursor: Cursor) -> list[Cursor]:
+    """Return the cursors of all attempts of a place up to this one."""
+    if not place.repeats:
+        return [cursor]
+    at = place.counts.index(Count(place, "attempt"))
+    return [(*cursor[:at], attempt, *cursor[at + 1 :]) for attempt in range(cursor[at] + 1)]
+
+
 def address(place: Place, cursor: Cursor) -> str:
     """Return the address of an activation.
 

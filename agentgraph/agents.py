@@ -80,6 +80,8 @@ class ChatAgent:
     """LangGraph's timeout for a call of the model: seconds, or a `TimeoutPolicy`."""
     model_input: Callable[..., list[BaseMessage]] | None = None
     """Has the last word on the messages that the model is sent."""
+    faults: tuple[str, ...] = ()
+    """What is wrong with what a derived agent was made from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

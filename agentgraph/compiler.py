@@ -210,21 +210,17 @@ def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:
         case ChatAgent(tools=tools) if lanes:
             others = [place.call_task] if len(lanes) < len(tools) else []
             show_lanes(graph, place.tools_node, lanes, others)
-        case WorkflowAgent() as agent:
-            show_lanes(graph, place.node, lanes, behind=_behind(agent, lanes))
+        case WorkflowAgent(steps=steps):
+            nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
+            behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
+            undone = [nodes[step.name] for step in steps if step.compensate is not None]
+            undo = [lane.place.node for lane in lanes[len(steps) :]]
+            undoing = dict(zip(undone, undo, strict=True))
+            show_lanes(graph, place.node, lanes, behind=behind, undoing=undoing)
         case ParallelAgent() | EachAgent():
             show_lanes(graph, place.node, lanes)
         case GraphAgent(graph=inner) if isinstance(inner, Pregel):
             graph.nodes[place.node].subgraphs = [inner]
-
-
-def _behind(agent: WorkflowAgent, lanes: list[Lane]) -> dict[str, list[str]]:
-    """Return which lanes each lane of a workflow stands behind, by their nodes."""
-    nodes = {step.name: lane.place.node for step, lane in zip(agent.steps, lanes, strict=False)}
-    behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in agent.steps}
-    undone = [nodes[step.name] for step in agent.steps if step.compensate is not None]
-    undo = (lane.place.node for lane in lanes[len(agent.steps) :])
-    return behind | {node: [step] for node, step in zip(undo, undone, strict=True)}
 
 
 def _way_on(state: Whereabouts) -> str:

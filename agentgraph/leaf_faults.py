@@ -30,6 +30,7 @@ from agentgraph.tools import as_tool, own_tools
 
 def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
+    yield from agent.faults
     if not isinstance(agent.model, Runnable):
         yield f"the model {agent.model!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)"
     if not isinstance(agent.instruction, str):

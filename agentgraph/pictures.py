@@ -56,22 +56,26 @@ def show_lanes(
     lanes: Sequence[Lane],
     others: Sequence[str] = (),
     behind: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    undoing: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Give a node that runs lanes the picture of them, and of other tasks that it runs.
 
-    What is `behind` others is drawn so, by their nodes; all else begins at the start.
+    What is `behind` others is drawn so, by their nodes, and dotted what may be undone by which node;
+    all else begins at the start.
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
-    followed = {each for before in behind.values() for each in before}
+    followed = {each for before in behind.values() for each in before} | {*undoing.values()}
     for name, box in boxes.items():
         builder.add_node(name, box)
-        for before in behind.get(name) or [START]:
+        for before in () if name in undoing.values() else behind.get(name) or [START]:
             builder.add_edge(before, name)
         if name not in followed:
             builder.add_edge(name, END)
+    for name, undo in undoing.items():
+        builder.add_conditional_edges(name, _nothing, [undo])
     graph.nodes[node].subgraphs = [Picture(**vars(builder.compile()))]
 
 
-def _nothing(state: LaneState) -> None:
+def _nothing(state: LaneState) -> Any:
     """Stand for what is no lane."""

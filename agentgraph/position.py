@@ -56,6 +56,7 @@ def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, jud
     """
     if signal == "break_loop" and not place.in_loop:
         signal = None
+    levels = 0
     while True:
         cursor = cursor[: len(place.counts)]
         if signal is None and place.checks and judge.repeats(place, cursor):
@@ -64,8 +65,9 @@ def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, jud
             return Next(None, cursor[: len(counts_around(place))], signal)
         parent = _parent(place)
         siblings = tree.children[parent]
+        levels = levels + 1 if place.is_target else 0
         if signal is None and place.returns:
-            return _hop(tree, place, cursor, parent)
+            return _hop(tree, place, cursor, parent, levels)
         cursor = cursor[: len(parent.counts_inside)]
         if signal is None and _has_next(place, parent, siblings):
             return start(tree, siblings[place.index + 1], cursor)
@@ -82,21 +84,23 @@ def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
     return _hop(tree, place, cursor, targets(tree, place)[name])
 
 
-def turns(place: Place, cursor: Cursor) -> int:
-    """Return how often sub-agents handed back to a chat agent since it was entered."""
+def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
+    """Return where a chat agent was before sub-agents handed back to it, since it was entered."""
     agent = place.agent
     if not isinstance(agent, ChatAgent) or not agent.sub_agents_return:
-        return 0
-    below = count = 0
-    for hop in reversed(cursor[_hops_at(place)]):
+        return []
+    at = _hops_at(place)
+    found, below = [], 0
+    for index, hop in reversed(list(enumerate(cursor[at]))):
         if hop == 0:
-            count += below == 0
             below += 1
-        elif below == 0:
+            continue
+        if below == 0:
             break
-        else:
-            below -= 1
-    return count
+        below -= 1
+        if below == 0:
+            found.append((*cursor[:at], cursor[at][:index], *cursor[at + 1 :]))
+    return found
 
 
 def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
@@ -137,11 +141,12 @@ def _parent(place: Place) -> Place:
     return place.parent
 
 
-def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place) -> Next:
+def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 1) -> Next:
+    """Return what comes after a transfer; one back is a hop for each of the levels that it leaves."""
     back = target is place.parent
     kept = cursor[: len(target.counts if back else place.counts)]
     at = _hops_at(place)
-    hops = (*cursor[at], 0 if back else target.index + 1)
+    hops = (*cursor[at], *([0] * levels if back else [target.index + 1]))
     cursor = (*kept[:at], hops, *kept[at + 1 :])
     return Next(target, cursor) if back else start(tree, target, cursor)
 

@@ -57,7 +57,8 @@ def _faults(root: Agent) -> Iterator[str]:
     known: dict[str, Agent] = {}
     for where, agent, around in _walk(root):
         if not is_agent(agent):
-            yield f"{where}: {agent!r} is no agent; build one with chat_agent, human, sequential, ..."
+            it = unchecked(agent)
+            yield f"{where}: {it!r} is no agent; build one with chat_agent, human, sequential, ..."
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
         namesake = known.setdefault(str(agent.name), agent)

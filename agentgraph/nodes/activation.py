@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, cast
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
-from agentgraph.addresses import as_cursor
+from agentgraph.addresses import address, as_cursor, attempt, attempts
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
 from agentgraph.failures import mark_failure
@@ -185,14 +186,12 @@ class Activation:
             raise
 
     def _under_way(self) -> int:
-        """Return how many messages a chat agent has said in this activation: the last ones."""
-        count = 0
-        if self.progress:
-            for message in reversed(self.seen.messages):
-                if address_of(message) != self.address:
-                    break
-                count += 1
-        return count
+        """Return how many of the last messages are those of this activation, and of attempts before."""
+        if not self.progress and not attempt(self.site.place, self.cursor):
+            return 0
+        mine = {address(self.site.place, each) for each in attempts(self.site.place, self.cursor)}
+        this = takewhile(lambda message: address_of(message) in mine, reversed(self.seen.messages))
+        return sum(1 for _ in this)
 
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address

@@ -5,7 +5,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -113,7 +113,7 @@ class ForkNode(Runnable[LaneState, Update]):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            raise self._reported(fork, error) from error.__cause__
+            self._raise(fork, error)
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes on the event loop."""
@@ -127,17 +127,18 @@ class ForkNode(Runnable[LaneState, Update]):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            raise self._reported(fork, error) from error.__cause__
+            self._raise(fork, error)
 
     def _fork(self, state: LaneState, config: RunnableConfig) -> Fork:
         cursor = as_cursor(self.site.arrived(state.get("position"))["cursor"])
         around = self.site.surroundings(state, config)
         return Fork(self.site.address(cursor), cursor, around, SharedControl())
 
-    def _reported(self, fork: Fork, error: Exception) -> Exception:
-        """Return an error that says where it arose; here, if it does not say so yet."""
+    def _raise(self, fork: Fork, error: Exception) -> NoReturn:
+        """Raise an error that says where it arose; here, if it does not say so yet."""
         mark_failure(error, fork.address, self.site.place.name)
-        return self.failure(fork, error)
+        named = self.failure(fork, error)
+        raise named from (error.__cause__ if named is error else error)
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         keeps = self.keeps_failure(lane)

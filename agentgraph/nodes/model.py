@@ -1,6 +1,7 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from agentgraph.addresses import address
 from agentgraph.agents import Agent, ChatAgent
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.context import Context
@@ -25,8 +27,9 @@ from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
-from agentgraph.position import turns
+from agentgraph.position import earlier
 from agentgraph.signals import takes_two
+from agentgraph.state import address_of
 from agentgraph.templates import fill
 from agentgraph.tools import provider_tools, run_tools, transfers_text
 
@@ -96,7 +99,8 @@ class ModelNode(LeafNode):
 
     def _is_last(self, activation: Activation, asked: int) -> bool:
         """Tell whether the model is asked for its answer without tools; it may not be at all."""
-        bound, asked = self.agent.max_iterations, asked + turns(self.site.place, activation.cursor)
+        bound = self.agent.max_iterations
+        asked += self._asked_before(activation)
         if bound is None or asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
@@ -106,6 +110,16 @@ class ModelNode(LeafNode):
             "calls tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an "
             "answer without tools"
         )
+
+    def _asked_before(self, activation: Activation) -> int:
+        """Return how often the model was asked before sub-agents handed back: each time it spoke."""
+        before = {
+            address(self.site.place, cursor) for cursor in earlier(self.site.place, activation.cursor)
+        }
+        if not before:
+            return 0
+        this_turn = takewhile(address_of, reversed(activation.seen.messages))
+        return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
     def _sent(
         self, activation: Activation, context: Context

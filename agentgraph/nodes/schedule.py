@@ -58,19 +58,16 @@ class Schedule:
         self._unneeded: set[int] = set()
 
     def note(self, ended: Mapping[int, Any]) -> None:
-        """Take what lanes came to, by their numbers, as futures; and open the gates that it opens."""
-        for number, future in ended.items():
-            if future.cancelled():
-                self._raised[number] = GraphDrained("it is not needed any more")
-            elif (error := future.exception()) is not None:
-                self._raised[number] = error
-            else:
-                self.results[number] = future.result()
-            if number in self._waiting:
-                self._waiting.remove(number)  # it had ended before
-        for number in ended:
-            self._judge(number)
+        """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
+
+        They are taken in the order in which they ended, also where a resume has them all at once: so
+        those begin again that had begun before something ended that lets no more begin.
+        """
         self._open()
+        for number in sorted(ended, key=lambda number: _when(ended[number])):
+            self._take(number, ended[number])
+            self._judge(number)
+            self._open()
 
     def close(self) -> None:
         """End the tasks that wait at their gates, in a way that a resume calls them again."""
@@ -115,6 +112,16 @@ class Schedule:
         """Whether the first success is there, and nobody waits for the others."""
         return self._on_error == "first" and bool(self.results)
 
+    def _take(self, number: int, future: Any) -> None:
+        if number in self._waiting:
+            self._waiting.remove(number)  # it had ended before
+        if future.cancelled():
+            self._raised[number] = GraphDrained("it is not needed any more")
+        elif (error := future.exception()) is not None:
+            self._raised[number] = error
+        else:
+            self.results[number] = future.result()
+
     def _has_failed(self) -> bool:
         return any("failed" in result for result in self.results.values())
 
@@ -124,21 +131,20 @@ class Schedule:
         failed = (result is not None and "failed" in result) or (
             error is not None and not isinstance(error, GraphBubbleUp)
         )
-        if result is not None and self._on_error == "first":
-            self._stop("another one was first")
-        elif failed and self._on_error == "fail":
-            self._stop("another one failed")
-        elif self._in_steps and (failed or (result is not None and result["signal"])):
+        is_first = result is not None and self._on_error == "first"
+        if is_first or (failed and self._on_error == "fail"):
+            self._unneeded.update(range(len(self.gates)))
+            self.control.request_drain("another one was first" if is_first else "another one failed")
+        if is_first or (self._in_steps and (failed or (result is not None and result["signal"]))):
             self._unneeded.update(self._waiting)
             self.close()
 
-    def _stop(self, why: str) -> None:
-        self._unneeded.update(range(len(self.gates)))
-        self.control.request_drain(why)
-        self.close()
-
     def _open(self) -> None:
-        """Open the gates of those that have what they need; close all when nothing runs any more."""
+        """Open the gates of those that have what they need; close all when nothing runs any more.
+
+        A lane that begins when all are to stop does nothing, and one that goes on takes the step first
+        that a person answered.
+        """
         begun = len(self.gates) - len(self._waiting)
         running = begun - len(self.results) - len(self._raised)
         for number in list(self._waiting):
@@ -147,8 +153,15 @@ class Schedule:
                 if not self.gates[number].done():  # it was cancelled
                     self.gates[number].set_result(None)
                 running += 1
-        if running == 0 or self.control.drain_requested:
+        if running == 0:
             self.close()
+
+
+def _when(future: Any) -> tuple[bool, int]:
+    """Return what sorts tasks by when they ended, and those last that came to nothing."""
+    if future.cancelled() or future.exception() is not None:
+        return True, 0
+    return False, future.result()["finished"]
 
 
 def run_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[int, LaneResult]:

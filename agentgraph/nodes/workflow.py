@@ -91,7 +91,6 @@ class WorkflowNode(ForkNode):
         named = StepFailedError(fork.address, step, shown)
         join_failures(named, [error])
         keep_asked(named, asked_beside(error))
-        named.__cause__ = error
         return named
 
     def _sees(self, fork: Fork, step: Step, before: Sequence[int], results: Results) -> Surroundings:

@@ -66,7 +66,8 @@ def plan_execute(
     Args:
         name: The agent's name.
         planner: An agent, or a model, which becomes a chat agent `planner`. A chat agent is told of
-            the form of a plan, and of its task where it has no instruction.
+            the form of a plan, and of its task where it has no instruction. A name means one agent:
+            where a tree has two of these, give one `chat_agent("another_planner", model)`.
         executor: The same for what carries out a step, `executor`; a chat agent is told of its step
             where its instruction does not name `{step}`.
         replanner: The same for what looks at the results, `replanner`.

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from agentgraph.agents import Item
 from agentgraph.errors import CheckFailedError
-from agentgraph.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
+from agentgraph.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 from agentgraph.signals import Ask, SetValues, Verdict
 
 ATTEMPTS = 3
@@ -44,7 +44,7 @@ class Work:
 
     def values(self, name: str) -> dict[str, Any]:
         """Return the values that templates name, and under a key of its own what all is read from."""
-        plan = [step.as_data() if step.depends_on else step.task for step in self.left]
+        plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
         told = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
@@ -82,7 +82,9 @@ class Planned:
     def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep the plan."""
         try:
-            steps = read_plan(_given(ctx, said))
+            steps = read_plan(_text(said) or ctx.values.get("plan", ""))
+            if not steps:
+                raise ValueError("it has no steps")
         except ValueError as error:
             return _again(ctx, attempt, error)
         work = Work(_question(ctx), tuple(steps))
@@ -127,8 +129,11 @@ class Replanned:
     def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep what the replanner said; where it said nothing, the plan goes on."""
         work = work_of(self.name, ctx.values)
+        given = _text(said) or ctx.values["plan"]
+        if given == as_values(work.left):
+            return Verdict()
         try:
-            reply = read_reply(_given(ctx, said), work.done_names)
+            reply = read_reply(given, work.done_names)
         except ValueError as error:
             return _again(ctx, attempt, error)
         if isinstance(reply, str):
@@ -216,11 +221,6 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
     depends_on = tuple(name for name in step.depends_on if name not in results)
     request = "\n\n".join([step.task, *before])
     return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
-
-
-def _given(ctx: Any, said: Sequence[BaseMessage]) -> Any:
-    """Return what an agent gave: its last message, or else the value `plan` as it left it."""
-    return _text(said) or ctx.values.get("plan", "")
 
 
 def _text(said: Sequence[BaseMessage]) -> str:

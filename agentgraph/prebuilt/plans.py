@@ -1,8 +1,9 @@
 """Plans: what a planner's reply says, what is wrong with it, and how it stands in the values."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from agentgraph.dependencies import dependency_faults, in_order
@@ -48,7 +49,9 @@ def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
         ValueError: It is no plan; the message says why.
     """
     items = _items(given)
-    steps = [_step(item, number) for number, item in enumerate(items, start=len(done) + 1)]
+    taken = {*done, *(str(name) for item in items if (name := _name(item)) is not None)}
+    free = (str(number) for number in count(len(done) + 1) if str(number) not in taken)
+    steps = [_step(item, number, free) for number, item in enumerate(items, start=1)]
     if again := [step.name for step in steps if step.name in done]:
         raise ValueError(f"the step {again[0]!r} is done already; name only steps that are left")
     left = {step.name: [name for name in step.depends_on if name not in done] for step in steps}
@@ -77,6 +80,13 @@ def read_reply(given: Any, done: Sequence[str]) -> str | list[PlanStep]:
     return str(given)
 
 
+def as_values(steps: Sequence[PlanStep]) -> list[Any]:
+    """Return steps as `read_plan` reads them: as texts, or where one depends on another as data."""
+    if any(step.depends_on for step in steps):
+        return [step.as_data() for step in steps]
+    return [step.task for step in steps]
+
+
 def from_data(steps: Sequence[Mapping[str, Any]]) -> list[PlanStep]:
     """Return steps that `PlanStep.as_data` made plain data."""
     return [PlanStep(each["name"], each["task"], tuple(each["depends_on"])) for each in steps]
@@ -103,20 +113,23 @@ def _lines(text: str) -> list[str] | None:
     return found if found and len(found) == len(matches) else None
 
 
-def _step(item: Any, number: int) -> PlanStep:
+def _step(item: Any, number: int, free: Iterator[str]) -> PlanStep:
+    """Return the step that an item says; one without a name gets a number that is free."""
     if isinstance(item, Mapping):
-        task, name = _first(item, _TASK), _first(item, _NAME)
-        before = _first(item, _DEPENDS_ON)
+        task, name, before = _first(item, _TASK), _name(item), _first(item, _DEPENDS_ON)
         if task and (before is None or isinstance(before, list)):
-            return PlanStep(
-                str(number if name is None else name), str(task), tuple(map(str, before or ()))
-            )
+            depends_on = tuple(map(str, before or ()))
+            return PlanStep(next(free) if name is None else str(name), str(task), depends_on)
     elif isinstance(item, str) and item.strip():
-        return PlanStep(str(number), item)
+        return PlanStep(next(free), item)
     raise ValueError(
         f"step {number} is {item!r}; a step is a text, or "
         '{"name": ..., "task": ..., "depends_on": [...]}'
     )
+
+
+def _name(item: Any) -> Any:
+    return _first(item, _NAME) if isinstance(item, Mapping) else None
 
 
 def _first(data: Mapping[str, Any], keys: Sequence[str]) -> Any:

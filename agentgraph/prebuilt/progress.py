@@ -59,20 +59,24 @@ class WorkerTurn(NamedTuple):
 def worker_turns(entries: Sequence[Entry], me: str, workers: Sequence[str]) -> list[WorkerTurn]:
     """Return what came of the workers that `me` named since the user's last input.
 
-    A worker that is a tool answers in the result of a call; one that was handed over to says what it
-    says behind the result of the transfer.
+    A worker that is a tool answers in the result of a call; what one says that was handed over to
+    stands behind the result of the transfer, until `me` speaks again.
     """
     turns: list[WorkerTurn] = []
+    handed_over = False
     for entry in entries:
         message = entry.message
         if entry.agent_name is None:
             turns.clear()
-        elif entry.agent_name == me and isinstance(message, ToolMessage):
+        elif entry.agent_name == me:
             name = (message.name or "").removeprefix(TRANSFER_PREFIX)
-            if name in workers:
-                turns.append(WorkerTurn(name, "" if name != message.name else str(message.text)))
-        elif entry.agent_name != me and turns:
+            named = isinstance(message, ToolMessage) and name in workers
+            handed_over = named and name != message.name
+            if named:
+                turns.append(WorkerTurn(name, "" if handed_over else str(message.text)))
+        elif handed_over:
             turns[-1] = turns[-1]._replace(result=str(message.text))
+        handed_over = handed_over and bool(turns)
     return turns
 
 

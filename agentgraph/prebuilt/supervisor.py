@@ -1,6 +1,7 @@
 """A supervisor with workers: a chat agent that calls them as tools, or hands over to them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from langchain_core.language_models import LanguageModelLike
@@ -9,6 +10,7 @@ from langchain_core.messages import BaseMessage, ToolCall
 from agentgraph.agents import Agent, ChatAgent, HistoryPolicy, Tool
 from agentgraph.builders import agent_tool, chat_agent
 from agentgraph.composites import as_tuple
+from agentgraph.leaf_faults import word_faults
 from agentgraph.prebuilt.progress import with_reminder
 
 
@@ -75,7 +77,7 @@ def supervisor(
     agents = as_tuple(workers)
     handing_off = mode == "handoff"
     called = () if handing_off else tuple(agent_tool(each, history=worker_history) for each in agents)
-    return chat_agent(
+    made = chat_agent(
         name,
         model,
         description=description,
@@ -95,3 +97,12 @@ def supervisor(
         timeout=timeout,
         model_input=with_reminder(model_input, [str(getattr(each, "name", each)) for each in agents]),
     )
+    return replace(made, faults=tuple(_faults(agents, mode, worker_history)))
+
+
+def _faults(workers: Sequence[Agent], mode: object, worker_history: object) -> Iterator[str]:
+    if not workers:
+        yield "a supervisor needs at least one worker"
+    yield from word_faults("mode", mode, ("tools", "handoff"))
+    if mode == "handoff":
+        yield from word_faults("worker_history", worker_history, ("input", "shared"))

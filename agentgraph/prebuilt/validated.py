@@ -87,6 +87,8 @@ def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
     if not _is_schema(check):
         if is_async(check):
             yield f"the check {check!r} is async; pass a sync function, or check in an agent in a loop"
+    elif not isinstance(check, type | dict) and typing.get_origin(check) is None:
+        yield f"the check {check!r} cannot be used; pass a function of a text, a type or a JSON schema"
     elif fault := output_fault(check):
         yield fault.replace("output schema", "check", 1)
 
