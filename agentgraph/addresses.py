@@ -124,6 +124,17 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     return (place, cursor) if _is_visited(tree, place, cursor) else None
 
 
+def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
+    """Return the cursor of a place that has ended without the transfers that led on from it."""
+    at = max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
+    if at is None:
+        return cursor
+    first = place.counts[at].place
+    led = [first, *_hopped(tree, first, cursor[: at + 1])]
+    here = [i for i, each in enumerate(led) if each is place]
+    return (*cursor[:at], cursor[at][: here[-1]], *cursor[at + 1 :]) if here else cursor
+
+
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Tell whether an address is that of a place at a cursor, wherever it transferred, or inside it."""
     found = parse_address(tree, text)

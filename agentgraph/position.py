@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol, cast
 
 from agentgraph.addresses import Cursor, counts_around
-from agentgraph.agents import FORKS, ChatAgent, FunctionAgent, LoopAgent
+from agentgraph.agents import FORKS, ChatAgent, FunctionAgent, LoopAgent, WorkflowAgent
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.signals import May, Signal, allowed
 from agentgraph.tools import tools_may
@@ -121,7 +121,10 @@ def may_do(tree: Tree, place: Place) -> May:
         return May() | may_do_by_tools(place)
     if not isinstance(agent, FORKS):
         return May()
-    lanes = [_outcomes(tree, lane) for lane in tree.lanes(place)]
+    outer = tree.lanes(place)
+    if isinstance(agent, WorkflowAgent):  # behind what undoes a step it fails
+        outer = outer[: len(agent.steps)]
+    lanes = [_outcomes(tree, lane) for lane in outer]
     must_exit = any(lane == {"exit"} for lane in lanes)
     return May(
         go_on=all(None in lane for lane in lanes),

@@ -62,7 +62,7 @@ def _faults(root: Agent) -> Iterator[str]:
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
         namesake = known.setdefault(str(agent.name), agent)
-        if namesake is not agent and namesake != agent and not _are_parts(agent, namesake):
+        if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
             yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
         yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
         if sum(check.repeats for check in checks_of(agent)) > 1:

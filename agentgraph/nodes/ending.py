@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
-from agentgraph.addresses import Cursor, address, attempt, is_inside
+from agentgraph.addresses import Cursor, address, attempt, is_inside, settled
 from agentgraph.context import Context
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
@@ -30,6 +30,7 @@ class Ending:
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Tell whether a place is to run again, by its checks, the innermost first."""
+        cursor = settled(self._site.tree, place, cursor)
         at = address(place, cursor)
         for checked in place.checks:
             context = self._context(place, cursor)

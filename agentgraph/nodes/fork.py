@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.runtime import RunControl
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
@@ -146,10 +146,14 @@ class ForkNode(Runnable[LaneState, Update]):
         def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
             schedule.gates[number].result()
             see = partial(_see, lane, job, schedule.results)
-            if not keeps:
-                result = lane.run(self.site, job.cursor, see(), fork.control)
-            else:
-                result = self._kept(*lane.attempt(self.site, job.cursor, see, fork.control))
+            try:
+                if not keeps:
+                    result = lane.run(self.site, job.cursor, see(), fork.control)
+                else:
+                    result = self._kept(*lane.attempt(self.site, job.cursor, see, fork.control))
+            except GraphInterrupt:
+                schedule.hold(number).result()
+                raise
             return _finished(result, job, schedule.results, number)
 
         return run
@@ -160,10 +164,14 @@ class ForkNode(Runnable[LaneState, Update]):
         async def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
             await asyncio.wrap_future(schedule.gates[number])
             see = partial(_see, lane, job, schedule.results)
-            if not keeps:
-                result = await lane.arun(self.site, job.cursor, see(), fork.control)
-            else:
-                result = self._kept(*await lane.aattempt(self.site, job.cursor, see, fork.control))
+            try:
+                if not keeps:
+                    result = await lane.arun(self.site, job.cursor, see(), fork.control)
+                else:
+                    result = self._kept(*await lane.aattempt(self.site, job.cursor, see, fork.control))
+            except GraphInterrupt:
+                await asyncio.wrap_future(schedule.hold(number))
+                raise
             return _finished(result, job, schedule.results, number)
 
         return run

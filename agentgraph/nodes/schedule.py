@@ -7,6 +7,7 @@ finds all results again.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Literal
@@ -26,6 +27,7 @@ class Schedule:
 
     Attributes:
         gates: Where the task of each lane waits until it may begin.
+        wake: Done when a lane asks that is held.
         results: What the lanes came to that have ended, by their numbers.
         control: Stops the lanes that run.
     """
@@ -51,11 +53,30 @@ class Schedule:
         self.gates: list[Future[None]] = [Future() for _ in needs]
         self.results: dict[int, LaneResult] = {}
         self.control = control
+        self.wake: Future[None] = Future()
+        self._held: dict[int, Future[None]] = {}
+        self._lock = threading.Lock()
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
         self._at_once = len(needs) if at_once is None else at_once
         self._waiting = list(range(len(needs)))
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
+
+    def hold(self, number: int) -> Future[None]:
+        """Return where a lane waits that asks, until it is known whether its question is needed.
+
+        It is not once another one was first; LangGraph raises the question of a task also where the
+        node that called it has gone on.
+        """
+        held: Future[None] = Future()
+        if self._on_error != "first":
+            held.set_result(None)
+            return held
+        with self._lock:
+            self._held[number] = held
+            if not self.wake.done():
+                self.wake.set_result(None)
+        return held
 
     def note(self, ended: Mapping[int, Any]) -> None:
         """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
@@ -63,6 +84,8 @@ class Schedule:
         They are taken in the order in which they ended, also where a resume has them all at once: so
         those begin again that had begun before something ended that lets no more begin.
         """
+        with self._lock:
+            self.wake = Future() if self.wake.done() else self.wake
         self._open()
         for number in sorted(ended, key=lambda number: _when(ended[number])):
             self._take(number, ended[number])
@@ -75,6 +98,7 @@ class Schedule:
             if not self.gates[number].done():
                 self.gates[number].set_exception(GraphDrained("it has not begun"))
         self._waiting.clear()
+        self._release(GraphDrained("it is not needed any more"))
 
     def finished(self) -> dict[int, LaneResult]:
         """Return what the lanes came to, once all tasks have ended.
@@ -146,7 +170,7 @@ class Schedule:
         that a person answered.
         """
         begun = len(self.gates) - len(self._waiting)
-        running = begun - len(self.results) - len(self._raised)
+        running = begun - len(self.results) - len(self._raised) - len(self._held)
         for number in list(self._waiting):
             if running < self._at_once and all(need in self.results for need in self._needs[number]):
                 self._waiting.remove(number)
@@ -154,7 +178,20 @@ class Schedule:
                     self.gates[number].set_result(None)
                 running += 1
         if running == 0:
+            self._release(None)
             self.close()
+
+    def _release(self, why_not: GraphDrained | None) -> None:
+        """Let the lanes ask that are held, or end them."""
+        with self._lock:
+            held, self._held = self._held, {}
+        for each in held.values():
+            if each.done():
+                continue
+            if why_not is None:
+                each.set_result(None)
+            else:
+                each.set_exception(why_not)
 
 
 def _when(future: Any) -> tuple[bool, int]:
@@ -173,7 +210,8 @@ def run_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[i
         while pending:
             schedule.note({n: each for n, each in enumerate(futures) if each in done})
             pending -= done
-            done = wait(pending, return_when=FIRST_COMPLETED).done if pending else set()
+            awaited = {*pending, schedule.wake} if pending else ()
+            done = wait(awaited, return_when=FIRST_COMPLETED).done & pending
     finally:
         schedule.control.request_drain("nobody waits any more")
         schedule.close()
@@ -193,7 +231,9 @@ async def arun_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) ->
             for future in pending if schedule.is_decided else ():
                 future.cancel()
             if pending:
-                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                awaited = {*pending, asyncio.wrap_future(schedule.wake)}
+                done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                done &= pending
     finally:
         schedule.close()
     return schedule.finished()

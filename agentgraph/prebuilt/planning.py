@@ -15,6 +15,10 @@ ATTEMPTS = 3
 """How often a planner may give a plan, until one can be used."""
 
 
+_TOLD = ".plan"
+"""The key of the plan as it was last written here: what differs from it an agent has written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """How far a `plan_execute` is.
@@ -48,7 +52,7 @@ class Work:
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
         told = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
-        return {**told, "answer": self.best(), _key(name): self._as_data()}
+        return {**told, "answer": self.best(), _key(name): self._as_data(), _TOLD: plan}
 
     def _as_data(self) -> dict[str, Any]:
         return {
@@ -82,7 +86,7 @@ class Planned:
     def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep the plan."""
         try:
-            steps = read_plan(_text(said) or ctx.values.get("plan", ""))
+            steps = read_plan(_text(said) or _written(ctx) or "")
             if not steps:
                 raise ValueError("it has no steps")
         except ValueError as error:
@@ -129,8 +133,8 @@ class Replanned:
     def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep what the replanner said; where it said nothing, the plan goes on."""
         work = work_of(self.name, ctx.values)
-        given = _text(said) or ctx.values["plan"]
-        if given == as_values(work.left):
+        given = _text(said) or _written(ctx)
+        if given is None:
             return Verdict()
         try:
             reply = read_reply(given, work.done_names)
@@ -221,6 +225,12 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
     depends_on = tuple(name for name in step.depends_on if name not in results)
     request = "\n\n".join([step.task, *before])
     return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
+
+
+def _written(ctx: Any) -> Any:
+    """Return the value `plan` if an agent has written it, or None."""
+    plan = ctx.values.get("plan")
+    return None if plan == ctx.values.get(_TOLD) else plan
 
 
 def _text(said: Sequence[BaseMessage]) -> str:
