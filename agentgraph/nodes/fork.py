@@ -150,7 +150,8 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not keeps:
                     result = lane.run(self.site, job.cursor, see(), fork.control)
                 else:
-                    result = self._kept(*lane.attempt(self.site, job.cursor, see, fork.control))
+                    ended = lane.attempt(self.site, job.cursor, see, fork.control)
+                    result = self._kept(lane, job, *ended)
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
@@ -168,7 +169,8 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not keeps:
                     result = await lane.arun(self.site, job.cursor, see(), fork.control)
                 else:
-                    result = self._kept(*await lane.aattempt(self.site, job.cursor, see, fork.control))
+                    ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
+                    result = self._kept(lane, job, *ended)
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
@@ -176,10 +178,11 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _kept(self, result: LaneResult, error: Exception | None) -> LaneResult:
+    def _kept(self, lane: Lane, job: Job, result: LaneResult, error: Exception | None) -> LaneResult:
         """Return the result of a lane with how it failed, which is told at once."""
         if error is None:
             return result
+        _mark(lane, job, error)
         found = failures(error)
         said = result["messages"]
         told = [[len(said), str(uuid4()), "error", [at, shown]] for at, shown in found]
@@ -221,9 +224,14 @@ def _see(lane: Lane, job: Job, results: Results) -> Surroundings:
     try:
         return job.sees(results)
     except Exception as error:
-        place = lane.place
-        mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        _mark(lane, job, error)
         raise
+
+
+def _mark(lane: Lane, job: Job, error: Exception) -> None:
+    """Write on an error that it arose in a lane, if it does not say where yet."""
+    place = lane.place
+    mark_failure(error, address(place, entered(place, job.cursor)), place.name)
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:

@@ -155,11 +155,10 @@ class Schedule:
         failed = (result is not None and "failed" in result) or (
             error is not None and not isinstance(error, GraphBubbleUp)
         )
-        is_first = result is not None and self._on_error == "first"
-        if is_first or (failed and self._on_error == "fail"):
+        if self.is_decided or (failed and self._on_error == "fail"):
             self._unneeded.update(range(len(self.gates)))
-            self.control.request_drain("another one was first" if is_first else "another one failed")
-        if is_first or (self._in_steps and (failed or (result is not None and result["signal"]))):
+            self.control.request_drain("another one was first, or failed")
+        if self._in_steps and (failed or (result is not None and result["signal"])):
             self._unneeded.update(self._waiting)
             self.close()
 
@@ -169,6 +168,9 @@ class Schedule:
         A lane that begins when all are to stop does nothing, and one that goes on takes the step first
         that a person answered.
         """
+        if self.is_decided:
+            self.close()
+            return
         begun = len(self.gates) - len(self._waiting)
         running = begun - len(self.results) - len(self._raised) - len(self._held)
         for number in list(self._waiting):
