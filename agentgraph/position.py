@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol, cast
 
-from agentgraph.addresses import Cursor, counts_around
+from agentgraph.addresses import Cursor, counts_around, settled
 from agentgraph.agents import FORKS, ChatAgent, FunctionAgent, LoopAgent, WorkflowAgent
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.signals import May, Signal, allowed
@@ -156,6 +156,7 @@ def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 
 
 def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
     """Return the start of another attempt."""
+    cursor = settled(tree, place, cursor)
     before = len(counts_around(place)) + place.is_called
     return start(tree, place, cursor[:before], cursor[before] + 1)
 
