@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -45,7 +45,7 @@ class Count(NamedTuple):
     kind: Literal["iteration", "hops", "call", "attempt"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Place:
     """One occurrence of an agent in a tree.
 
@@ -55,7 +55,6 @@ class Place:
         index: Which sub-agent, or which agent as a tool, of its parent it is, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
-        counts: What the counters of a cursor here count, outermost first.
         is_called: Whether its parent runs it any number of times: as a tool, or for each item.
         checks: What looks at it when it ends, the innermost first.
     """
@@ -65,7 +64,6 @@ class Place:
     index: int
     segment: str
     node: str
-    counts: tuple[Count, ...] = field(default=(), repr=False)
     is_called: bool = False
     checks: tuple[CheckedAgent, ...] = field(default=(), repr=False)
 
@@ -94,7 +92,7 @@ class Place:
         """The name of the task that runs a tool call."""
         return f"{self.node}.call"
 
-    @property
+    @cached_property
     def starts_lane(self) -> bool:
         """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
         parent = self.parent
@@ -105,33 +103,42 @@ class Place:
         """Whether a chat agent runs it as a tool."""
         return self.is_called and self.parent is not None and isinstance(self.parent.agent, ChatAgent)
 
-    @property
+    @cached_property
     def is_stop(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
         return isinstance(self.agent, (*LEAVES, *FORKS))
 
-    @property
+    @cached_property
     def is_target(self) -> bool:
         """Whether a chat agent may transfer here."""
         parent = self.parent
         return parent is not None and isinstance(parent.agent, ChatAgent) and not self.is_called
 
-    @property
+    @cached_property
     def returns(self) -> bool:
         """Whether it hands back to the chat agent above by itself when it ends."""
         return self.is_target and getattr(self.parent and self.parent.agent, "sub_agents_return", False)
 
-    @property
+    @cached_property
     def repeats(self) -> bool:
         """Whether a check may make it run again."""
         return any(check.repeats for check in self.checks)
 
-    @property
+    @cached_property
     def counts_hops(self) -> bool:
         """Whether transfers begin here; those of the targets, in their turn, are counted with them."""
         return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents) and not self.is_target
 
-    @property
+    @cached_property
+    def counts(self) -> tuple[Count, ...]:
+        """What the counters of a cursor here count, outermost first."""
+        counts = list(self.parent.counts_inside) if self.parent else []
+        counts += [Count(self, "call")] if self.is_called else []
+        counts += [Count(self, "attempt")] if self.repeats else []
+        counts += [Count(self, "hops")] if self.counts_hops else []
+        return tuple(counts)
+
+    @cached_property
     def counts_inside(self) -> tuple[Count, ...]:
         """What the counters count directly inside this place."""
         if isinstance(self.agent, LoopAgent):
@@ -298,10 +305,9 @@ def lay_out(root: Agent) -> Tree:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
         node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
-        here = _place(agent, parent, index, segment, node, is_called)
+        here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
         while taken & {*_names_of(here)}:
-            node += "#"
-            here = _place(agent, parent, index, segment, node, is_called)
+            here = replace(here, node=f"{here.node}#")
         taken.update(_names_of(here))
         if inner := sub_agents(agent):
             children[here] = tuple(
@@ -315,19 +321,6 @@ def lay_out(root: Agent) -> Tree:
         return here
 
     return Tree(place(root, None, 0, root.name, ""), children, called)
-
-
-def _place(
-    agent: Agent, parent: Place | None, index: int, segment: str, node: str, is_called: bool
-) -> Place:
-    checks = checks_of(agent)
-    here = Place(unchecked(agent), parent, index, segment, node, is_called=is_called, checks=checks)
-    counts = list(parent.counts_inside) if parent else []
-    counts += [Count(here, "call")] if here.is_called else []
-    counts += [Count(here, "attempt")] if here.repeats else []
-    counts += [Count(here, "hops")] if here.counts_hops else []
-    object.__setattr__(here, "counts", tuple(counts))  # some of them are its own
-    return here
 
 
 def _is_drawable(name: str) -> bool:
