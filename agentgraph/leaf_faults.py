@@ -41,7 +41,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     yield from word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
     if not callable(agent.unknown_tool):
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
-    if agent.model_input is not None and not _is_hook(agent.model_input):
+    if agent.model_input is not None and not is_hook(agent.model_input):
         yield (
             f"model_input={agent.model_input!r} cannot be used; pass a sync function of the messages, "
             "or of a context and the messages"
@@ -78,10 +78,12 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
 
 
-def limit_faults(name: str, limit: object) -> Iterator[str]:
-    """Yield what is wrong with a bound, which is a number from 1 or None."""
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        yield f"{name}={limit!r} is no limit; use a whole number from 1, or None for no bound"
+def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[str]:
+    """Yield what is wrong with a bound, which is a number from 1, or None unless it is needed."""
+    is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
+    if not is_number and (needed or limit is not None):
+        instead = "" if needed else ", or None for no bound"
+        yield f"{name}={limit!r} is no limit; use a whole number from 1{instead}"
 
 
 def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
@@ -95,7 +97,8 @@ def is_agent(thing: object) -> bool:
     return isinstance(unchecked(thing), (*LEAVES, *COMPOSITES))
 
 
-def _is_hook(fn: Any) -> bool:
+def is_hook(fn: Any) -> bool:
+    """Tell whether something is a sync function of one argument, or of a context and that."""
     if not callable(fn) or is_async(fn):
         return False
     signature = inspect.signature(fn)

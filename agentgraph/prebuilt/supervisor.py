@@ -64,7 +64,8 @@ def supervisor(
         on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
             once more without tools.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
-        approve: Names of tools, those of workers included, whose calls a person must agree to.
+        approve: Names of tools whose calls a person must agree to: a worker's own name, or with
+            `mode="handoff"` `transfer_to_<name>`.
         on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
             the supervisor fails with it ("raise"); with `mode="handoff"` a worker's always raises.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.agents import Agent, CheckedAgent
 from agentgraph.errors import CheckFailedError
-from agentgraph.leaf_faults import limit_faults
+from agentgraph.leaf_faults import is_hook, limit_faults
 from agentgraph.schemas import fitted, output_fault, read_json
 from agentgraph.signals import Verdict, is_async, takes_two
 
@@ -81,18 +81,19 @@ class Validation:
 
 
 def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
-    if max_attempts is None:
-        yield "max_attempts=None is no limit; use a whole number from 1"
-    yield from limit_faults("max_attempts", max_attempts)
-    if not _is_schema(check):
-        if is_async(check):
-            yield f"the check {check!r} is async; pass a sync function, or check in an agent in a loop"
-    elif not isinstance(check, type | dict) and typing.get_origin(check) is None:
-        yield f"the check {check!r} cannot be used; pass a function of a text, a type or a JSON schema"
-    elif fault := output_fault(check):
-        yield fault.replace("output schema", "check", 1)
+    yield from limit_faults("max_attempts", max_attempts, needed=True)
+    if _is_schema(check):
+        if fault := output_fault(check):
+            yield fault.replace("output schema", "check", 1)
+    elif is_async(check):
+        yield f"the check {check!r} is async; pass a sync function, or check in an agent in a loop"
+    elif not is_hook(check):
+        yield (
+            f"the check {check!r} cannot be used; pass a type, a JSON schema, or a sync function of a "
+            "text, or of a context and a text"
+        )
 
 
 def _is_schema(check: Any) -> bool:
     """Tell whether a check is a type or a JSON schema, and no function."""
-    return isinstance(check, type) or typing.get_origin(check) is not None or not callable(check)
+    return isinstance(check, type | dict) or typing.get_origin(check) is not None
