@@ -1,6 +1,7 @@
 """Specs built as agents, which record what they see."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import reduce
@@ -19,13 +20,13 @@ import agentgraph as ag
 
 def build(tree: specs.Spec, record: Record) -> ag.Agent:
     """Return the agents of a tree; what they see goes to `record`."""
-    built: dict[str, ag.Agent] = {}
+    built: dict[Any, ag.Agent] = {}
 
     def agent(spec: specs.Spec) -> ag.Agent:
-        if spec.name not in built:
+        if (key := (type(spec), spec.name)) not in built:
             inner = [agent(child) for child in specs.inside(spec)]
-            built[spec.name] = _agent(spec, inner, record)
-        return built[spec.name]
+            built[key] = _agent(spec, inner, record)
+        return built[key]
 
     return agent(tree)
 
@@ -35,7 +36,13 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
         case specs.Sequential():
             return ag.sequential(spec.name, inner)
         case specs.Parallel():
-            return ag.parallel(spec.name, inner, max_concurrency=spec.max_concurrency)
+            options = {"max_concurrency": spec.max_concurrency, "on_error": spec.on_error}
+            return ag.parallel(spec.name, inner, **options)
+        case specs.Checked():
+            return ag.validated(*inner, _check(spec), max_attempts=spec.refusals + 1)
+        case specs.Workflow():
+            steps = [_step(step, agent) for step, agent in zip(spec.steps, inner, strict=True)]
+            return ag.workflow(spec.name, steps, on_error=spec.on_error)
         case specs.Loop():
             until = spec.until and (lambda ctx: record.until(spec, ctx))
             return ag.loop(spec.name, inner, max_iterations=spec.max_iterations, until=until)
@@ -48,6 +55,19 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     return ag.function_agent(spec.name, _fn(spec, record), **known)
 
 
+def _check(spec: specs.Checked) -> Callable[[ag.Context, str], str | None]:
+    def check(ctx: ag.Context, text: str) -> str | None:
+        sent_back = sum(map(int, re.findall(r"\{(\d+)\}(?:\[[\d.]+\])?$", ctx.address)))
+        return scripts.refusal(ctx.address, text) if sent_back < spec.refusals else None
+
+    return check
+
+
+def _step(step: specs.Step, agent: ag.Agent) -> Any:
+    asked = step.input and step.input.replace("$", f"${{results.{step.depends_on[0]}}}")
+    return ag.step(agent, depends_on=step.depends_on, input=asked)
+
+
 def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[str, Any]) -> ag.Agent:
     subs = len(spec.sub_agents)
     histories = [history for _, history in spec.agents]
@@ -58,6 +78,7 @@ def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[s
         instruction=spec.instruction,
         tools=[*(_tool(name, spec, record) for name in spec.tools), *agents],
         sub_agents=inner[:subs],
+        sub_agents_return=spec.sub_agents_return,
         max_iterations=spec.max_iterations,
         on_max_iterations="answer",
         return_directly=spec.return_directly,

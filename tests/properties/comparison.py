@@ -56,7 +56,8 @@ def check_chunks(events: Sequence[ag.AgentEvent], tree: specs.Spec, *, streamed:
         if event.partial:
             chunks[event.id, event.address, event.run_path] += event.text
     told = [event for event in whole(events) if event.agent_name in chats and event.message]
-    said = [event for event in told if event.message.type == "ai"]
+    models = [event for event in told if not event.text.startswith("Failed: ")]
+    said = [event for event in models if event.message.type == "ai"]
     assert chunks == {(event.id, event.address, event.run_path): event.text for event in said}
 
 
@@ -145,8 +146,10 @@ def settled(
 def concurrent(one: specs.Event, other: specs.Event) -> bool:
     """Tell whether two events were told in different branches or tool calls of one fork."""
     strands = zip(one.strand, other.strand, strict=False)
-    here, there = next((pair for pair in strands if pair[0] != pair[1]), (("", 0), (" ", 0)))
-    return here[0] == there[0]
+    here, there = next((pair for pair in strands if pair[0] != pair[1]), (None, None))
+    if here is None or here.fork != there.fork:
+        return False
+    return here.number not in there.behind and there.number not in here.behind
 
 
 def name_at(address: str) -> str:
@@ -155,4 +158,4 @@ def name_at(address: str) -> str:
     >>> name_at("loop[0]/writer#2")
     'writer'
     """
-    return re.split(r"[#[(]", address.rpartition("/")[2])[0]
+    return re.split(r"[#[({]", address.rpartition("/")[2])[0]

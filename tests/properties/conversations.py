@@ -1,6 +1,7 @@
 """Conversations with a runner, sync or async: a run, answers in any order, retries, to the end."""
 
 import random
+import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ MOST_RESUMES = 500
 
 Request = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of a runner or of its graph, with its arguments."""
-Given = tuple[Any, FailedError | ag.UnknownInterruptError | None]
+Given = tuple[Any, FailedError | ag.StepFailedError | ag.UnknownInterruptError | None]
 """What a method gave, events as a list, and the error that it ended with."""
 
 
@@ -129,7 +130,16 @@ def _check_stop(
         asked = [event.action.interrupted for event in told if event.kind == "interrupted"]
         assert sorted(asked, key=repr) == sorted(turn.pending[-1], key=repr)
     else:
-        assert repr(error) in [event.error for event in told]
+        failures = [(event.address, event.error) for event in told if event.kind == "error"]
+        assert any(_is_raised_for(error, *failure) for failure in failures)
+
+
+def _is_raised_for(error: Exception, address: str, failure: str | None) -> bool:
+    """Tell whether an error is, or names, the failure that was told at an address."""
+    if not isinstance(error, ag.StepFailedError):
+        return repr(error) == failure
+    inside = re.match(rf"{re.escape(error.workflow)}/{error.step}\b", address)
+    return bool(inside) and f" failed: {failure}; a resume" in str(error)
 
 
 def _some(questions: Sequence[ag.Interrupt], choices: random.Random) -> list[ag.Interrupt]:
@@ -161,7 +171,7 @@ def _collected(called: Callable[..., Any], arguments: Any, options: Any) -> Give
         if not isinstance(given, Iterator):
             return given, None
         told.extend(given)  # what came before an error stays
-    except (FailedError, ag.UnknownInterruptError) as error:
+    except (FailedError, ag.StepFailedError, ag.UnknownInterruptError) as error:
         return told, error
     return told, None
 
@@ -174,6 +184,6 @@ async def _acollected(called: Callable[..., Any], arguments: Any, options: Any) 
             return await given, None
         async for event in given:
             told.append(event)
-    except (FailedError, ag.UnknownInterruptError) as error:
+    except (FailedError, ag.StepFailedError, ag.UnknownInterruptError) as error:
         return told, error
     return told, None

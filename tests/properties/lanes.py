@@ -13,7 +13,8 @@ import specs
 class Here(NamedTuple):
     """An activation: its run path, its address, the nearest iteration, and if there is a loop to end.
 
-    `above` is the chat agent that handed over to it, if it can hand back.
+    `above` is the chat agent that handed over to it, if it can hand back; `tries` are the addresses
+    of its attempts if it was sent back.
     """
 
     path: specs.Path
@@ -21,6 +22,11 @@ class Here(NamedTuple):
     iteration: int | None
     in_loop: bool = False
     above: str | None = None
+    tries: tuple[str, ...] = ()
+
+    def inside(self, path: specs.Path, address: str) -> "Here":
+        """Return the activation of another agent that it runs."""
+        return self._replace(path=path, address=address, above=None, tries=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +66,9 @@ class Lane:
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
     written: dict[str, Any] = field(default_factory=dict)
-    strand: tuple[tuple[str, int], ...] = ()
+    strand: tuple[specs.Strand, ...] = ()
 
-    def fork(self, *strand: tuple[str, int]) -> "Lane":
+    def fork(self, *strand: specs.Strand) -> "Lane":
         """Return a lane that sees the same, a strand of its own."""
         known = {"history": list(self.history), "values": dict(self.values), "written": {}}
         return replace(self, **known, strand=(*self.strand, *strand))
@@ -76,11 +82,14 @@ class Lane:
         """Tell an event."""
         self.events.append(specs.Event(here.address, here.path, kind, data, kept, self.strand))
 
-    def sight(
-        self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int | None = None
-    ) -> specs.Sight:
+    def begin(self, here: Here) -> int:
+        """Return where begins what an agent said last, in the attempts before, too."""
+        tried = takewhile(lambda said: said.address in here.tries, reversed(self.history))
+        return len(self.history) - len(list(tried))
+
+    def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int) -> specs.Sight:
         """Return what a leaf knows; messages from `begin` on are those of its own activation."""
-        before, own = self.history[:begin], [] if begin is None else self.history[begin:]
+        before, own = self.history[:begin], self.history[begin:]
         if leaf.history != "entries":
             before = without_transfers(before, leaf.name)
         last = [said for said in before if said.agent][-1:]

@@ -50,7 +50,8 @@ class Record:
         """Record what a model is about to be sent, and mark it with what the model is to know."""
         with self.lock:
             self.saw[ctx.address].append(_sight(ctx, sent))
-            fails = len(self.saw[ctx.address]) % (chat.fails + 1) != 0
+            again = len(self.saw[ctx.address]) % (chat.fails + 1) != 0
+        fails = bool(chat.fails) and (again or scripts.is_collected(ctx.address))
         mark = {"at": ctx.address, "fails": fails}
         return [*sent[:-1], sent[-1].model_copy(update={"additional_kwargs": mark})]
 

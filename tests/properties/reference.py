@@ -12,6 +12,7 @@ from typing import Any
 import scripts
 import specs
 from calling import Result, decided, ends, tool
+from forks import CollectedError, collect, in_order, joined
 from lanes import Here, Lane, Said, targets
 
 
@@ -32,6 +33,10 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
             signal = loop(spec, here, lane)
         case specs.Parallel():
             signal = parallel(spec, here, lane)
+        case specs.Workflow():
+            signal = workflow(spec, here, lane)
+        case specs.Checked():
+            signal = checked(spec, here, lane)
         case specs.Chat():
             signal = group(spec, here, lane)
         case _:
@@ -52,7 +57,7 @@ def in_turn(spec: Any, here: Here, lane: Lane) -> tuple[specs.Path, str | None]:
     path, signal = here.path, None
     for child, address in children(spec, here):
         path = (*path, (child.name, here.iteration))
-        if signal := run(child, here._replace(path=path, address=address, above=None), lane):
+        if signal := run(child, here.inside(path, address), lane):
             break
     return path, signal
 
@@ -75,21 +80,81 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
     """Run branches, and join them."""
     branches, signals, before = [], [], len(lane.history)
     for i, (child, address) in enumerate(children(spec, here)):
-        branches.append(lane.fork((here.address, i)))
+        branches.append(lane.fork(specs.Strand(here.address, i)))
         path = (*here.path, (child.name, here.iteration))
-        signals.append(run(child, here._replace(path=path, address=address, above=None), branches[-1]))
+        try:
+            signals.append(run(child, here.inside(path, address), branches[-1]))
+        except CollectedError as error:
+            say(error.leaf, error.here, branches[-1], ("ai", f"Failed: {error}", error.leaf.name))
     for branch in branches:
         lane.history += branch.history[before:]
         lane.write(branch.written)
-    return "exit" if "exit" in signals else "break_loop" if "break_loop" in signals else None
+    return joined(signals)
+
+
+def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
+    """Run steps behind those that they depend on, and join them; none begins behind a signal.
+
+    All have begun then that depend on nothing, and the trees leave nothing else open.
+    """
+    numbers = {step.agent.name: i for i, step in enumerate(spec.steps)}
+    behind: dict[str, list[str]] = {}
+    ended: dict[str, Lane] = {}
+    said: dict[str, list[Said]] = {}
+    signals: list[str | None] = []
+    for name, step in in_order(spec.steps).items():
+        behind[name] = [
+            each for each in behind if any(each in (up, *behind[up]) for up in step.depends_on)
+        ]
+        if step.depends_on and any(signals):
+            continue
+        own = lane.fork(
+            specs.Strand(here.address, numbers[name], frozenset(numbers[up] for up in behind[name]))
+        )
+        for up in behind[name]:
+            own.history += said[up]
+            own.values |= ended[up].written
+        if step.input:
+            result = [each.message[1] for each in said[step.depends_on[0]]][-1:]
+            text = scripts.filled(step.input, own.values).replace("$", "".join(result))
+            own.input = [Said(("human", text, None))]
+            own.history = list(own.input)
+        begin, ended[name] = len(own.history), own
+        path = (*here.path, (name, here.iteration))
+        signals.append(run(step.agent, here.inside(path, f"{here.address}/{name}"), own))
+        said[name] = own.history[begin:]
+    for name, own in ended.items():
+        lane.history += said[name]
+        lane.write(own.written)
+    return joined(signals)
+
+
+def checked(spec: specs.Checked, here: Here, lane: Lane) -> str | None:
+    """Run an agent again while a check sends it back."""
+    tries: tuple[str, ...] = ()
+    for k in count():
+        path = (*here.path, *[(spec.name, here.iteration)] * k)
+        attempt = here.inside(path, here.address + (f"{{{k}}}" if k else ""))
+        tries = (*tries, attempt.address)
+        attempt = attempt._replace(tries=tries if k else ())
+        begin = len(lane.history)
+        signal = run(spec.agent, attempt, lane)
+        if signal or k == spec.refusals:
+            return signal
+        text = "".join([said.message[1] for said in lane.history[begin:]][-1:])
+        wrong = f"This did not pass a check: {scripts.refusal(attempt.address, text)}"
+        say(spec, attempt, lane, ("human", f"{wrong}\nDo it again, with that put right.", spec.name))
+    return None
 
 
 def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | None:
     """Run a leaf whose calls are known before."""
     signal, answered = None, ()
-    for call in scripts.calls(spec, here.address, lane.sight(spec, here, ())):
-        lane.saw[here.address].append(lane.sight(spec, here, answered))
+    for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
+        lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
+            if kind == "error" and scripts.is_collected(here.address):
+                collect(spec, here, lane, data, told=[kind for kind, _ in call.items])
             lane.tell(here, kind, data, kept=not call.fails)
         for kind, data in () if call.fails else call.items:
             if kind == "message":
@@ -106,33 +171,60 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
 
 
 def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
-    """Run a chat agent, and those that one hands over to after the other, until one just ends."""
-    way: list[specs.Spec] = [spec]
+    """Run a chat agent, and those that one hands over to after the other, until one just ends.
+
+    That hands back to the nearest one above whose sub-agents return, if there is any.
+    """
+    way: list[Any] = [spec]
     hops: list[int] = []
+    asked: list[int] = []
     path = here.path
     while True:
         began = here.address + (f"[{'.'.join(map(str, hops))}]" if hops else "")
         address = "/".join([began, *(each.name for each in way[1:])])
         at = here._replace(path=path, address=address, above=None)
-        if not isinstance(current := way[-1], specs.Chat):
-            return run(current, at, lane)
-        signal = chat(current, at._replace(above=way[-2].name if way[1:] else None), lane)
-        if not (signal or "").startswith("transfer_to_"):
+        asked, begin = [*asked, 0][: len(way)], len(lane.history)
+        signal = member(way, at, lane, asked[-1])
+        own = [said.message[0] for said in lane.history[begin:] if said.address == address]
+        asked[-1] += own.count("ai")
+        if signal in ("exit", "break_loop"):
             return signal
-        found = [each for each in current.sub_agents if signal == f"transfer_to_{each.name}"]
-        way = [*way, *found] if found else way[:-1]
-        hops.append(current.sub_agents.index(found[0]) + 1 if found else 0)
-        path = (*path, (way[-1].name, here.iteration))
+        moves = [f"transfer_to_{each.name}" for each in getattr(way[-1], "sub_agents", ())]
+        if signal in moves:
+            hops.append(moves.index(signal) + 1)
+            way.append(way[-1].sub_agents[moves.index(signal)])
+            path = (*path, (way[-1].name, here.iteration))
+            continue
+        returns = [True] if signal else [each.sub_agents_return for each in way[-2::-1]]
+        if True not in returns:
+            return None
+        for _ in range(returns.index(True) + 1):
+            hops.append(0)
+            way.pop()
+            path = (*path, (way[-1].name, here.iteration))
 
 
-def chat(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
+def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None:
+    """Run the last of those that handed over; its model was asked so often before others returned."""
+    *above, spec = way
+    if not isinstance(spec, specs.Chat):
+        return run(spec, here, lane)
+    backs = [each.name for each in above[-1:] if not each.sub_agents_return]
+    here = here._replace(above=backs[0] if backs else None)
+    return chat(spec, here, lane, asked if spec.sub_agents_return else 0)
+
+
+def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
     """Ask the model and run its calls, until it makes none or one of them ends the agent."""
-    begin, made = len(lane.history), 0
-    for n in count():
+    begin, made = lane.begin(here), 0
+    for n in count(before):
         sight = lane.sight(spec, here, (), begin)
-        lane.saw[here.address] += [sight] * (spec.fails + 1)
         for _ in range(spec.fails):
+            lane.saw[here.address].append(sight)
+            if scripts.is_collected(here.address):
+                collect(spec, here, lane, spec.name)
             lane.tell(here, "error", spec.name, kept=False)
+        lane.saw[here.address].append(sight)
         said = scripts.reply(spec, here.address, sight.messages)
         said = said[:3] if n == spec.max_iterations else said
         say(spec, here, lane, said)
@@ -142,7 +234,7 @@ def chat(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
         calls, decisions = approved(spec, here, lane, said[3], f"{here.address} {n}")
         results = []
         for i, asked in enumerate(calls):
-            strand = [(f"{here.address} {n}", i)] if spec.parallel_tools else []
+            strand = [specs.Strand(f"{here.address} {n}", i)] if spec.parallel_tools else []
             own = lane.fork(*strand)
             result = decided(asked, decisions.get(i)) or called(spec, here, own, asked, made + i)
             own.tell(here, "message", result.message)
@@ -164,7 +256,7 @@ def chat(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
     return None
 
 
-def say(spec: specs.Chat, here: Here, lane: Lane, message: specs.Rendered) -> None:
+def say(spec: specs.Spec, here: Here, lane: Lane, message: specs.Rendered) -> None:
     """Say a message."""
     lane.tell(here, "message", message)
     lane.history.append(Said(message, spec.name, here.address, here.path))
@@ -178,7 +270,7 @@ def approved(
     for i, call in enumerate(calls):
         if call[0] in spec.approve:
             request = scripts.request(call)
-            lane.fork((f"{fork} approve", i)).tell(here, "interrupted", request)
+            lane.fork(specs.Strand(f"{fork} approve", i)).tell(here, "interrupted", request)
             decisions[i] = scripts.answer(here.address, request)["decisions"][0]
     edits = {i: each["edited_action"] for i, each in decisions.items() if each["type"] == "edit"}
     if edits:

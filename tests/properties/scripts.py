@@ -29,13 +29,25 @@ def calls(leaf: specs.Leaf, address: str, sight: specs.Sight) -> tuple[specs.Cal
     match leaf:
         case specs.Function():
             script = leaf.scripts[crc32(address.encode()) % len(leaf.scripts)]
-            return tuple(specs.Call(_at(address, call.items)) for call in script)
+            calls = tuple(specs.Call(_at(address, call.items)) for call in script)
+            failed = [call.fails and is_collected(address) for call in calls]
+            return calls[: failed.index(True) + 1] if any(failed) else calls
         case specs.Human():
             asked = filled(leaf.prompt, sight.values)
             given = answer(address, asked)
             text = given if isinstance(given, str) else json.dumps(given)
             said = ("human", text, leaf.name)
             return specs.Call((("interrupted", asked),)), specs.Call((("message", said),))
+
+
+def is_collected(address: str) -> bool:
+    """Tell whether a failure at an address is final, and becomes a message."""
+    return "collect" in address
+
+
+def refusal(address: str, text: str) -> str:
+    """Return what the check says of what an agent said last."""
+    return f"{address} said {text!r}"
 
 
 def answer(address: str, asked: Any) -> Any:

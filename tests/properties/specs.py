@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Path = tuple[tuple[str, int | None], ...]
 Rendered = tuple[Any, ...]
@@ -61,6 +61,7 @@ class Chat:
     tools: tuple[str, ...] = ()
     agents: tuple[tuple["Spec", Literal["input", "shared"]], ...] = ()
     sub_agents: tuple["Spec", ...] = ()
+    sub_agents_return: bool = False
     approve: tuple[str, ...] = ()
     return_directly: tuple[str, ...] = ()
     exit_tool: bool = False
@@ -90,11 +91,35 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Parallel:
-    """A parallel."""
+    """A parallel; "collect" stands in the name of one that collects, and in all addresses in it."""
 
     name: str
     sub_agents: tuple["Spec", ...]
     max_concurrency: int | None = None
+    on_error: Literal["fail", "wait", "collect"] = "fail"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a workflow; `$` in its input stands for the last text of the first it depends on."""
+
+    agent: "Spec"
+    depends_on: tuple[str, ...] = ()
+    input: str | None = None
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow."""
+
+    name: str
+    steps: tuple[Step, ...]
+    on_error: Literal["fail", "wait"] = "fail"
+
+    @property
+    def sub_agents(self) -> tuple["Spec", ...]:
+        """The agents of the steps."""
+        return tuple(step.agent for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -107,8 +132,34 @@ class Loop:
     until: tuple[Literal["iteration", "messages", "value"], Any] | None = None
 
 
+@dataclass(frozen=True)
+class Checked:
+    """An agent that is sent back by a check, some times in a row."""
+
+    agent: "Spec"
+    refusals: int
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        return self.agent.name
+
+    @property
+    def sub_agents(self) -> tuple["Spec", ...]:
+        """The agent."""
+        return (self.agent,)
+
+
 Leaf = Function | Chat | Human
-Spec = Leaf | Sequential | Parallel | Loop
+Spec = Leaf | Sequential | Parallel | Workflow | Loop | Checked
+
+
+class Strand(NamedTuple):
+    """A branch or a tool call of a fork, by its number, and the numbers of those that it is behind."""
+
+    fork: str
+    number: int
+    behind: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -123,7 +174,7 @@ class Event:
     kind: str
     data: Any
     kept: bool = field(default=True, compare=False)
-    strand: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    strand: tuple[Strand, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

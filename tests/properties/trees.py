@@ -48,8 +48,8 @@ class _Growing:
         """Draw an agent with at most `depth` composites, one in the other; or take one again."""
         kinds = ["leaf"] if depth < DEPTH else []
         kinds += ["again"] if self.made else []
-        kinds += ["sequential", "parallel", "loop"] if depth and self.leaves < MOST_LEAVES else []
-        kinds += ["caller", "caller"] if depth and self.leaves < MOST_LEAVES else []
+        if depth and self.leaves < MOST_LEAVES:
+            kinds += ["sequential", "parallel", "workflow", "loop", "caller", "caller"]
         kind = self.pick(*kinds)
         if kind == "again":
             return self.pick(*self.made)
@@ -57,6 +57,9 @@ class _Growing:
             agent = self.leaf()
         else:
             agent = self.caller(depth - 1) if kind == "caller" else self.composite(kind, depth - 1)
+        transfers = isinstance(agent, specs.Chat) and agent.sub_agents
+        if not transfers and (refusals := self.pick(*[None] * 8, 0, 1, 2)) is not None:
+            agent = specs.Checked(agent, refusals)
         if not any(_is_single(inner) for inner in specs.walk(agent)):
             self.made.append(agent)
         return agent
@@ -70,11 +73,40 @@ class _Growing:
         if kind == "sequential":
             return specs.Sequential(name, inner)
         if kind == "parallel":
-            return specs.Parallel(name, inner, self.pick(None, None, 1, 2))
+            return self.parallel(name, inner)
+        if kind == "workflow":
+            return self.workflow(name, inner)
         until = self.draw(UNTILS)
         bounds = [1, 2, 3] if until is None or until[0] != "iteration" else [1, 2, 3, None]
         loops = [specs.Loop(name, inner, bound, until) for bound in bounds]
         return self.pick(loops[0], *(each for each in loops[1:] if _fits(each)))
+
+    def parallel(self, name: str, inner: tuple[specs.Spec, ...]) -> specs.Parallel:
+        """Draw a parallel: one collects where each failure ends a branch at once."""
+        collects = all(not _may_fail(agent) or _is_plain(agent) for agent in inner)
+        on_error = self.pick("fail", "fail", "wait", *["collect"] * 2 * collects)
+        name = name.replace("parallel", "collect") if on_error == "collect" else name
+        return specs.Parallel(name, inner, self.pick(None, None, 1, 2), on_error)
+
+    def workflow(self, name: str, inner: tuple[specs.Spec, ...]) -> specs.Workflow:
+        """Draw what depends on what, so that what may signal leaves nothing open.
+
+        When it signals, each other step is done, has begun for it depends on nothing, or must wait.
+        """
+        agents = list({agent.name: agent for agent in inner}.values())
+        free, before = self.pick(1, 1, 2, 3), []
+        for agent in self.draw(st.permutations(agents)):
+            stops = _may_stop(agent)
+            some = [
+                each.agent.name
+                for each in before[: None if len(before) >= free else 0]
+                if _may_stop(each.agent) or (stops and each.depends_on) or self.pick(True, False)
+            ]
+            needs = tuple(self.draw(st.permutations(some)))
+            asked = self.pick(None, None, "Look at $ with {x?}.") if needs else None
+            before.append(specs.Step(agent, needs, asked))
+        steps = sorted(before, key=lambda step: agents.index(step.agent))
+        return specs.Workflow(name, tuple(steps), self.pick("fail", "wait"))
 
     def leaf(self) -> specs.Leaf:
         """Draw a leaf; one that has an output key stands in one place only."""
@@ -115,6 +147,7 @@ class _Growing:
             tools=tools,
             agents=agents,
             sub_agents=sub_agents,
+            sub_agents_return=bool(sub_agents) and self.pick(False, True),
             approve=() if self.calm else self.some([*names, *moves]),
             return_directly=self.some(names),
             exit_tool=exits,
@@ -147,7 +180,11 @@ class _Growing:
     def sub_agent(self, depth: int) -> specs.Spec:
         """Draw one that a chat agent may hand over to, often one that can hand back."""
         kind = self.pick("any", "caller", "caller") if depth and self.leaves < MOST_LEAVES else "any"
-        return self.caller(depth - 1, below=True) if kind == "caller" else self.agent(depth)
+        if kind == "caller":
+            return self.caller(depth - 1, below=True)
+        agent = self.agent(depth)
+        is_checked_chat = isinstance(agent, specs.Checked) and isinstance(agent.agent, specs.Chat)
+        return self.leaf() if is_checked_chat else agent
 
     def key(self, name: str) -> str | None:
         """Draw an output key, or none."""
@@ -228,14 +265,25 @@ def _fits(spec: specs.Spec) -> bool:
 
 
 def _may_fail(spec: specs.Spec) -> bool:
-    """Tell whether something in an agent fails at first."""
-    for inner in specs.walk(spec):
-        calls = [call for script in getattr(inner, "scripts", ()) for call in script]
-        if isinstance(inner, specs.Chat) and (inner.fails or inner.on_tool_error == "raise"):
-            return True
-        if isinstance(inner, specs.Function) and any(call.fails for call in calls):
-            return True
-    return False
+    """Tell whether an agent fails at first."""
+    if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
+        return False
+    if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
+        return True
+    if isinstance(spec, specs.Function) and any(c.fails for script in spec.scripts for c in script):
+        return True
+    return any(map(_may_fail, specs.inside(spec)))
+
+
+def _is_plain(spec: specs.Spec) -> bool:
+    """Tell whether nothing in an agent runs at the same time as something else."""
+    forks = (specs.Parallel, specs.Workflow)
+    return not any(isinstance(each, forks) or getattr(each, "tools", ()) for each in specs.walk(spec))
+
+
+def _may_stop(spec: specs.Spec) -> bool:
+    """Tell whether an agent may end with a signal."""
+    return any(signal in repr(spec) for signal in ("'exit'", "'break_loop'"))
 
 
 def _activations(spec: specs.Spec) -> int:
@@ -248,5 +296,7 @@ def _activations(spec: specs.Spec) -> int:
         return once + 3 * sum(map(_activations, spec.sub_agents)) + 2 * once * bool(spec.sub_agents)
     if not hasattr(spec, "sub_agents"):
         return 1
-    times = (spec.max_iterations or 3) if isinstance(spec, specs.Loop) else 1
+    times = getattr(spec, "refusals", 0) + 1
+    if isinstance(spec, specs.Loop):
+        times = spec.max_iterations or 3
     return times * sum(_activations(child) for child in spec.sub_agents)
