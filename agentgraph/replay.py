@@ -65,12 +65,12 @@ def _told_in(
                     yield (ended, 0, 0, 0), event
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
-    is_fork = isinstance(
-        agent, FORKS
-    )  # lanes tell their failures, and a fork only what it made of them
+    is_fork = isinstance(agent, FORKS)  # its lanes tell how they failed
     if not is_fork or _is_final(by_task):
+        last = max((heads[task] for task in by_task if task in heads), default=ended)
+        behind = (last, _LAST, 0, 0) if is_fork else order.question(_LAST)
         for failed in _failures(by_task, heads.keys()):
-            yield (ended, 1, 0, 0) if is_fork else order.question(_LAST), translator.error(at, failed)
+            yield behind, translator.error(at, failed)
 
 
 class _Order:

@@ -39,6 +39,7 @@ class Schedule:
         *,
         on_error: Literal["fail", "wait", "collect", "first"] = "fail",
         in_steps: bool = False,
+        is_final: bool = False,
         at_once: int | None = None,
     ) -> None:
         """Make a schedule.
@@ -48,6 +49,7 @@ class Schedule:
             control: Stops the lanes that run.
             on_error: What becomes of the others when one fails; of "first" when one succeeds.
             in_steps: Whether none begins any more when one failed, or ended with a signal.
+            is_final: Whether a failure is a result that is kept, and with "fail" ends all for good.
             at_once: How many run at the same time; None for all.
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
@@ -57,6 +59,7 @@ class Schedule:
         self._held: dict[int, Future[None]] = {}
         self._lock = threading.Lock()
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
+        self._is_final = is_final and on_error == "fail"
         self._at_once = len(needs) if at_once is None else at_once
         self._waiting = list(range(len(needs)))
         self._raised: dict[int, BaseException] = {}
@@ -65,11 +68,11 @@ class Schedule:
     def hold(self, number: int) -> Future[None]:
         """Return where a lane waits that asks, until it is known whether its question is needed.
 
-        It is not once another one was first; LangGraph raises the question of a task also where the
-        node that called it has gone on.
+        It is not once another one was first, or failed for good; what was asked stays pending also
+        where the node that called the task has gone on.
         """
         held: Future[None] = Future()
-        if self._on_error != "first":
+        if not (self._is_final or self._on_error == "first"):
             held.set_result(None)
             return held
         with self._lock:
@@ -82,12 +85,16 @@ class Schedule:
         """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
 
         They are taken in the order in which they ended, also where a resume has them all at once: so
-        those begin again that had begun before something ended that lets no more begin.
+        those begin again that had begun before something ended that lets no more begin. But where one
+        failed for good, none does.
         """
         with self._lock:
             self.wake = Future() if self.wake.done() else self.wake
-        self._open()
-        for number in sorted(ended, key=lambda number: _when(ended[number])):
+        order = sorted(ended, key=lambda number: _when(ended[number]))
+        order.sort(key=lambda number: not self._ends_all(ended[number]))
+        if not any(map(self._ends_all, ended.values())):
+            self._open()
+        for number in order:
             self._take(number, ended[number])
             self._judge(number)
             self._open()
@@ -120,7 +127,7 @@ class Schedule:
             beside = [asked for error in failed for asked in asked_beside(error)]
             keep_asked(failed[0], each_once([*beside, *questions]))
             raise failed[0]
-        if questions and not (self._has_failed() and self._on_error == "fail"):
+        if questions:
             raise GraphInterrupt(questions)
         stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
         if left := [number for number in stopped if number not in self._unneeded]:
@@ -135,6 +142,11 @@ class Schedule:
     def is_decided(self) -> bool:
         """Whether the first success is there, and nobody waits for the others."""
         return self._on_error == "first" and bool(self.results)
+
+    def _ends_all(self, future: Any) -> bool:
+        """Tell whether a lane failed for good."""
+        has_come = not future.cancelled() and future.exception() is None
+        return self._is_final and has_come and "failed" in future.result()
 
     def _take(self, number: int, future: Any) -> None:
         if number in self._waiting:
@@ -168,7 +180,7 @@ class Schedule:
         A lane that begins when all are to stop does nothing, and one that goes on takes the step first
         that a person answered.
         """
-        if self.is_decided:
+        if self.is_decided or (self._is_final and self._has_failed()):
             self.close()
             return
         begun = len(self.gates) - len(self._waiting)

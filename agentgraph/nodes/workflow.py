@@ -52,7 +52,8 @@ class WorkflowNode(ForkNode):
     def schedule(self, fork: Fork, jobs: Sequence[Job]) -> Schedule:
         """Return that each begins when those that it needs are done."""
         needs = [job.needs for job in jobs]
-        return Schedule(needs, fork.control, on_error=self.agent.on_error, in_steps=True)
+        how = self.agent.on_error
+        return Schedule(needs, fork.control, on_error=how, in_steps=True, is_final=bool(self.undo))
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Tell whether a failure is final: that of a step is, where steps can be undone."""
