@@ -14,9 +14,9 @@ def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
         error.add_note(f"This happened in the agent {agent_name!r}, at {address}.")
 
 
-def join_failures(error: BaseException, others: list[BaseException]) -> None:
-    """Write the failures of `others` on `error`, which is raised for all of them."""
-    setattr(error, _KEY, [failure for each in (error, *others) for failure in failures(each)])
+def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:
+    """Write the failures of several errors, in their order, on the one that is raised for all."""
+    setattr(error, _KEY, [failure for each in errors for failure in failures(each)])
 
 
 def failures(error: BaseException) -> list[tuple[str, str]]:

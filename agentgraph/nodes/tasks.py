@@ -113,7 +113,7 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     paused = [error for error in raised if isinstance(error, GraphInterrupt)]
     questions = each_once(asked for error in paused for asked in error.args[0])
     if failed:
-        join_failures(failed[0], failed[1:])
+        join_failures(failed[0], failed)
         beside = [asked for error in failed for asked in asked_beside(error)]
         keep_asked(failed[0], each_once([*beside, *questions]))
         raise failed[0]

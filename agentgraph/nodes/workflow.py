@@ -140,7 +140,7 @@ class WorkflowNode(ForkNode):
             not_undone={name: repr(each) for name, each in failed.items()},
         )
         mark_failure(error, fork.address, self.site.place.name)
-        join_failures(error, list(failed.values()))
+        join_failures(error, [*failed.values(), error])
         raise error
 
 
