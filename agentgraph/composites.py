@@ -130,8 +130,8 @@ def workflow(
 
     When a step fails for good, no further step begins. Where a step has a `compensate`, the failure
     is final: the finished steps are undone in the reverse of the order in which they finished, each
-    once, and `StepFailedError` is raised, also by every resume. Where none has, the error is raised
-    at once, and a resume tries the step again.
+    once, and `StepFailedError` is raised, also by every resume. Where none has, it is raised as soon as
+    the steps have ended that run, and a resume tries the step again, and nothing that had finished.
 
     Args:
         name: The agent's name.

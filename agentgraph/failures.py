@@ -1,7 +1,7 @@
 """Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
@@ -39,3 +39,11 @@ def asked_beside(error: BaseException) -> list[Any]:
     """Return the questions that were asked beside the failure that `error` is raised for."""
     found: list[Any] = getattr(error, _ASKED, [])
     return found
+
+
+def raise_together(failed: Sequence[Exception], questions: Sequence[Any]) -> NoReturn:
+    """Raise the first of several errors for all of them, with the questions that were asked beside."""
+    join_failures(failed[0], failed)
+    beside = [asked for error in failed for asked in asked_beside(error)]
+    keep_asked(failed[0], each_once([*beside, *questions]))
+    raise failed[0]

@@ -141,48 +141,39 @@ class ForkNode(Runnable[LaneState, Update]):
         raise named from (error.__cause__ if named is error else error)
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
-        keeps = self.keeps_failure(lane)
-
         def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
             schedule.gates[number].result()
-            see = partial(_see, lane, job, schedule.results)
+            see = partial(job.sees, schedule.results)
             try:
-                if not keeps:
-                    result = lane.run(self.site, job.cursor, see(), fork.control)
-                else:
-                    ended = lane.attempt(self.site, job.cursor, see, fork.control)
-                    result = self._kept(lane, job, *ended)
+                ended = lane.attempt(self.site, job.cursor, see, fork.control)
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
-            return _finished(result, job, schedule.results, number)
+            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
 
     def _arunner(self, lane: Lane) -> Callable[..., Any]:
-        keeps = self.keeps_failure(lane)
-
         async def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
             await asyncio.wrap_future(schedule.gates[number])
-            see = partial(_see, lane, job, schedule.results)
+            see = partial(job.sees, schedule.results)
             try:
-                if not keeps:
-                    result = await lane.arun(self.site, job.cursor, see(), fork.control)
-                else:
-                    ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
-                    result = self._kept(lane, job, *ended)
+                ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
-            return _finished(result, job, schedule.results, number)
+            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
 
     def _kept(self, lane: Lane, job: Job, result: LaneResult, error: Exception | None) -> LaneResult:
-        """Return the result of a lane with how it failed, which is told at once."""
+        """Return the result of a lane, with how it failed where that is kept; that is told at once."""
         if error is None:
             return result
-        _mark(lane, job, error)
+        place = lane.place
+        mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        if not self.keeps_failure(lane):
+            raise error
         found = failures(error)
         said = result["messages"]
         told = [[len(said), str(uuid4()), "error", [at, shown]] for at, shown in found]
@@ -217,21 +208,6 @@ def _starts(
     tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Callable[[], Any]]:
     return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
-
-
-def _see(lane: Lane, job: Job, results: Results) -> Surroundings:
-    """Return what a lane sees; where that fails, its first agent fails."""
-    try:
-        return job.sees(results)
-    except Exception as error:
-        _mark(lane, job, error)
-        raise
-
-
-def _mark(lane: Lane, job: Job, error: Exception) -> None:
-    """Write on an error that it arose in a lane, if it does not say where yet."""
-    place = lane.place
-    mark_failure(error, address(place, entered(place, job.cursor)), place.name)
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:

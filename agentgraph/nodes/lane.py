@@ -45,22 +45,21 @@ class Lane(NamedTuple):
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
     ) -> LaneResult:
         """Run it from its start, or go on with it; `cursor` holds the counters around its place."""
-        arguments = self._arguments(site, cursor, surroundings, control)
-        with _asking_once():
-            return _result(self.graph.invoke(**arguments))
+        return _ended_well(*self.attempt(site, cursor, lambda: surroundings, control))
 
     async def arun(
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
     ) -> LaneResult:
         """Run it on the event loop, as `run` does."""
-        arguments = self._arguments(site, cursor, surroundings, control)
-        with _asking_once():
-            return _result(await self.graph.ainvoke(**arguments))
+        return _ended_well(*await self.aattempt(site, cursor, lambda: surroundings, control))
 
     def attempt(
         self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: RunControl
     ) -> tuple[LaneResult, Exception | None]:
-        """Run it, and return what it came to until it ended or failed, and how it failed."""
+        """Run it, and return what it came to until it ended or failed, and how it failed.
+
+        What it sees is asked for here, so that a failure in that is one of the lane, too.
+        """
         state: dict[str, Any] = {}
         try:
             arguments = self._arguments(site, cursor, see(), control)
@@ -128,6 +127,12 @@ class _LaneControl(RunControl):
     @property
     def drain_reason(self) -> str | None:
         return self._shared.drain_reason
+
+
+def _ended_well(result: LaneResult, error: Exception | None) -> LaneResult:
+    if error is not None:
+        raise error
+    return result
 
 
 def last_text(result: LaneResult) -> str:

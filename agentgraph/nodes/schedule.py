@@ -15,7 +15,7 @@ from typing import Any, Literal
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.runtime import RunControl
 
-from agentgraph.failures import asked_beside, each_once, failures, join_failures, keep_asked
+from agentgraph.failures import each_once, failures, raise_together
 from agentgraph.nodes.lane import LaneResult
 
 _SETTLED = 5
@@ -119,14 +119,11 @@ class Schedule:
             first = min(self.results, key=lambda number: self.results[number]["finished"])
             return {first: self.results[first]}
         raised = [self._raised[number] for number in sorted(self._raised)]
-        failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
+        failed = [e for e in raised if isinstance(e, Exception) and not isinstance(e, GraphBubbleUp)]
         paused = [error for error in raised if isinstance(error, GraphInterrupt)]
         questions = each_once(asked for error in paused for asked in error.args[0])
         if failed and not (questions and self._on_error == "first"):
-            join_failures(failed[0], failed)
-            beside = [asked for error in failed for asked in asked_beside(error)]
-            keep_asked(failed[0], each_once([*beside, *questions]))
-            raise failed[0]
+            raise_together(failed, questions)
         if questions:
             raise GraphInterrupt(questions)
         stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]

@@ -16,7 +16,7 @@ from langgraph.func import task
 from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.failures import asked_beside, each_once, join_failures, keep_asked
+from agentgraph.failures import each_once, raise_together
 
 _FEWEST_THREADS = 3
 
@@ -113,10 +113,7 @@ def _joined(futures: Sequence[Any]) -> list[Any]:
     paused = [error for error in raised if isinstance(error, GraphInterrupt)]
     questions = each_once(asked for error in paused for asked in error.args[0])
     if failed:
-        join_failures(failed[0], failed)
-        beside = [asked for error in failed for asked in asked_beside(error)]
-        keep_asked(failed[0], each_once([*beside, *questions]))
-        raise failed[0]
+        raise_together(failed, questions)
     if len(paused) < len(raised):
         raise next(error for error in raised if error not in paused)
     if questions:
