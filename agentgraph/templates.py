@@ -11,6 +11,8 @@ _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<o
 
 _REFERENCE = re.compile(r"\$\{(results\.(?P<result>[\w-]+)|(values\.)?(?P<value>[^\W\d]\w*))\}")
 
+_LIKE_A_REFERENCE = re.compile(r"\$\{[\w\s.-]+\}")
+
 
 def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
     """Return `template` with its placeholders filled, in one pass.
@@ -69,6 +71,16 @@ def fill_input(
 def results_in(template: str) -> list[str]:
     """Return the steps whose results the input of a step names."""
     return [match["result"] for match in _REFERENCE.finditer(template) if match["result"]]
+
+
+def unreadable_in(template: str) -> list[str]:
+    """Return what looks like a reference in the input of a step, and is none.
+
+    >>> unreadable_in("Use ${result.find} for ${topic}.")
+    ['${result.find}']
+    """
+    found = [match[0] for match in _LIKE_A_REFERENCE.finditer(template)]
+    return [each for each in found if not _REFERENCE.fullmatch(each)]
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from agentgraph.agents import Step, WorkflowAgent
 from agentgraph.dependencies import DependsOn, dependency_faults, upstream
 from agentgraph.leaf_faults import is_agent, policy_faults, word_faults
-from agentgraph.templates import results_in
+from agentgraph.templates import results_in, unreadable_in
 
 
 def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
@@ -29,6 +29,11 @@ def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
     if not isinstance(step.input, str):
         yield f"the input {step.input!r} of the step {step.name!r} is no string; pass a template"
         return
+    for text in unreadable_in(step.input):
+        yield (
+            f"the input of the step {step.name!r} names {text}, which cannot be read; use "
+            "${results.STEP} for what a step said, or ${VALUE} for a value of the run"
+        )
     before = upstream(depends_on, step.name)
     for name in dict.fromkeys(results_in(step.input)):
         if name not in before:

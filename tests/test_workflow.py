@@ -1407,3 +1407,18 @@ def test_a_question_beside_a_failure(drive, undone):
     told = transcript(drive.resume(runner, "t", {"wf/s/h": "Me."}))
     assert sorted(told) == ["wf/b: b", "wf/s/a/h: Me."]
     assert sorted(ran) == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("text", ["${result.a}", "${results.}", "${a.b}", "${ topic }"])
+def test_what_looks_like_a_reference_and_is_none_is_a_fault(text):
+    tree = ag.workflow("wf", [ag.function_agent("a", lambda ctx: "a"), ag.step(_b(), input=text)])
+    with pytest.raises(ag.InvalidAgentError) as raised:
+        ag.compile_agent(tree)
+    assert raised.value.faults == (
+        f"wf: the input of the step 'b' names {text}, which cannot be read; use ${{results.STEP}} for "
+        "what a step said, or ${VALUE} for a value of the run",
+    )
+
+
+def _b() -> ag.Agent:
+    return ag.function_agent("b", lambda ctx: "b")
