@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 from driving import Drive
 from langchain_openai import ChatOpenAI
-from openai_server import Call, OpenAIServer, Reply
+from openai_server import Call, Failure, OpenAIServer, Reply
 
 import agentgraph as ag
 from agentgraph.testing import transcript
@@ -91,3 +92,35 @@ def test_a_workflow(openai_server: OpenAIServer, drive: Drive) -> None:
     tree = ag.workflow("f", [ag.chat_agent("h", model), writing])
     assert [event.text for event in drive.run(ag.Runner(tree), "Go.")] == ["Facts.", "Text."]
     assert contents(openai_server.requests[1]) == [("user", "Use Facts.")]
+
+
+def test_a_workflow_that_undoes_what_it_did(openai_server: OpenAIServer, drive: Drive) -> None:
+    openai_server.script = ["Room 7.", Failure(500, "fully booked"), "Cancelled."]
+    model = chat_model(openai_server)
+    hotel = ag.step(ag.chat_agent("hotel", model), compensate=ag.chat_agent("cancel", model))
+    flight = ag.step(ag.chat_agent("flight", model), depends_on=["hotel"])
+    runner = ag.Runner(ag.workflow("trip", [hotel, flight]))
+    with pytest.raises(ag.StepFailedError) as raised:
+        list(drive.run(runner, "Go."))
+    assert (raised.value.step, raised.value.undone) == ("flight", ("hotel",))
+    assert contents(openai_server.requests[2])[-1] == ("user", "[hotel] said: Room 7.")
+
+
+def test_branches_of_which_one_fails(openai_server: OpenAIServer, drive: Drive) -> None:
+    openai_server.script = [Failure(500, "no"), "There."]
+    model = chat_model(openai_server)
+    first, second = ag.chat_agent("a", model), ag.chat_agent("b", model)
+    collected = ag.parallel("p", [first, second], on_error="collect", max_concurrency=1)
+    told = [event.text for event in drive.run(ag.Runner(collected), "Go.")]
+    assert str(told[1]).startswith("Failed: ")
+    assert "Error code: 500" in str(told[1])
+    assert told[2:] == ["There."]
+
+
+def test_the_first_branch_that_answers(openai_server: OpenAIServer, drive: Drive) -> None:
+    openai_server.script = [Failure(500, "no"), "There."]
+    model = chat_model(openai_server)
+    first, second = ag.chat_agent("a", model), ag.chat_agent("b", model)
+    tree = ag.parallel("p", [first, second], on_error="first", max_concurrency=1)
+    told = [(event.agent_name, event.kind) for event in drive.run(ag.Runner(tree), "Go.")]
+    assert told == [("b", "message"), ("a", "error")]
