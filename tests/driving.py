@@ -15,6 +15,26 @@ def scripted(*responses: Any) -> ScriptedChatModel:
     return ScriptedChatModel(responses=list(responses))
 
 
+def says(name: str, *texts: str) -> ag.Agent:
+    """Return a function agent that says one text after the other, the last one again and again."""
+    left = list(texts or (name,))
+
+    def fn(ctx: ag.Context) -> str:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return ag.function_agent(name, fn)
+
+
+def gives(name: str, *items: Any) -> ag.Agent:
+    """Return a function agent that gives one item after the other, the last one again and again."""
+    left = list(items)
+
+    def fn(ctx: ag.Context) -> Any:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return ag.function_agent(name, fn)
+
+
 class Sync:
     run = staticmethod(ag.Runner.run)
     resume = staticmethod(ag.Runner.resume)

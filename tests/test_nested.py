@@ -6,20 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, scripted
+from driving import Disk, Drive, says, scripted
 
 import agentgraph as ag
 from agentgraph.testing import call, calls, transcript
-
-
-def says(name: str, *texts: str) -> ag.Agent:
-    """Return a function agent that says one text after the other, the last one again and again."""
-    left = list(texts or (name,))
-
-    def fn(ctx: ag.Context) -> str:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
 
 
 def asks(name: str = "boss") -> ag.Agent:

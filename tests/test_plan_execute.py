@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, fresh, scripted
+from driving import Disk, Drive, failing, fresh, gives, says, scripted
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
@@ -25,26 +25,6 @@ DIAMOND = json.dumps(
         {"name": "d", "task": "D", "depends_on": ["b", "c"]},
     ]
 )
-
-
-def says(name: str, *texts: str) -> ag.Agent:
-    """Return a function agent that says one text after the other, the last one again and again."""
-    left = list(texts or (name,))
-
-    def fn(ctx: ag.Context) -> str:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
-
-
-def gives(name: str, *items: Any) -> ag.Agent:
-    """Return a function agent that gives one item after the other, the last one again and again."""
-    left = list(items)
-
-    def fn(ctx: ag.Context) -> Any:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
 
 
 def plans(

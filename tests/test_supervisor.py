@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, scripted
+from driving import Disk, Drive, failing, says, scripted
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import agentgraph as ag
@@ -41,16 +41,6 @@ def to(name: str) -> AIMessage:
 def naming(mode: str, name: str) -> AIMessage:
     """Return a message that names a worker, in the way of a mode."""
     return to(name) if mode == "handoff" else calling(f"{name}/Go on.")
-
-
-def says(name: str, *texts: str) -> ag.Agent:
-    """Return a function agent that says one text after the other, the last one again and again."""
-    left = list(texts or (name,))
-
-    def fn(ctx: ag.Context) -> str:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
 
 
 def gives(name: str, item: Any) -> ag.Agent:

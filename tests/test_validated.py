@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, scripted
+from driving import Disk, Drive, failing, gives, says, scripted
 from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
@@ -23,25 +23,6 @@ class Bees(BaseModel):
 
 
 SCHEMA = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
-
-
-def says(name: str, *texts: str) -> ag.Agent:
-    """Return a function agent that says one text after the other, the last one again and again."""
-    left = list(texts or (name,))
-
-    def fn(ctx: ag.Context) -> str:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
-
-
-def gives(name: str, *items: Any) -> ag.Agent:
-    left = list(items)
-
-    def fn(ctx: ag.Context) -> Any:
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return ag.function_agent(name, fn)
 
 
 def is_yes(text: str) -> str | None:

@@ -900,9 +900,9 @@ def test_a_step_with_a_policy_is_undone_only_behind_its_last_try(drive):
     ]
 
 
-@pytest.mark.parametrize("on_error", ["fail", "wait"])
-def test_what_runs_beside_a_final_failure_is_undone_if_it_finished(drive, on_error):
-    ran, begun, failed = Ledger(), threading.Event(), threading.Event()
+def long_beside_a_failure(ran: Ledger, on_error: Any = "fail") -> ag.Agent:
+    """Return a workflow in which a step that can be undone is under way when another one fails."""
+    begun, failed = threading.Event(), threading.Event()
 
     def fails(ctx) -> str:
         assert begun.wait(PATIENCE)
@@ -914,13 +914,15 @@ def test_what_runs_beside_a_final_failure_is_undone_if_it_finished(drive, on_err
         assert failed.wait(PATIENCE)
         return "long"
 
-    tree = steps(
-        ag.step(
-            ag.sequential("s", [ran.agent("long", long), ran.agent("after")]), compensate=ran.undo("s")
-        ),
-        ran.agent("b", fails),
-        on_error=on_error,
-    )
+    both = ag.sequential("s", [ran.agent("long", long), ran.agent("after")])
+    undone = ag.step(both, compensate=ran.undo("s"))
+    return steps(undone, ran.agent("b", fails), on_error=on_error)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "wait"])
+def test_what_runs_beside_a_final_failure_is_undone_if_it_finished(drive, on_error):
+    ran = Ledger()
+    tree = long_beside_a_failure(ran, on_error)
     told, error = run_failing(drive, ag.Runner(tree))
     finished = on_error == "wait"
     assert error.undone == (("s",) if finished else ())
@@ -932,24 +934,8 @@ def test_what_runs_beside_a_final_failure_is_undone_if_it_finished(drive, on_err
 
 
 def test_what_a_final_failure_stopped_does_not_go_on_at_a_resume(drive):
-    ran, begun, failed = Ledger(), threading.Event(), threading.Event()
-
-    def fails(ctx) -> str:
-        assert begun.wait(PATIENCE)
-        soon(failed)
-        raise ValueError("b")
-
-    def long(ctx) -> str:
-        begun.set()
-        assert failed.wait(PATIENCE)
-        return "long"
-
-    tree = steps(
-        ag.step(
-            ag.sequential("s", [ran.agent("long", long), ran.agent("after")]), compensate=ran.undo("s")
-        ),
-        ran.agent("b", fails),
-    )
+    ran = Ledger()
+    tree = long_beside_a_failure(ran)
     runner = ag.Runner(tree)
     _, error = run_failing(drive, runner)
     told, again = resume_failing(drive, runner)
