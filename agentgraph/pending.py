@@ -7,7 +7,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.addresses import address, as_cursor, way_to
-from agentgraph.agents import FORKS, GraphAgent
+from agentgraph.agents import FORKS, GraphAgent, WorkflowAgent
+from agentgraph.dependencies import in_order
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
@@ -169,11 +170,14 @@ def _asked_by_tasks(
 
 
 def _order(lane: Place, question: Interrupt) -> int:
-    """Return the place of a lane among those of its node: a branch's, or the number of the call."""
-    if not lane.is_called:
-        return lane.index
-    part = question.address.split("/")[len(way_to(lane)) - 1]
-    return int(part.partition("(")[2].partition(")")[0])
+    """Return the place of a lane among those of its node: that of its result, or the call's number."""
+    if lane.is_called:
+        part = question.address.split("/")[len(way_to(lane)) - 1]
+        return int(part.partition("(")[2].partition(")")[0])
+    fork = lane.parent.agent if lane.parent else None
+    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
+        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
+    return lane.index
 
 
 def _inside(namespace: str, task: str) -> str:

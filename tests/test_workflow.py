@@ -1408,3 +1408,10 @@ def test_what_looks_like_a_reference_and_is_none_is_a_fault(text):
 
 def _b() -> ag.Agent:
     return ag.function_agent("b", lambda ctx: "b")
+
+
+def test_pending_questions_stand_in_the_order_in_which_their_steps_are_joined():
+    waits = ag.step(_b(), depends_on=["second"])
+    runner = ag.Runner(steps(waits, ag.human("first", "1?"), ag.human("second", "2?")))
+    list(runner.run("Go.", thread_id="t"))
+    assert [asked.address for asked in runner.pending("t")] == ["wf/second", "wf/first"]
