@@ -12,6 +12,7 @@ from agentgraph.prebuilt.plan_execute import plan_execute
 from agentgraph.prebuilt.supervisor import supervisor
 from agentgraph.skills.documents import Path
 from agentgraph.skills.schema import (
+    PLAN_PARTS,
     AgentTool,
     Chat,
     Human,
@@ -61,7 +62,6 @@ _BUILDERS: dict[type[Part], Callable[..., Any]] = {
     Retry: RetryPolicy,
     Until: ValueIs,
 }
-_PLAN_PARTS = ("planner", "executor", "replanner")
 
 
 def build(said: Any, origins: list[Built], path: Path = (), model: Any = None) -> Any:
@@ -95,7 +95,7 @@ def _given(part: Part) -> list[str]:
         for name in type(part).model_fields
         if name in part.model_fields_set
         and name not in ("kind", "model")
-        and not (name in _PLAN_PARTS and getattr(part, name) is None)
+        and not (name in PLAN_PARTS and getattr(part, name) is None)
     ]
 
 
@@ -105,6 +105,6 @@ def _inherited(part: Part, model: Any) -> dict[str, Any]:
         case Chat() | Supervisor():
             return {"model": model}
         case PlanExecute():
-            return dict.fromkeys(_PLAN_PARTS, model)
+            return dict.fromkeys(PLAN_PARTS, model)
         case _:
             return {}

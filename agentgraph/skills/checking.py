@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 
 from agentgraph.skills.documents import Document, Fault, Path
 from agentgraph.skills.references import References, alike
-from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, Part, skill
+from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, PLAN_PARTS, Part, skill
 
 _WANTED = {
     "string_type": "a text",
@@ -22,8 +22,7 @@ _WANTED = {
     "model_attributes_type": "a mapping",
 }
 _WITH_MODEL = ("chat", "supervisor")
-_PLAN_PARTS = ("planner", "executor", "replanner")
-_INNER = ("sub_agents", "workers", "steps", "tools", "agent", "compensate", *_PLAN_PARTS)
+_INNER = ("sub_agents", "workers", "steps", "tools", "agent", "compensate", *PLAN_PARTS)
 """The fields in which agents stand."""
 
 _SHOWN = 60
@@ -165,4 +164,4 @@ def _needing(data: Mapping[str, Any]) -> Iterator[str]:
     if kind in _WITH_MODEL:
         yield KINDS[str(kind)].title
     if kind == "plan_execute":
-        yield from (f"its {part}" for part in _PLAN_PARTS if data.get(part) is None)
+        yield from (f"its {part}" for part in PLAN_PARTS if data.get(part) is None)

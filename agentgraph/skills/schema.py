@@ -22,6 +22,9 @@ ALTERNATIVES = ("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provid
 """How the alternatives are called where a part is one of several; no key can be mistaken for one."""
 AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER = ALTERNATIVES
 
+PLAN_PARTS = ("planner", "executor", "replanner")
+"""The parts of a plan_execute, each an agent or a model."""
+
 
 class Part(BaseModel):
     """A mapping of a skill file."""
