@@ -16,6 +16,17 @@ HistoryPolicy = ChosenBy | Trimmed | Summarized
 `trimmed` or `summarized` gave."""
 
 
+class Shown:
+    """What Jupyter shows of an agent: its tree, and the graph that it becomes."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        from agentgraph.display import mime_bundle
+
+        return mime_bundle(self)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
     """An agent as a tool of a chat agent: it runs in a lane of its own."""
@@ -33,7 +44,7 @@ Tool = BaseTool | Callable[..., Any] | Mapping[str, Any] | AgentTool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatAgent:
+class ChatAgent(Shown):
     """A leaf that asks a chat model, runs the tools that it calls, and says its replies."""
 
     name: str
@@ -85,7 +96,7 @@ class ChatAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionAgent:
+class FunctionAgent(Shown):
     """A leaf that calls a function."""
 
     name: str
@@ -105,7 +116,7 @@ class FunctionAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphAgent:
+class GraphAgent(Shown):
     """A leaf that runs a LangGraph graph."""
 
     name: str
@@ -127,7 +138,7 @@ class GraphAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HumanAgent:
+class HumanAgent(Shown):
     """A leaf that asks a person and says the answer."""
 
     name: str
@@ -143,7 +154,7 @@ class HumanAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequentialAgent:
+class SequentialAgent(Shown):
     """A composite that runs its sub-agents one after the other."""
 
     name: str
@@ -153,7 +164,7 @@ class SequentialAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParallelAgent:
+class ParallelAgent(Shown):
     """A composite that runs its sub-agents at the same time, each in a lane of its own."""
 
     name: str
@@ -190,7 +201,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowAgent:
+class WorkflowAgent(Shown):
     """A composite that runs steps, each in a lane of its own as soon as those before it are done."""
 
     name: str
@@ -222,7 +233,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EachAgent:
+class EachAgent(Shown):
     """A composite that runs one agent for each of several items, each in a lane of its own."""
 
     name: str
@@ -236,7 +247,7 @@ class EachAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopAgent:
+class LoopAgent(Shown):
     """A composite that runs its sub-agents in turn, again and again."""
 
     name: str
@@ -252,7 +263,7 @@ class LoopAgent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedAgent:
+class CheckedAgent(Shown):
     """An agent that is looked at when it ends; it leaves no node and no step of a run path behind."""
 
     agent: "Agent"

@@ -29,6 +29,7 @@ from agentgraph.agents import (
     SequentialAgent,
     WorkflowAgent,
 )
+from agentgraph.drawing import RootGraph
 from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
@@ -129,7 +130,7 @@ class _LaneBuilder:
         graph = builder.compile(**options)
         for place, lanes in inner.items():
             _show(graph, place, lanes)
-        return graph if lane.parent is None else LaneGraph(**vars(graph))
+        return (RootGraph if lane.parent is None else LaneGraph)(**vars(graph))
 
     def _lanes(self, place: Place) -> list[Lane]:
         return [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]

@@ -1,12 +1,10 @@
-"""How graphs, trees and events are shown: as Mermaid text, as outlines, as lines."""
+"""How trees and events are shown: as outlines and pictures, and as lines."""
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables.graph import Edge, Graph, Node
-from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents import (
     LEAVES,
@@ -17,8 +15,10 @@ from agentgraph.agents import (
     called_agents,
     sub_agents,
 )
+from agentgraph.compiler import compile_agent
+from agentgraph.drawing import drawings
+from agentgraph.errors import InvalidAgentError
 from agentgraph.events import AgentEvent
-from agentgraph.nodes.turn import NEW_TURN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,45 +28,16 @@ _STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "mage
 _ACTION_STYLE = "yellow"
 
 
-def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
-    """Return a compiled graph as Mermaid text, a box for each agent that runs.
+def mime_bundle(agent: Agent) -> dict[str, str]:
+    """Return what Jupyter shows of an agent: its tree as text, and the graph that it becomes.
 
-    The node at which LangGraph begins each turn is left out, and so is the metadata of nodes.
-
-    ```
-    print(mermaid(compile_agent(report)))
-    graph TD;
-        write --> critique;
-        critique -.-> write;
-    ```
-
-    Args:
-        graph: What `compile_agent` gave.
-        xray: Whether the branches of a Parallel are drawn inside its box.
+    Of an agent with faults these are shown instead. Nothing is sent anywhere.
     """
-    drawn = graph.get_graph(xray=xray)
-    turns = [node.id for node in drawn.nodes.values() if node.name == NEW_TURN]
-    nodes = {key: _plain(node) for key, node in drawn.nodes.items() if key not in turns}
-    edges = drawn.edges
-    for turn in turns:
-        edges = _bridged(edges, turn)
-    return Graph(nodes=nodes, edges=edges).draw_mermaid()
-
-
-def _plain(node: Node) -> Node:
-    return node._replace(metadata=None)
-
-
-def _bridged(edges: list[Edge], gone: str) -> list[Edge]:
-    """Return the edges with those to and from a node joined to one."""
-    onwards = [edge.target for edge in edges if edge.source == gone]
-    bridged: list[Edge] = []
-    for edge in edges:
-        if edge.target == gone:
-            bridged.extend(edge.copy(target=target) for target in onwards)
-        elif edge.source != gone:
-            bridged.append(edge)
-    return bridged
+    try:
+        graph = compile_agent(agent)
+    except InvalidAgentError as error:
+        return {"text/plain": str(error)}
+    return {"text/plain": "\n".join(tree_lines(agent)), **drawings(graph)}
 
 
 def tree_lines(agent: Agent) -> list[str]:

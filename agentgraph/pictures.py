@@ -65,9 +65,10 @@ def show_lanes(
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
+    names = {lane.place.node: lane.place.name for lane in lanes}
     followed = {each for before in behind.values() for each in before} | {*undoing.values()}
     for name, box in boxes.items():
-        builder.add_node(name, box)
+        builder.add_node(name, box, metadata={"agent_name": names.get(name, name)})
         for before in () if name in undoing.values() else behind.get(name) or [START]:
             builder.add_edge(before, name)
         if name not in followed:

@@ -304,7 +304,7 @@ def lay_out(root: Agent) -> Tree:
     ) -> Place:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
-        node = agent.name if counts[agent.name] == 1 and _is_drawable(agent.name) else dotted
+        node = agent.name if counts[agent.name] == 1 and is_drawable(agent.name) else dotted
         here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
         while taken & {*_names_of(here)}:
             here = replace(here, node=f"{here.node}#")
@@ -323,7 +323,7 @@ def lay_out(root: Agent) -> Tree:
     return Tree(place(root, None, 0, root.name, ""), children, called)
 
 
-def _is_drawable(name: str) -> bool:
+def is_drawable(name: str) -> bool:
     """Tell whether Mermaid can read a node of this name; one with a dot it always can."""
     return name.partition("-")[0] not in _MERMAID_WORDS
 

@@ -17,6 +17,7 @@ from langchain_core.messages import (
     ToolCall,
     ToolMessage,
 )
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
@@ -40,17 +41,20 @@ class ScriptError(AgentGraphError, AssertionError):
 class ScriptedChatModel(BaseChatModel):
     """A chat model that gives one response of its script for each call, in order.
 
-    It streams a response in chunks, word by word, tool calls in pieces. Threads may share it.
-    As the providers do, it takes no messages in which calls and results do not belong together:
-    it raises `ScriptError` with the `pairing_faults`.
+    A function alone as the script is asked for every response, without end. It streams a response
+    in chunks, word by word, tool calls in pieces. Threads may share it. As the
+    providers do, it takes no messages in which calls and results do not belong together: it raises
+    `ScriptError` with the `pairing_faults`.
 
     >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
     >>> model.invoke("hi").text, model.invoke("bye").text
     ('hello', 'bye')
     """
 
-    responses: list[Any]
-    """The script: a `Response` for each call."""
+    responses: list[Any] | Callable[..., Any]
+    """The script: a `Response` for each call, or a function from the input to each of them."""
+    counts_tokens: bool = False
+    """Whether replies tell how many tokens they took: a word is one."""
 
     _inputs: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
     _tools: list[dict[str, Any]] = PrivateAttr(default_factory=list)
@@ -68,15 +72,16 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def left_over(self) -> list[Any]:
-        """The responses that were not asked for."""
-        return self.responses[len(self._inputs) :]
+        """The responses that were not asked for; none where a function is the script."""
+        return [] if callable(self.responses) else self.responses[len(self._inputs) :]
 
     def assert_finished(self) -> None:
         """Raise `ScriptError` if responses are left over."""
-        if self.left_over:
+        if left := self.left_over:
+            asked = len(self._inputs)
             raise ScriptError(
-                f"{len(self.left_over)} of {len(self.responses)} responses are left over, the first is "
-                f"{self.left_over[0]!r}; calls so far: {len(self._inputs)}"
+                f"{len(left)} of {asked + len(left)} responses are left over, the first is "
+                f"{left[0]!r}; calls so far: {asked}"
             )
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
@@ -116,12 +121,7 @@ class ScriptedChatModel(BaseChatModel):
             self._inputs.append(list(messages))
         if faults := pairing_faults(messages):
             raise ScriptError(f"input {call + 1} of the model is no conversation: {'; '.join(faults)}")
-        if call >= len(self.responses):
-            raise ScriptError(
-                f"the script has {len(self.responses)} responses, and this is call {call + 1}; the "
-                f"last message sent is {messages[-1].text if messages else ''!r}"
-            )
-        reply = self.responses[call]
+        reply = self._response(call, messages)
         if callable(reply):
             reply = reply(list(messages))
         if isinstance(reply, BaseException):
@@ -131,7 +131,25 @@ class ScriptedChatModel(BaseChatModel):
                 f"response {call + 1} of the script is {reply!r}; use a text, an AIMessage, an "
                 "exception, or a function from the messages to one of these"
             )
-        return AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+        said = AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
+        if self.counts_tokens:
+            said.usage_metadata = _usage(messages, said)
+        return said
+
+    def _response(self, call: int, messages: list[BaseMessage]) -> Any:
+        if callable(self.responses):
+            return self.responses
+        if call >= len(self.responses):
+            raise ScriptError(
+                f"the script has {len(self.responses)} responses, and this is call {call + 1}; the "
+                f"last message sent is {messages[-1].text if messages else ''!r}"
+            )
+        return self.responses[call]
+
+
+def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
+    sent, said = (sum(len(m.text.split()) for m in each) for each in (messages, [reply]))
+    return UsageMetadata(input_tokens=sent, output_tokens=said, total_tokens=sent + said)
 
 
 def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:

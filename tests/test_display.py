@@ -6,11 +6,10 @@ from io import StringIO
 
 import pytest
 from langchain_core.messages import AIMessage, ToolCall
-from langgraph.graph import END, START, MessagesState, StateGraph
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.display import event_text, mermaid, print_event, tree_lines
+from agentgraph.display import event_text, print_event, tree_lines
 from agentgraph.testing import ScriptedChatModel, transcript
 
 
@@ -33,11 +32,6 @@ def report() -> ag.Agent:
 SEARCH = ToolCall(name="search", args={"q": "bees"}, id="1")
 
 
-def edges(text: str) -> set[str]:
-    lines = (line.strip().rstrip(";") for line in text.splitlines())
-    return {line for line in lines if " --> " in line or " -.-> " in line}
-
-
 def event(**what: object) -> ag.AgentEvent:
     path = ag.RunPath((ag.RunStep("report"), ag.RunStep("write")))
     return ag.AgentEvent(agent_name="write", run_path=path, address="report/write", id="1", **what)  # type: ignore[arg-type]
@@ -47,52 +41,6 @@ def printed(shown: ag.AgentEvent, **options: object) -> str:
     file = StringIO()
     print_event(Console(file=file, highlight=False, markup=False, emoji=False, **options), shown)  # type: ignore[arg-type]
     return file.getvalue()
-
-
-def test_a_graph_is_drawn_with_a_box_for_each_agent_that_runs() -> None:
-    drawn = mermaid(ag.compile_agent(report()), xray=False)
-    assert edges(drawn) == {
-        "__start__ --> write",
-        "write --> critique",
-        "critique -.-> write",
-        "critique -.-> review",
-        "review --> talk",
-        "talk -.-> talk",
-        "talk -.-> approve",
-        "approve --> __end__",
-    }
-
-
-def test_a_box_holds_a_name_and_nothing_else() -> None:
-    drawn = mermaid(ag.compile_agent(report()))
-    assert "\twrite(write)\n" in drawn
-    assert "agent_name" not in drawn
-    assert "__turn__" not in drawn
-
-
-def test_branches_are_drawn_inside_the_box_of_their_parallel() -> None:
-    drawn = mermaid(ag.compile_agent(report()))
-    assert "\tsubgraph review\n" in drawn
-    assert "\tsubgraph facts\n" in drawn
-    assert r"review\3afacts\3afind --> review\3afacts\3acount" in edges(drawn)
-
-
-def test_a_tree_inside_another_graph_is_drawn_without_the_node_that_begins_its_turns() -> None:
-    builder = StateGraph(MessagesState)
-    builder.add_node("inner", ag.compile_agent(ag.sequential("pair", [says("a"), says("b")])))
-    builder.add_edge(START, "inner")
-    builder.add_edge("inner", END)
-    assert edges(mermaid(builder.compile())) == {
-        r"__start__ --> inner\3aa",
-        r"inner\3aa --> inner\3ab",
-        r"inner\3ab --> __end__",
-    }
-
-
-def test_drawing_leaves_the_graph_as_it_is() -> None:
-    graph = ag.compile_agent(report())
-    mermaid(graph)
-    assert graph.get_graph().nodes["write"].metadata == {"agent_name": "write"}
 
 
 def test_a_tree_is_shown_as_an_outline() -> None:
@@ -197,28 +145,3 @@ def test_agents_to_transfer_to_and_agents_as_tools_stand_in_the_outline() -> Non
         "│     └─ count (chat)",
         "└─ close (function)",
     ]
-
-
-def test_transfers_are_drawn_as_edges_from_the_tools_of_an_agent() -> None:
-    assert edges(mermaid(ag.compile_agent(desk()), xray=False)) == {
-        "__start__ --> desk",
-        "desk -.-> desk\\2etools",
-        "desk -.-> __end__",
-        "desk\\2etools -.-> desk",
-        "desk\\2etools -.-> bills",
-        "desk\\2etools -.-> ask",
-        "bills -.-> bills\\2etools",
-        "bills -.-> __end__",
-        "bills\\2etools -.-> bills",
-        "bills\\2etools -.-> desk",
-        "ask -.-> ask",
-        "ask -.-> __end__",
-    }
-
-
-def test_an_agent_as_a_tool_is_drawn_in_the_box_of_the_tools() -> None:
-    drawn = mermaid(ag.compile_agent(desk()))
-    assert "\tsubgraph desk.tools\n" in drawn
-    assert "\tsubgraph research\n" in drawn
-    assert "(desk.call)\n" in drawn
-    assert "__turn__" not in drawn

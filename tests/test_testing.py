@@ -474,3 +474,18 @@ class TestATranscript:
     )
     def test_has_a_line_for_every_kind_of_event(self, what: dict[str, Any], line: str) -> None:
         assert transcript([event(**what)]) == [f"report/writer: {line}"]
+
+
+def test_a_function_alone_is_a_script_without_end() -> None:
+    model = ScriptedChatModel(responses=lambda messages: messages[-1].text.upper())
+    assert [model.invoke(text).text for text in ("one", "two", "three")] == ["ONE", "TWO", "THREE"]
+    assert model.left_over == []
+    model.assert_finished()
+
+
+@pytest.mark.parametrize("asked", ["invoke", "stream"])
+def test_a_model_that_counts_tokens_tells_a_word_as_one(asked: str) -> None:
+    model = ScriptedChatModel(responses=["They hum all day."], counts_tokens=True)
+    replies = [model.invoke("Tell me.")] if asked == "invoke" else list(model.stream("Tell me."))
+    usage = [reply.usage_metadata for reply in replies if reply.usage_metadata]
+    assert usage == [{"input_tokens": 2, "output_tokens": 4, "total_tokens": 6}]

@@ -24,7 +24,8 @@ from agentgraph.cli.session import (
 )
 from agentgraph.cli.target import load
 from agentgraph.compiler import compile_agent
-from agentgraph.display import mermaid, tree_lines
+from agentgraph.display import tree_lines
+from agentgraph.drawing import mermaid
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.runner import UNANSWERED
 from agentgraph.skills import json_schema

@@ -11,7 +11,6 @@ from langchain_core.messages import BaseMessage
 from agentgraph.testing import ScriptedChatModel
 
 WORD_LIMIT = 40
-_CALLS = 100
 
 
 def uses_openai() -> bool:
@@ -39,7 +38,7 @@ def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
         from langchain_openai import ChatOpenAI
 
         return ChatOpenAI(model=openai_model())
-    return ScriptedChatModel(responses=[script] * _CALLS)
+    return ScriptedChatModel(responses=script)
 
 
 def write(messages: list[BaseMessage]) -> str:

@@ -1,0 +1,173 @@
+"""Graphs drawn for people, as Mermaid text: a box for each agent that runs, one start and one end.
+
+LangGraph's drawing gives lanes a start and an end of their own, and shows the node at which turns
+begin; here edges lead to the box of the lanes itself, and only agents are nodes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from langchain_core.runnables.graph import Edge, Node
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+
+from agentgraph.nodes.turn import NEW_TURN
+from agentgraph.places import is_drawable
+
+_DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
+_WORK = ("tools", "approve", "ask", "call")
+"""What nodes do for an agent besides running it, as the last part of their names."""
+_STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
+
+
+class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """The graph of a tree; in Jupyter it draws itself, and sends its shape nowhere to be drawn."""
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), **drawings(self)}
+
+
+Edges = dict[tuple[str, str], bool]
+"""Whether an edge, by its ends, is one of several that may be taken."""
+
+
+def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
+    """Return a compiled graph as Mermaid text.
+
+    ```
+    print(mermaid(compile_agent(report)))
+    graph TD
+        __start__(("start"))
+        write("write")
+        critique("critique")
+        __end__((("end")))
+        __start__ --> write
+        write --> critique
+        critique -.-> write
+        critique -.-> __end__
+    ```
+
+    A dotted edge is one of several ways on. Branches, steps and agents as tools stand in a box.
+
+    Args:
+        graph: What `compile_agent` gave, or a graph that it is a part of.
+        xray: Whether what nodes run is drawn inside them.
+    """
+    drawn = graph.get_graph(xray=xray)
+    turns = [key for key, node in drawn.nodes.items() if node.name == NEW_TURN]
+    shown = {
+        key: node for key, node in drawn.nodes.items() if key not in turns and not _is_edge_of_box(key)
+    }
+    lines = ["graph TD", *_boxes(shown, ""), *_arrows(_edges(drawn.edges, turns)), f"    {_STYLE}"]
+    return "\n".join(lines) + "\n"
+
+
+def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
+    """Return the pictures of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
+
+    With the package mermaidx there is an SVG, too, for what cannot. Nothing is sent anywhere.
+    """
+    text = mermaid(graph)
+    try:
+        import mermaidx
+    except ImportError:
+        return {"text/vnd.mermaid": text}
+    config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
+    return {"text/vnd.mermaid": text, "image/svg+xml": mermaidx.render(text, config=config).svg()}
+
+
+def _boxes(nodes: Mapping[str, Node], box: str) -> Iterator[str]:
+    """Yield the lines of all nodes in a box: nodes as they are, inner boxes around theirs."""
+    indent = "    " * (box.count(":") + 1)
+    done: set[str] = set()
+    for key, node in nodes.items():
+        name, colon, _ = key.removeprefix(box).partition(":")
+        if not key.startswith(box) or name in done:
+            continue
+        done.add(name)
+        if not colon:
+            yield f"{indent}{_node(key, node)}"
+            continue
+        yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name))}"]'
+        yield f"{indent}    direction TB"
+        yield from _boxes(nodes, f"{box}{name}:")
+        yield f"{indent}end"
+
+
+def _node(key: str, node: Node) -> str:
+    if key in _DRAWN_ENDS:
+        return _DRAWN_ENDS[key]
+    return f'{_id(key)}("{_escaped(_label(key, node))}")'
+
+
+def _label(key: str, node: Node) -> str:
+    name = key.rpartition(":")[2]
+    return _short(name) if "agent_name" in (node.metadata or {}) else name
+
+
+def _short(name: str) -> str:
+    """Return the name of an agent from that of its node: `write.tools` of `report.write.tools`."""
+    *_, before, last = ("", *name.split("."))
+    return f"{before}.{last}" if before and last in _WORK else last
+
+
+def _arrows(edges: Edges) -> Iterator[str]:
+    for (source, target), is_choice in edges.items():
+        yield f"    {_id(source)} {'-.->' if is_choice else '-->'} {_id(target)}"
+
+
+def _edges(drawn: list[Edge], turns: list[str]) -> Edges:
+    """Return the edges between nodes and boxes, without those to what is not drawn."""
+    edges: Edges = {}
+    for edge in drawn:
+        edges[edge.source, edge.target] = (
+            edges.get((edge.source, edge.target), False) or edge.conditional
+        )
+    for turn in turns:
+        edges = _bridged(edges, turn)
+    joined: Edges = {}
+    for (source, target), is_choice in edges.items():
+        ends = _box_of(source), _box_of(target)
+        if not _is_within(source, target):
+            joined[ends] = joined.get(ends, False) or is_choice
+    return joined
+
+
+def _bridged(edges: Edges, gone: str) -> Edges:
+    """Return the edges with those to and from a node joined to one."""
+    onwards = {target: choice for (source, target), choice in edges.items() if source == gone}
+    bridged: Edges = {}
+    for (source, target), is_choice in edges.items():
+        if target == gone:
+            bridged.update({(source, to): is_choice or choice for to, choice in onwards.items()})
+        elif source != gone:
+            bridged[source, target] = is_choice
+    return bridged
+
+
+def _is_within(source: str, target: str) -> bool:
+    """Tell whether an edge only leads from the start of a box into it, or to its end."""
+    into = source.endswith(f":{START}") and target.startswith(f"{_box_of(source)}:")
+    return into or (target.endswith(f":{END}") and source.startswith(f"{_box_of(target)}:"))
+
+
+def _is_edge_of_box(key: str) -> bool:
+    return _box_of(key) != key
+
+
+def _box_of(key: str) -> str:
+    """Return the box that a start or an end belongs to; all else is itself."""
+    return key.removesuffix(f":{START}").removesuffix(f":{END}")
+
+
+def _id(key: str) -> str:
+    """Return what Mermaid knows a node by: its name where it can read that."""
+    if key in _DRAWN_ENDS:
+        return key
+    plain = re.sub(r"[^A-Za-z0-9_.]", lambda char: f"_{ord(char[0]):x}_", key.replace(":", "."))
+    return plain if is_drawable(plain.partition(".")[0]) else f"_{plain}"
+
+
+def _escaped(label: str) -> str:
+    return "".join(f"#{ord(char)};" if char in '"#<>&`*' else char for char in label)
