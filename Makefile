@@ -3,13 +3,16 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test lint format properties bench clean
+.PHONY: demo test studio lint format properties bench clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
 
 test: .venv/ready
 	$(BIN)/pytest -n 2 --dist worksteal
+
+studio: .venv/ready  # LangGraph Studio's server, with the trees of the notebooks
+	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -17,9 +17,14 @@ HistoryPolicy = ChosenBy | Trimmed | Summarized
 
 
 class Shown:
-    """What Jupyter shows of an agent: its tree, and the graph that it becomes."""
+    """How an agent shows itself: printed as its tree, in Jupyter as the graph that it becomes."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        from agentgraph.display import tree_lines
+
+        return "\n".join(tree_lines(self))  # type: ignore[arg-type]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         from agentgraph.display import mime_bundle

@@ -1,6 +1,7 @@
 """How trees and events are shown: as outlines and pictures, and as lines."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 _INDENT = "    "
 _STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "magenta"}
 _ACTION_STYLE = "yellow"
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links
+    r"|\x1b.?|\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
+    re.DOTALL,
+)
+"""What steers a terminal, or turns the direction of what is behind it."""
 
 
 def mime_bundle(agent: Agent) -> dict[str, str]:
@@ -55,7 +63,7 @@ def tree_lines(agent: Agent) -> list[str]:
 
 
 def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
-    yield f"{head}{agent.name} ({kind_of(agent)})"
+    yield f"{head}{getattr(agent, 'name', repr(agent))} ({kind_of(agent)})"
     children = (*sub_agents(agent), *called_agents(agent))
     for child in children[:-1]:
         yield from _branches(child, f"{indent}├─ ", f"{indent}│  ")
@@ -106,16 +114,27 @@ def _calls_text(message: BaseMessage | None) -> str:
     return f"[calls] {', '.join(told)}" if told else ""
 
 
+def without_controls(text: str) -> str:
+    r"""Return a text without what steers a terminal; only lines and tabs stay.
+
+    >>> without_controls("\x1b[31mred\x1b[0m\a")
+    'red'
+    """
+    return _CONTROLS.sub("", text)
+
+
 def print_event(console: "Console", event: AgentEvent) -> None:
     """Print an event at once as `run/path: text`; further lines of the text are indented.
 
-    On a terminal it is coloured and wrapped at words; in a pipe it is plain.
+    On a terminal it is coloured and wrapped at words, and nothing in it steers the terminal; in a
+    pipe it is plain.
     """
     from rich.text import Text
 
     before, slash, name = str(event.run_path).rpartition("/")
     style = _STYLES.get(event.kind, _ACTION_STYLE)
-    line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (event_text(event), style))
+    text = without_controls(event_text(event)) if console.is_terminal else event_text(event)
+    line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (text, style))
     if console.is_terminal:
         lines = line.wrap(console, max(console.width - len(_INDENT), 20))
     else:

@@ -7,6 +7,7 @@ begin; here edges lead to the box of the lanes itself, and only agents are nodes
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from zlib import crc32
 
 from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
@@ -74,7 +75,17 @@ def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
     except ImportError:
         return {"text/vnd.mermaid": text}
     config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
-    return {"text/vnd.mermaid": text, "image/svg+xml": mermaidx.render(text, config=config).svg()}
+    return {
+        "text/vnd.mermaid": text,
+        "image/svg+xml": _in_its_size(mermaidx.render(text, config=config).svg()),
+    }
+
+
+def _in_its_size(svg: str) -> str:
+    """Return a drawing in its own size instead of the page's, its styles for itself alone."""
+    width, height = re.findall(r'viewBox="\S+ \S+ (\S+) (\S+)"', svg)[0]
+    sized = svg.replace('width="100%"', f'width="{width}" height="{height}"', 1)
+    return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
 
 
 def _boxes(nodes: Mapping[str, Node], box: str) -> Iterator[str]:

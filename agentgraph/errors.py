@@ -114,6 +114,19 @@ class StepFailedError(AgentGraphError):
         super().__init__("; ".join(told))
 
 
+class RemoteRunError(AgentGraphError):
+    """A run on a LangGraph server failed.
+
+    Attributes:
+        error: What the server tells of the error: its type under "error", its text under "message".
+    """
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        self.error = error
+        name, message = error.get("error", "error"), error.get("message", "")
+        super().__init__(f"the run failed on the server with {name}: {message}")
+
+
 class ThreadError(AgentGraphError):
     """Something about a thread stands against the call.
 

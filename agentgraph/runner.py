@@ -11,7 +11,7 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -24,16 +24,22 @@ from langgraph.runtime import RunControl
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
+from agentgraph.activity import Activity
 from agentgraph.agents import Agent
 from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.live import Screen, screen_for
 from agentgraph.locks import busy, held, is_held
 from agentgraph.pending import pending, resume_map, unclear_question
 from agentgraph.replay import replayed
 from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
+from agentgraph.watched import Watched
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
@@ -42,6 +48,8 @@ Parts = Generator[Any, None, None]
 AsyncParts = AsyncGenerator[Any, None]
 Begin = Callable[[], Reads[Any]]
 """Checks the thread, and returns what LangGraph is to be given; run while the thread is held."""
+See = Callable[[Any], Any]
+"""Is shown each part of a stream before it is told, and returns it; some tell what runs."""
 
 
 _LEFT = "the run was left"
@@ -87,6 +95,7 @@ class Runner:
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
         self._tree = validate(agent)
+        self._watched = ("", Activity(self._tree))
         self.graph = compile_tree(self._tree, checkpointer=self.saver, store=store)
 
     def run(
@@ -163,6 +172,80 @@ class Runner:
         self._refuse(begin, thread_id)
         return self._stream(begin, thread_id, stream)
 
+    def watch(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: Any = UNANSWERED,
+        values: Mapping[str, Any] | None = None,
+        drop_pending: bool = False,
+        console: "Console | Screen | None" = None,
+    ) -> Watched:
+        """Run a turn, or without `messages` go on with a thread, and show it as it runs.
+
+        A live tree shows what runs, what waits, what each agent said last, and its times and
+        tokens: in a notebook below the cell, at a terminal below the events, which scroll as lines.
+        In a pipe there are only the lines. Where a thread goes on that this runner watched last,
+        the tree goes on with it.
+
+        ```
+        runner.watch("Go.", thread_id="monday")
+        runner.watch(thread_id="monday", answers="yes")
+        ```
+
+        Args:
+            messages: The input, as in `run`; without it the thread goes on, as in `resume`.
+            thread_id: The thread; for a turn a new one if left out.
+            answers: Answers to questions of the thread, as in `resume`.
+            values: Values for the run.
+            drop_pending: Whether a turn drops the questions that wait on the thread.
+            console: A console of rich, to show it there.
+
+        Returns:
+            The events, chunks aside, as a sequence with `thread_id`, `text` (what was said last)
+            and `pending` (the questions).
+
+        Raises:
+            Exception: Of an agent; the tree shows where it failed. `watch(thread_id=...)` tries the
+                failed step again.
+            AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
+        """
+        self._check_sync()
+        self._check_untimed()
+        screen = screen_for(console)
+        begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
+        told: list[AgentEvent] = []
+        running = self._stream(begin, thread_id, screen.streams, screen.see)
+        activity = self._activity(thread_id, goes_on=messages is None)
+        with screen.watching(self._tree, activity), closing(running) as events:
+            for event in events:
+                screen.tell(event)
+                told += [] if event.partial else [event]
+        return Watched(thread_id, told)
+
+    async def awatch(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: Any = UNANSWERED,
+        values: Mapping[str, Any] | None = None,
+        drop_pending: bool = False,
+        console: "Console | Screen | None" = None,
+    ) -> Watched:
+        """Run or go on as `watch` does, on the event loop."""
+        screen = screen_for(console)
+        begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
+        told: list[AgentEvent] = []
+        running = self._astream(begin, thread_id, screen.streams, screen.see)
+        with screen.watching(self._tree, self._activity(thread_id, goes_on=messages is None)):
+            async with aclosing(running) as events:
+                async for event in events:
+                    screen.tell(event)
+                    told += [] if event.partial else [event]
+        return Watched(thread_id, told)
+
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, in the order of the tree.
 
@@ -230,6 +313,34 @@ class Runner:
         for event in await self._adrive(replayed(self._tree, thread_id), thread_id):
             yield event
 
+    def _beginning(
+        self,
+        messages: Input | None,
+        thread_id: str | None,
+        answers: Any,
+        values: Mapping[str, Any] | None,
+        drop_pending: bool,
+    ) -> tuple[Begin, str]:
+        """Return how what is to be watched begins, and its thread."""
+        if messages is not None:
+            if answers is not UNANSWERED:
+                raise AgentGraphError(
+                    f"answers={answers!r} are for a thread that goes on: leave the messages out"
+                )
+            thread_id = thread_id or str(uuid4())
+            return partial(self._admitted, _input(messages, values), thread_id, drop_pending), thread_id
+        if thread_id is None:
+            raise AgentGraphError("there is nothing to watch: pass messages, or a thread_id to go on")
+        return partial(self._resumption, thread_id, answers, values), thread_id
+
+    def _activity(self, thread_id: str, *, goes_on: bool) -> Activity:
+        """Return what is known of the tree: all that was watched of a thread that goes on."""
+        thread, activity = self._watched
+        if not goes_on or thread != thread_id:
+            activity = Activity(self._tree)
+            self._watched = (thread_id, activity)
+        return activity
+
     def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:
         """Return new input, unless the thread waits for answers."""
         if drop_pending:
@@ -268,36 +379,39 @@ class Runner:
             raise busy(thread_id)
         self._drive(begin(), thread_id)
 
-    def _stream(self, begin: Begin, thread_id: str, stream: bool) -> Generator[AgentEvent, None, None]:
-        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream)
+    def _stream(
+        self, begin: Begin, thread_id: str, stream: bool, see: See | None = None
+    ) -> Generator[AgentEvent, None, None]:
+        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
         with held(self.saver, thread_id):
             given = self._drive(begin(), thread_id)
             with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
                 try:
-                    yield from translator.tell(parts)
+                    yield from translator.tell(map(see, parts) if see else parts)
                 finally:
                     options["control"].request_drain(_LEFT)
 
     async def _astream(
-        self, begin: Begin, thread_id: str, stream: bool
+        self, begin: Begin, thread_id: str, stream: bool, see: See | None = None
     ) -> AsyncGenerator[AgentEvent, None]:
-        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream)
+        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
         with held(self.saver, thread_id):
             given = await self._adrive(begin(), thread_id)
             async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
                 try:
-                    async for event in translator.atell(parts):
+                    async for event in translator.atell(_seen(parts, see) if see else parts):
                         yield event
                 finally:
                     options["control"].request_drain(_LEFT)
 
-    def _options(self, thread_id: str, stream: bool) -> dict[str, Any]:
+    def _options(self, thread_id: str, stream: bool, see: See | None) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
 
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
         step in another thread.
         """
         modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * stream]
+        modes += ["tasks"] if see else []
         return {
             "config": _config(thread_id),
             "stream_mode": modes,
@@ -392,6 +506,11 @@ def _input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
         )
     given: dict[str, Any] = {"messages": converted}
     return {**given, "values": dict(values)} if values else given
+
+
+async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
+    async for part in parts:
+        yield see(part)
 
 
 def _unfinished(saved: Any) -> bool:

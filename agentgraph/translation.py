@@ -10,6 +10,9 @@ Of a part it matters only:
   so that the update tells only what is behind it.
 - `messages`: the chunks of a model's reply, which carry name and address in their metadata.
 
+A server's stream leaves the position out of what the root's nodes wrote. So what is no message is
+told by `custom`, too, and so is where a node failed; what tasks told is known by the tree.
+
 What was told of a reply or a message and then thrown away, by a retry, a fallback or a correction,
 is told to be void as soon as another attempt begins or another message is written.
 """
@@ -19,13 +22,14 @@ from itertools import zip_longest
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage, ToolMessage
 
 from agentgraph.addresses import RunPaths, root_address
 from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
-from agentgraph.places import Tree
+from agentgraph.parts import Parts, as_message, as_question
+from agentgraph.places import Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
 from agentgraph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
@@ -73,7 +77,7 @@ class Translator:
 
     def __init__(self, tree: Tree, thread_id: str | None = None) -> None:
         self._tree, self._thread_id = tree, thread_id
-        self._paths = RunPaths(tree)
+        self._paths, self._parts = RunPaths(tree), Parts()
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
         self._graphs = {place.name for place in tree.places if isinstance(place.agent, GraphAgent)}
         self._lanes = {
@@ -84,6 +88,7 @@ class Translator:
         self._told: dict[str, list[str]] = {}
         self._by_tasks: dict[str, list[str]] = {}
         self._begun: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
         self._asked: set[str] = set()
 
     def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
@@ -107,8 +112,15 @@ class Translator:
             raise
 
     def feed(self, part: Any) -> Iterator[AgentEvent]:
-        """Yield what one part tells."""
-        kind, data, namespace = _opened(part)
+        """Yield what one part tells.
+
+        Raises:
+            RemoteRunError: The run failed on a server, as the part says.
+        """
+        for kind, data, namespace in self._parts.open(part):
+            yield from self._opened(kind, data, namespace)
+
+    def _opened(self, kind: str, data: Any, namespace: Sequence[str]) -> Iterator[AgentEvent]:
         foreign = self._is_foreign(namespace)
         if kind == "messages":
             chunk, metadata = data
@@ -125,7 +137,8 @@ class Translator:
         Questions that were asked beside it are told, too: they are pending.
         """
         yield from self._questions(asked_beside(error))
-        for at, shown in failures(error) or [(root_address(self._tree), repr(error))]:
+        arose = failures(error) or [*self._failed.items()]
+        for at, shown in arose or [(root_address(self._tree), repr(error))]:
             yield self.error(at, shown)
 
     def error(self, at: str, error: str) -> AgentEvent:
@@ -145,7 +158,7 @@ class Translator:
         at = self._teller(node, update)
         if at is None:
             return
-        for entry in _entries(update, untold=True):
+        for entry in _entries(update, self._told_by_tasks(node, update)):
             yield self._entry(at, entry)
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
@@ -155,6 +168,7 @@ class Translator:
             if node == "__interrupt__":
                 yield from self._questions(update)
             elif isinstance(update, Mapping) and (at := self._teller(node, update)):
+                self._failed.pop(at, None)
                 yield from self._discard(at, self._void(at, update))
                 told = self._told.pop(at, ())
                 for event in self.update(node, update):
@@ -164,11 +178,12 @@ class Translator:
     def _void(self, at: str, update: Mapping[str, Any]) -> list[str]:
         """Return the ids of what was told at an address, and is not among what is written now.
 
-        A graph that is tried again begins with its first message.
+        A graph that is tried again begins with its first message. Where the position was left out,
+        only a reply can be compared.
         """
         written = {_id_of(entry) for entry in _entries(update)}
         told = [self._begun.pop(at)] if at in self._begun else []
-        told += self._told.get(at, ())
+        told += self._told.get(at, ()) if "position" in update else ()
         if speaker_at(at) in self._graphs:
             if update.get("number", 0) == 0:
                 told += self._by_tasks.pop(at, ())
@@ -194,14 +209,37 @@ class Translator:
             return (update.get("position") or {}).get("at")
         return _writer(update) if place is not None or "acts" in update else None
 
+    def _told_by_tasks(self, node: str, update: Mapping[str, Any]) -> int:
+        """Return how many of the messages that a node wrote, the first ones, its tasks have told."""
+        if (position := update.get("position")) is not None:
+            return int(position.get("by_tasks", 0))
+        place = self._tree.by_node.get(node)
+        by_tasks = place is not None and (
+            isinstance(place.agent, GraphAgent)
+            or (node == place.tools_node and self._ran_tasks(place, update))
+        )
+        return len(update.get("messages") or ()) if by_tasks else 0
+
+    def _ran_tasks(self, place: Place, update: Mapping[str, Any]) -> bool:
+        """Tell whether tool calls ran as tasks: several, or that of an agent."""
+        said = map(as_message, update.get("messages") or ())
+        called = {
+            message.tool_call_id: message.name for message in said if isinstance(message, ToolMessage)
+        }
+        agents = {inner.name for inner in self._tree.called.get(place, ())}
+        return len(called) > 1 or not agents.isdisjoint(called.values())
+
     def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
-        for asked in questions:
+        for asked in map(as_question, questions):
             if asked.id not in self._asked:
                 self._asked.add(asked.id)
                 yield self.question(asked)
 
     def _custom(self, told: Mapping[str, Any]) -> Iterator[AgentEvent]:
         at = told["at"]
+        if "failed" in told:
+            self._failed[at] = told["failed"]
+            return
         if told["n"] == 0 and at in self._told:
             yield from self._discard(at, self._told.pop(at))
         event = self._entry(at, told["entry"])
@@ -226,7 +264,8 @@ class Translator:
             yield self._event(at, action=void, id=str(uuid5(NAMESPACE_URL, f"{at} {ids} void")))
 
     def _entry(self, at: str, entry: Any) -> AgentEvent:
-        if isinstance(entry, BaseMessage):
+        if isinstance(entry, BaseMessage | Mapping):
+            entry = as_message(entry)
             return self._event(address_of(entry) or at, output=Output(message=entry), id=entry.id or "")
         event_id, kind, data, *elsewhere = entry
         at = next(iter(elsewhere), at)
@@ -234,6 +273,7 @@ class Translator:
             case "custom":
                 return self._event(at, output=Output(custom=data), id=event_id)
             case "error":
+                self._failed.pop(data[0], None)
                 return self.error(*data)
             case "transfer_to":
                 return self._event(at, action=Action(transfer_to=data), id=event_id)
@@ -258,13 +298,6 @@ def opened_question(tree: Tree, asked: Any) -> Interrupt:
     )
 
 
-def _opened(part: Any) -> tuple[str, Any, Sequence[str]]:
-    """Return kind, data and namespace of a part, of either version of LangGraph's streams."""
-    if isinstance(part, Mapping):
-        return part["type"], part["data"], part.get("ns", ())
-    return part[-2], part[-1], part[0] if len(part) == 3 else ()
-
-
 def _says(chunk: AIMessageChunk) -> bool:
     """Tell whether a chunk adds anything: text, a piece of a call, or reasoning."""
     reasons = "reasoning_content" in chunk.additional_kwargs
@@ -277,21 +310,20 @@ def _id_of(entry: Any) -> str:
 
 def _writer(update: Mapping[str, Any]) -> str | None:
     """Return the address of the leaf that wrote; by its messages where the position was left out."""
-    said = [message for message in update.get("messages") or () if isinstance(message, BaseMessage)]
+    said = map(as_message, update.get("messages") or ())
     at: str | None = (update.get("position") or {}).get("at")
     return at or next(filter(None, map(address_of, said)), None)
 
 
-def _entries(update: Mapping[str, Any], *, untold: bool = False) -> list[Any]:
+def _entries(update: Mapping[str, Any], first: int = 0) -> list[Any]:
     """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else.
 
-    Those `untold` leave out the messages that tasks have told.
+    The messages before the `first` one are left out.
     """
-    messages = update.get("messages") or []
+    messages = [as_message(message) for message in update.get("messages") or ()]
     entries: list[Any] = []
-    position = update.get("position") or {}
-    behind = [(before, entry) for before, *entry in position.get("told", ())]
-    first = position.get("by_tasks", 0) if untold else 0
+    told = (update.get("position") or {}).get("told", ())
+    behind = [(before, entry) for before, *entry in told]
     for i, message in enumerate([*messages, None]):
         entries += [entry for before, entry in behind if before == i]
         if message is not None and not isinstance(message, RemoveMessage) and i >= first:

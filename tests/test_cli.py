@@ -421,7 +421,7 @@ def test_events_tell_the_thread_again(command: Commands) -> None:
 def test_draw_prints_mermaid_text_and_an_outline(command: Commands) -> None:
     drawn = command("draw", "agents.py:asking")
     assert drawn.code == 0
-    assert "\tfirst --> boss;" in drawn.lines
+    assert "    first --> boss" in drawn.lines
     assert command("draw", "agents.py:asking", "--tree").lines == [
         "asking (sequential)",
         "├─ first (function)",

@@ -20,7 +20,7 @@ cli
 cli.commands
 cli.demo
 cli.session cli.target
-cli.answers
+cli.answers cli.screens
 demo.tree
 demo.models demo
 __init__
@@ -36,9 +36,13 @@ prebuilt.supervisor prebuilt.with_helpers prebuilt.validated prebuilt.plan_execu
 prebuilt.progress prebuilt.planning prebuilt
 prebuilt.plans
 runner
+live
+frames task_parts
+activity
 pending replay locks savers
 threads translation
-display
+parts
+display watched
 compiler
 drawing pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
@@ -69,7 +73,7 @@ errors
 PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
 places position prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress
-prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools
+parts prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools
 translation validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""

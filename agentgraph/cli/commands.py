@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -178,8 +178,10 @@ def run(
     where = target.thread(thread or new_thread_id(), db)
     given = _standard_input() if text == "-" else text
     with open_runner(agent, db) as runner:
-        events = runner.run(given, thread_id=where.thread_id, values=values, drop_pending=drop_pending)
-        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(events))
+        start = partial(
+            runner.watch, given, thread_id=where.thread_id, values=values, drop_pending=drop_pending
+        )
+        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
 
 
 @commands.command()
@@ -211,8 +213,8 @@ def resume(
     where = target.thread(thread, _there(db))
     with open_runner(agent, db) as runner:
         given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
-        events = runner.resume(thread, given, values=values)
-        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(events))
+        start = partial(runner.watch, thread_id=thread, answers=given, values=values)
+        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
 
 
 @commands.command()

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import agentgraph.demo
@@ -64,8 +65,10 @@ def demonstrate(file: str | None, db: str | None, *, no_input: bool) -> int:
     )
     where = Whereabouts(target=_TARGET, thread_id=new_thread_id(), db=db or _temporary_db())
     with open_runner(load(_TARGET), where.db) as runner:
-        events = runner.run(f"Report on {path.name}.", thread_id=where.thread_id, values={"text": text})
-        code = Session(runner, where, printer, no_input=True).go(events)
+        start = partial(
+            runner.watch, f"Report on {path.name}.", thread_id=where.thread_id, values={"text": text}
+        )
+        code = Session(runner, where, printer, no_input=True).go(start)
     return _go_on(where, printer, may_ask=at_terminal() and not no_input) if code == PAUSED else code
 
 

@@ -9,9 +9,10 @@ import sqlite3
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -20,9 +21,11 @@ from rich.console import Console
 
 from agentgraph.agents import Agent
 from agentgraph.cli.answers import ask, choices_of, name_of
+from agentgraph.cli.screens import Printed
 from agentgraph.display import print_event
-from agentgraph.errors import AgentGraphError, MissingValueError, ThreadError
+from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.live import Screen, Terminal, is_live
 from agentgraph.runner import Runner
 from agentgraph.savers import sqlite_saver
 
@@ -31,6 +34,10 @@ DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 
 _SHOWN = 80
 """How many characters of a question are repeated where a run pauses."""
+_SHOW_CURSOR = b"\x1b[?25h\n"
+
+Start = Callable[..., Any]
+"""`Runner.watch` with all but where it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +67,21 @@ class Printer:
 
     Attributes:
         as_json: Whether events are printed as JSON, one a line.
+        screen: Where a run is shown: at a terminal with a live tree below the events.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.console = Console(highlight=False, markup=False, emoji=False)
         self._notes = Console(highlight=False, markup=False, emoji=False, stderr=True)
+        self.screen: Screen = Printed(self.show, self.note)
+        if is_live(self.console) and not as_json:
+            self.screen = Terminal(self.console)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a tree is being drawn."""
+        return isinstance(self.screen, Terminal) and self.screen.is_shown
 
     def show(self, event: AgentEvent) -> None:
         """Print an event at once."""
@@ -79,8 +95,11 @@ class Printer:
         self.console.print(text, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Print a remark."""
-        self._notes.print(text, soft_wrap=True)
+        """Print a remark; below a tree that is being drawn."""
+        if isinstance(self.screen, Terminal) and self.screen.is_shown:
+            self.screen.remark = text
+        else:
+            self._notes.print(text, soft_wrap=True)
 
 
 class Session:
@@ -98,22 +117,21 @@ class Session:
         self._runner, self._where, self._printer = runner, where, printer
         self._may_ask = not (no_input or printer.as_json) and at_terminal()
         self._with_traceback = with_traceback
-        self._told = 0
 
-    def go(self, events: Iterator[AgentEvent]) -> int:
-        """Show events, ask what they leave to ask, and go on; return the exit code.
+    def go(self, start: Start) -> int:
+        """Run, ask what is left to ask, and go on; return the exit code.
 
         Raises:
-            ThreadError: The thread refused before anything ran.
+            AgentGraphError: The runner refused before anything ran.
         """
         thread_id = self._where.thread_id
         try:
-            self._show(events)
+            self._watch(start)
             while questions := self._runner.pending(thread_id):
                 answers = self._ask(questions)
                 if answers is None:
                     return self._pause(questions)
-                self._show(self._runner.resume(thread_id, answers))
+                self._watch(partial(self._runner.watch, thread_id=thread_id, answers=answers))
         except KeyboardInterrupt:
             return self._stop()
         except Exception as error:
@@ -121,11 +139,9 @@ class Session:
         self._printer.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
         return DONE
 
-    def _show(self, events: Iterator[AgentEvent]) -> None:
+    def _watch(self, start: Start) -> None:
         before = signal.signal(signal.SIGINT, self._stop_soon)
-        for event in events:
-            self._told += 1
-            self._printer.show(event)
+        start(console=self._printer.screen)
         signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
@@ -153,7 +169,8 @@ class Session:
         return STOPPED
 
     def _fail(self, error: Exception) -> int:
-        if isinstance(error, ThreadError) and not self._told:
+        told = self._printer.screen.told
+        if isinstance(error, AgentGraphError) and not told:
             raise error
         if self._with_traceback:
             traceback.print_exception(error)
@@ -161,7 +178,7 @@ class Session:
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
             self._printer.note(self._on("Give the value and go on", "--values", values))
-            return WRONG_USE if self._told == 1 else FAILED
+            return WRONG_USE if told == 1 else FAILED
         self._printer.note(self._on("Try the failed step again"))
         return FAILED
 
@@ -175,6 +192,8 @@ class Session:
         raise KeyboardInterrupt
 
     def _stop_at_once(self, *_: object) -> NoReturn:
+        if self._printer.draws:
+            os.write(1, _SHOW_CURSOR)
         os.write(2, f"{self._on('Stopped. Go on')}\n".encode())  # not by a console: one may be in use
         os._exit(STOPPED)
 

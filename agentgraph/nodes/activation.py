@@ -15,7 +15,7 @@ from langgraph.types import interrupt
 from agentgraph.addresses import address, as_cursor, attempt, attempts
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
-from agentgraph.failures import mark_failure
+from agentgraph.failures import failures, mark_failure
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
@@ -161,6 +161,9 @@ class Activation:
             update["messages"] = self._said
         if self._values:
             update["values"] = self._values
+        if entries := ending.entries():
+            self._untold += entries
+            self._tell_live()
         return ending.onto(update)
 
     @contextmanager
@@ -183,6 +186,7 @@ class Activation:
             raise
         except Exception as error:
             mark_failure(error, self.address, self.name)
+            tell_failures(error)
             raise
 
     def _under_way(self) -> int:
@@ -209,3 +213,9 @@ class Activation:
             tell({STAMP: {"at": self.address, "n": self._live, "entry": entry}})
             self._live += 1
         self._untold.clear()
+
+
+def tell_failures(error: BaseException) -> None:
+    """Tell where a failure arose, for a server's stream tells only that the run failed."""
+    for at, shown in failures(error):
+        get_runtime().stream_writer({STAMP: {"at": at, "failed": shown}})

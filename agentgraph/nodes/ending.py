@@ -46,6 +46,14 @@ class Ending:
                 return True
         return False
 
+    def entries(self) -> list[Any]:
+        """Return what the checks said and told, in order."""
+        entries: list[Any] = []
+        for i, message in enumerate([*self._messages, None]):
+            entries += [entry for before, *entry in self._told if before == i]
+            entries += [message] if message is not None else []
+        return entries
+
     def onto(self, update: Update) -> Update:
         """Return what a node writes with what the checks added."""
         messages = update.get("messages", [])

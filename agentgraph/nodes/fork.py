@@ -11,17 +11,18 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.runtime import RunControl
+from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
 from agentgraph.failures import failures, mark_failure
+from agentgraph.nodes.activation import tell_failures
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.tasks import SharedControl, check_threads, named_task
 from agentgraph.signals import Signal
-from agentgraph.state import LaneState, Position, Update, stamped
+from agentgraph.state import STAMP, LaneState, Position, Update, stamped
 
 _INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
@@ -138,6 +139,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """Raise an error that says where it arose; here, if it does not say so yet."""
         mark_failure(error, fork.address, self.site.place.name)
         named = self.failure(fork, error)
+        tell_failures(named)
         raise named from (error.__cause__ if named is error else error)
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
@@ -194,8 +196,10 @@ class ForkNode(Runnable[LaneState, Update]):
         position = self.site.behind(fork.cursor, signal, ending)
         position["at"] = fork.address
         position["by_tasks"] = len(messages)
-        if failed:
-            position["told"] = [[0, str(uuid4()), "error", [*each]] for each in failed]
+        errors = [[str(uuid4()), "error", [*each]] for each in failed]
+        if errors:
+            position["told"] = [[0, *entry] for entry in errors]
+        _tell_live(fork, [*errors, *ending.entries()])
         update = Update(position=position)
         if messages:
             update["messages"] = messages
@@ -208,6 +212,12 @@ def _starts(
     tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Callable[[], Any]]:
     return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
+
+
+def _tell_live(fork: Fork, entries: Sequence[Any]) -> None:
+    """Tell what the fork itself tells, for a server's stream leaves its position out."""
+    for n, entry in enumerate(entries):
+        get_runtime().stream_writer({STAMP: {"at": fork.address, "n": n, "entry": entry}})
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:

@@ -1,0 +1,46 @@
+"""What comes of a run that was watched: its events, as one value."""
+
+from collections.abc import Sequence
+from typing import overload
+
+from agentgraph.events import AgentEvent, Interrupt
+
+
+class Watched(Sequence[AgentEvent]):
+    """The whole events of a run that was watched; a notebook shows nothing more of it.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, thread_id: str, events: Sequence[AgentEvent]) -> None:
+        self.thread_id = thread_id
+        self._events = tuple(events)
+
+    @property
+    def text(self) -> str:
+        """The last text that was said; empty where there was none."""
+        return next((event.text for event in reversed(self._events) if event.text), "")
+
+    @property
+    def pending(self) -> list[Interrupt]:
+        """The questions that wait for answers, in the order in which they were asked."""
+        asked = (event.action.interrupted for event in self._events if event.action)
+        return list({question.id: question for question in asked if question}.values())
+
+    @overload
+    def __getitem__(self, index: int) -> AgentEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[AgentEvent, ...]: ...
+    def __getitem__(self, index: int | slice) -> AgentEvent | tuple[AgentEvent, ...]:
+        return self._events[index]
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __repr__(self) -> str:
+        questions = f", {len(self.pending)} pending" if self.pending else ""
+        return f"<Watched: {len(self)} events on thread {self.thread_id!r}{questions}>"
+
+    def _ipython_display_(self) -> None:
+        """Show nothing: the tree is there already."""

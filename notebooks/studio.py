@@ -1,0 +1,26 @@
+"""The trees of the notebooks as graphs for LangGraph Studio: the cells tagged `studio` make them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import agentgraph as ag
+
+
+def graph_of(notebook: str) -> Any:
+    """Return the graph of the tree that a notebook calls `agent`."""
+    cells = json.loads((Path(__file__).parent / f"{notebook}.ipynb").read_text())["cells"]
+    tagged = [cell for cell in cells if "studio" in cell["metadata"].get("tags", [])]
+    names: dict[str, Any] = {}
+    exec("\n".join("".join(cell["source"]) + "\n" for cell in tagged), names)
+    return ag.compile_agent(names["agent"])
+
+
+first_agents = graph_of("01_first_agents")
+loop = graph_of("02_loop_and_run_path")
+parallel = graph_of("03_parallel_and_history")
+questions = graph_of("04_questions_and_resume")
+chat = graph_of("05_chat_tools_and_transfer")
+supervisor = graph_of("06_supervisor")
+plan_and_workflow = graph_of("07_plan_execute_and_workflow")
+own_graphs = graph_of("08_your_own_graphs")

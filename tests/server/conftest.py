@@ -1,0 +1,71 @@
+"""Starts a LangGraph server, as `make studio` does, on a free port of the loopback address."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+SECONDS_TO_START = 120
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a server with the graphs of `langgraph.json`, and those of the tests."""
+    folder = tmp_path_factory.mktemp("server")
+    shutil.copytree(TESTS.parent / "notebooks", folder / "notebooks")
+    shutil.copy(TESTS / "server" / "graphs.py", folder)
+    config = json.loads((TESTS.parent / "langgraph.json").read_text())
+    names = ("everything", "planned", "failing", "rounds")
+    config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
+    (folder / "langgraph.json").write_text(json.dumps(config))
+    port = _free_port()
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            _command(port), cwd=folder, env=_surroundings(), stdout=log, stderr=log
+        )
+        try:
+            _wait(process, f"http://127.0.0.1:{port}", folder / "log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(30)
+    assert "OutsideConnectionError" not in (folder / "log").read_text()
+
+
+def _command(port: int) -> list[str]:
+    program = str(Path(sys.executable).parent / "langgraph")
+    return [program, "dev", "--no-browser", "--no-reload", "--port", str(port)]
+
+
+def _surroundings() -> dict[str, str]:
+    own = {
+        key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "LANGSMITH_"))
+    }
+    return {**own, "PYTHONPATH": str(TESTS / "guarded"), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    end = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urlopen(f"{url}/ok", timeout=5):
+                return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")

@@ -1,0 +1,116 @@
+"""Trees that a LangGraph server runs in the tests, and that run here to compare."""
+
+from collections.abc import Iterator
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, BaseMessage
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+
+def says(name: str, text: str, **options: object) -> ag.Agent:
+    model = ScriptedChatModel(responses=lambda messages: text)
+    return ag.chat_agent(name, model, **options)  # type: ignore[arg-type]
+
+
+def note(text: str) -> str:
+    """Notes a text."""
+    return f"Noted {text}."
+
+
+def look_up(messages: list[BaseMessage]) -> str | AIMessage:
+    if messages[-1].type == "tool":
+        return "Bees hum."
+    return calls(call("note", text="bees"), call("research", request="Hum?"), text="Let me see.")
+
+
+def jot(messages: list[BaseMessage]) -> str | AIMessage:
+    return "Jotted." if messages[-1].type == "tool" else calls(call("note", text="wasps"))
+
+
+def draft(ctx: ag.Context) -> Iterator[str | ag.Custom | ag.SetValues]:
+    yield f"Draft {ctx.iteration}."
+    yield ag.Custom({"draft": ctx.iteration})
+    yield ag.SetValues(draft=ctx.iteration)
+
+
+def enough(ctx: ag.Context) -> ag.BreakLoop | None:
+    return ag.BreakLoop() if ctx.iteration == 1 else None
+
+
+def fail(ctx: ag.Context) -> str:
+    raise RuntimeError("no ink")
+
+
+def is_short(text: str) -> str | None:
+    return None if len(text) < 10 else "at most ten letters"
+
+
+def shorter(messages: list[BaseMessage]) -> str:
+    return (
+        "Bees." if any("ten letters" in message.text for message in messages) else "Bees hum all day."
+    )
+
+
+def count(ctx: ag.Context) -> str:
+    return f"{len(ctx.messages)} messages, draft {ctx.values.get('draft')}"
+
+
+researcher = says("research", "All bees hum.")
+everything = ag.sequential(
+    "everything",
+    [
+        ag.loop(
+            "refine",
+            [
+                ag.function_agent("draft", draft),
+                says("critic", "Too short."),
+                ag.function_agent("enough", enough),
+            ],
+            max_iterations=3,
+        ),
+        ag.chat_agent(
+            "desk",
+            ScriptedChatModel(responses=look_up),
+            tools=[note, ag.agent_tool(researcher)],
+        ),
+        ag.chat_agent("jotter", ScriptedChatModel(responses=jot), tools=[note]),
+        ag.graph_agent(
+            "helper", create_agent(ScriptedChatModel(responses=lambda messages: "Helped."), tools=[])
+        ),
+        ag.validated(
+            ag.parallel(
+                "review",
+                [
+                    ag.sequential("legal", [says("law", "Legal."), ag.human("boss", "Print it?")]),
+                    says("style", "Fine."),
+                    ag.function_agent("ink", fail),
+                ],
+                on_error="collect",
+            ),
+            lambda text: None,
+        ),
+        ag.validated(ag.chat_agent("title", ScriptedChatModel(responses=shorter)), is_short),
+    ],
+)
+
+planned = ag.plan_execute(
+    "planned",
+    planner=ScriptedChatModel(responses=lambda messages: '{"steps": ["look", "say"]}'),
+    executor=says("worker", "Done."),
+    replanner=ScriptedChatModel(responses=lambda messages: '{"response": "All done."}'),
+    max_iterations=2,
+)
+
+failing = ag.sequential(
+    "failing",
+    [says("first", "One."), ag.loop("again", [ag.function_agent("ink", fail)], max_iterations=2)],
+)
+
+rounds = ag.loop(
+    "rounds", [ag.function_agent("draft", draft), ag.function_agent("count", count)], max_iterations=4
+)
+
+graphs = {tree.name: ag.compile_agent(tree) for tree in (everything, planned, failing, rounds)}
+everything_graph, planned_graph, failing_graph, rounds_graph = graphs.values()

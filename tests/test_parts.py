@@ -1,0 +1,104 @@
+"""Stream parts, opened: what comes from a server, in each of its forms."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
+from langgraph_sdk.schema import StreamPart
+
+import agentgraph as ag
+from agentgraph.parts import Part, Parts, as_message, as_question
+
+AT = {"agent_address": "writer", "langgraph_checkpoint_ns": "review:1|legal:2|writer:3"}
+
+
+def opened(*parts: Any) -> list[Part]:
+    opener = Parts()
+    return [each for part in parts for each in opener.open(part)]
+
+
+def partial(text: str, *calls: str) -> StreamPart:
+    told = {"type": "ai", "id": "1", "content": text}
+    made = [{"name": name, "args": {}, "id": name, "type": "tool_call"} for name in calls]
+    return StreamPart("messages/partial", [{**told, "tool_calls": made}])  # type: ignore[arg-type]
+
+
+METADATA = StreamPart("messages/metadata", {"1": {"metadata": AT}})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "updates", "ns": ["a:1", "b:2"], "data": {"c": None}, "interrupts": []},
+        StreamPart("updates|a:1|b:2", {"c": None}),
+        (("a:1", "b:2"), "updates", {"c": None}),
+    ],
+)
+def test_a_part_has_a_kind_data_and_a_namespace_in_every_form(part: Any) -> None:
+    [(kind, data, namespace)] = opened(part)
+    assert (kind, data, [*namespace]) == ("updates", {"c": None}, ["a:1", "b:2"])
+
+
+def test_a_pair_is_a_part_of_the_root() -> None:
+    assert opened(("custom", 1)) == [Part("custom", 1, ())]
+
+
+def test_a_chunk_is_where_its_metadata_say() -> None:
+    told = {"type": "AIMessageChunk", "id": "1", "content": "Hum"}
+    [part] = opened(StreamPart("messages", [told, AT]))  # type: ignore[arg-type]
+    assert part == Part("messages", (AIMessageChunk("Hum", id="1"), AT), ["review:1", "legal:2"])
+
+
+def chunks(parts: Iterable[Part]) -> list[tuple[str, list[Any]]]:
+    return [
+        (part.data[0].text, [(call["name"], call["index"]) for call in part.data[0].tool_call_chunks])
+        for part in parts
+    ]
+
+
+def test_of_a_message_that_grows_only_what_is_new_becomes_a_chunk() -> None:
+    grown = opened(
+        METADATA,
+        partial("They "),
+        partial("They hum"),
+        partial("They hum", "a"),
+        partial("They hum", "a", "b"),
+    )
+    assert chunks(grown) == [("They ", []), ("hum", []), ("", [("a", 0)]), ("", [("b", 1)])]
+    assert {part.data[1]["agent_address"] for part in grown} == {"writer"}
+
+
+def test_whole_messages_are_passed_on_and_tell_nothing_new() -> None:
+    complete = StreamPart("messages/complete", [{"type": "ai", "content": "Hum."}])  # type: ignore[arg-type]
+    assert [part.kind for part in opened(complete)] == ["messages/complete"]
+
+
+@pytest.mark.parametrize("part", [StreamPart("error", {"error": "ValueError", "message": "no"})])
+def test_a_failed_run_raises_what_the_server_tells(part: Any) -> None:
+    with pytest.raises(
+        ag.RemoteRunError, match="the run failed on the server with ValueError: no"
+    ) as caught:
+        opened(part)
+    assert caught.value.error == {"error": "ValueError", "message": "no"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        HumanMessage("Go.", id="1"),
+        AIMessage("Hm.", tool_calls=[{"name": "a", "args": {"x": 1}, "id": "1"}], id="2"),
+        AIMessage([{"type": "text", "text": "Hm."}], response_metadata={"agentgraph": "writer"}),
+        ToolMessage("3", name="a", tool_call_id="1", artifact=[1], status="error"),
+        RemoveMessage(id="1"),
+    ],
+)
+def test_a_message_is_the_same_after_json(message: Any) -> None:
+    assert as_message(message.model_dump(mode="json")) == message
+    assert as_message(message) is message
+
+
+def test_a_question_is_read_from_json_too() -> None:
+    asked = as_question({"id": "1", "value": "Print?"})
+    assert (asked.id, asked.value, asked.response_schema) == ("1", "Print?", None)
+    assert as_question(asked) is asked

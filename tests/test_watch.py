@@ -1,0 +1,522 @@
+"""Runs that are watched: at a terminal, in a pipe, in a notebook."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from io import StringIO
+from typing import Any
+
+import nbformat
+import pytest
+from commands import wait_until
+from driving import says, scripted
+from langchain_core.messages import AIMessage
+from nbclient import NotebookClient
+from rich.console import Console
+
+import agentgraph as ag
+from agentgraph.activity import Row
+from agentgraph.cli.screens import Printed
+from agentgraph.live import Lines, Screen, Terminal, screen_for
+from agentgraph.testing import transcript
+
+TERMINAL = {"TERM": "xterm-256color"}
+Watch = Callable[..., Any]
+
+
+@pytest.fixture(params=["watch", "awatch"])
+def watch(request: pytest.FixtureRequest) -> Watch:
+    """Watch with the sync method of a runner, or with its async twin."""
+
+    def watched(runner: ag.Runner, *args: Any, **options: Any) -> Any:
+        if request.param == "watch":
+            return runner.watch(*args, **options)
+        return asyncio.run(runner.awatch(*args, **options))
+
+    return watched
+
+
+def terminal(width: int = 80, height: int = 40) -> Console:
+    return Console(
+        file=StringIO(),
+        force_terminal=True,
+        color_system=None,
+        width=width,
+        height=height,
+        highlight=False,
+        markup=False,
+        _environ=TERMINAL,
+    )
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def on_screen(console: Console) -> list[str]:
+    """Return the lines that stand on a terminal after all that was printed."""
+    lines, row = [""], 0
+    for piece in re.findall(r"\x1b\[[0-?]*[ -/]*[@-~]|[\r\n]|[^\x1b\r\n]+", printed(console)):
+        if piece == "\n":
+            row += 1
+            lines += [""] * (row == len(lines))
+        elif piece == "\x1b[1A":
+            row -= 1
+        elif piece == "\x1b[2K":
+            lines[row] = ""
+        elif piece[0] not in "\x1b\r":
+            lines[row] += piece
+    return [re.sub(r"\d\.\d s", "0.0 s", line.rstrip()) for line in lines if line.strip()]
+
+
+def pipe() -> Console:
+    return Console(file=StringIO(), width=80, highlight=False, markup=False)
+
+
+class Recorded(Screen):
+    """Keeps the rows at each change."""
+
+    streams = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[list[Row]] = []
+
+    def changed(self) -> None:
+        self.frames.append(self.activity.rows(time.monotonic()))
+
+
+def report() -> ag.Agent:
+    usage: Any = {"input_tokens": 1200, "output_tokens": 80, "total_tokens": 1280}
+    writer = ag.chat_agent("write", scripted(*[AIMessage("Bees hum.", usage_metadata=usage)] * 2))
+    loop = ag.loop("refine", [writer, says("judge", "Too short.", "Good.")], max_iterations=2)
+    review = ag.parallel("review", [says("facts", "日本語 " * 20)])
+    return ag.sequential(
+        "report", [loop, review, ag.human("boss", "Print it?"), says("print", "Done.")]
+    )
+
+
+LINES = [
+    "report/refine/write: Bees hum.",
+    "report/refine/write/judge: Too short.",
+    "report/refine/write/judge/write: Bees hum.",
+    "report/refine/write/judge/write/judge: Good.",
+    f"report/refine/review/facts: {'日本語 ' * 20}",
+    "report/refine/review/boss: [asks] Print it?",
+]
+
+
+def failing() -> ag.Agent:
+    def fails(ctx: ag.Context) -> str:
+        raise ValueError("jammed")
+
+    return ag.sequential("s", [says("first", "One."), ag.function_agent("fax", fails), says("last")])
+
+
+def test_what_was_watched_is_a_sequence_of_the_whole_events(watch: Watch) -> None:
+    runner = ag.Runner(report())
+    watched = watch(runner, "Go.", thread_id="t", console=terminal())
+    assert transcript(watched) == LINES
+    assert watched[0].text == "Bees hum."
+    assert [event.kind for event in watched[-2:]] == ["message", "interrupted"]
+    assert [question.address for question in watched.pending] == ["report/boss"]
+    assert (watched.thread_id, repr(watched)) == ("t", "<Watched: 6 events on thread 't', 1 pending>")
+    resumed = watch(runner, thread_id="t", answers="yes", console=terminal())
+    assert transcript(resumed) == [
+        "report/refine/review/boss: yes",
+        "report/refine/review/boss/print: Done.",
+    ]
+    assert (resumed.text, resumed.pending) == ("Done.", [])
+    assert repr(resumed) == "<Watched: 2 events on thread 't'>"
+
+
+def test_what_says_nothing_has_an_empty_text_and_a_thread_of_its_own(watch: Watch) -> None:
+    runner = ag.Runner(ag.function_agent("mute", lambda ctx: None))
+    one, two = (watch(runner, "Go.", console=pipe()) for _ in range(2))
+    assert (list(one), one.text) == ([], "")
+    assert one.thread_id != two.thread_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "there is nothing to watch: pass messages, or a thread_id to go on"),
+        ({"messages": "Go.", "answers": "yes"}, "answers='yes' are for a thread that goes on: leave "),
+    ],
+)
+def test_a_wrong_call_is_refused(watch: Watch, arguments: dict[str, Any], message: str) -> None:
+    console = terminal()
+    with pytest.raises(ag.AgentGraphError, match=re.escape(message)):
+        watch(ag.Runner(says("a")), console=console, **arguments)
+    assert printed(console) == ""
+
+
+def test_a_refused_run_shows_nothing(watch: Watch) -> None:
+    runner = ag.Runner(report())
+    watch(runner, "Go.", thread_id="t", console=pipe())
+    for error, console, arguments in [
+        (ag.PendingInterruptError, terminal(), ("Go.",)),
+        (ag.UnknownInterruptError, terminal(), ()),
+    ]:
+        answers = {} if arguments else {"answers": {"nobody": "yes"}}
+        with pytest.raises(error):
+            watch(runner, *arguments, thread_id="t", console=console, **answers)
+        assert printed(console) == ""
+    assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) > 0
+
+
+def test_values_reach_a_turn_and_a_thread_that_goes_on(watch: Watch) -> None:
+    tells = ag.function_agent("tells", lambda ctx: f"About {ctx.values['topic']}.")
+    runner = ag.Runner(ag.sequential("s", [tells, ag.human("boss", "?"), tells]))
+    first = watch(runner, "Go.", thread_id="t", values={"topic": "bees"}, console=pipe())
+    then = watch(runner, thread_id="t", answers="x", values={"topic": "ants"}, console=pipe())
+    assert (first.text, then.text) == ("About bees.", "About ants.")
+
+
+def test_at_a_terminal_of_80_columns_lines_scroll_above_a_tree_that_stays(watch: Watch) -> None:
+    console = terminal(80)
+    watch(ag.Runner(report()), "Go.", console=console)
+    assert on_screen(console) == [
+        *LINES[:4],
+        "report/refine/review/facts: 日本語 日本語 日本語 日本語 日本語 日本語 日本語",
+        "    日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語",
+        "    日本語 日本語 日本語",
+        LINES[5],
+        "agent         state      runs     time    tokens  last",
+        "report        ? asks             0.0 s  2.4k→160",
+        "├─ refine     ✓ done     2 of 2  0.0 s  2.4k→160",
+        "│  ├─ write   ✓ done     2       0.0 s  2.4k→160  Bees hum.",
+        "│  └─ judge   ✓ done     2       0.0 s            Good.",
+        "├─ review     ✓ done             0.0 s",
+        "│  └─ facts   ✓ done             0.0 s            日本語 日本語 日本語 日本…",
+        "├─ boss       ? asks             0.0 s            [asks] Print it?",
+        "└─ print      · waiting",
+    ]
+
+
+def test_at_a_terminal_of_140_columns_there_is_more_to_read(watch: Watch) -> None:
+    console, runner = terminal(140), ag.Runner(report())
+    watch(runner, "Go.", thread_id="t", console=pipe())
+    watch(runner, thread_id="t", answers="yes", console=console)
+    assert on_screen(console)[2:] == [
+        "agent         kind        state   runs     time    tokens  last",
+        "report        sequential  ✓ done          0.0 s  2.4k→160",
+        "├─ refine     loop        ✓ done  2 of 2  0.0 s  2.4k→160",
+        "│  ├─ write   chat        ✓ done  2       0.0 s  2.4k→160  Bees hum.",
+        "│  └─ judge   function    ✓ done  2       0.0 s            Good.",
+        "├─ review     parallel    ✓ done          0.0 s",
+        f"│  └─ facts   function    ✓ done          0.0 s            {'日本語 ' * 11}日…",
+        "├─ boss       human       ✓ done          0.0 s            yes",
+        "└─ print      function    ✓ done          0.0 s            Done.",
+    ]
+
+
+def test_on_another_runner_what_ran_before_has_not_begun(watch: Watch) -> None:
+    first, second = (
+        ag.Runner(report(), checkpointer=saver) for saver in [ag.Runner(report()).saver] * 2
+    )
+    watch(first, "Go.", thread_id="t", console=pipe())
+    screen = Recorded()
+    watch(second, thread_id="t", answers="yes", console=screen)
+    states = {row.name: row.state for row in screen.activity.rows(0)}
+    assert states == {
+        "report": "done",
+        **dict.fromkeys(["refine", "write", "judge", "review", "facts"], "not run"),
+        **dict.fromkeys(["boss", "print"], "done"),
+    }
+
+
+def test_a_new_turn_begins_a_new_tree(watch: Watch) -> None:
+    runner, screen = ag.Runner(says("a")), Recorded()
+    for _ in range(2):
+        watch(runner, "Go.", thread_id="t", console=screen)
+        assert [row.runs for row in screen.activity.rows(0)] == [1]
+
+
+def test_the_tree_is_drawn_again_and_again_while_an_agent_runs(watch: Watch) -> None:
+    console = terminal()
+
+    def slow(ctx: ag.Context) -> str:
+        def shows() -> bool:
+            last = printed(console).rpartition("agent ")[2]
+            return re.search(r"└─ slow +function +[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] running +0\.[3-9] s", last) is not None
+
+        wait_until(shows)
+        return "Seen."
+
+    tree = ag.sequential("s", [says("first"), ag.function_agent("slow", slow)])
+    assert watch(ag.Runner(tree), "Go.", console=console).text == "Seen."
+    drawn = printed(console)
+    assert len(set(re.findall(r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", drawn))) > 1
+    assert drawn.count("\x1b[?25l") == drawn.count("\x1b[?25h") == 1
+
+
+def test_a_reply_is_seen_to_grow(watch: Watch) -> None:
+    screen = Recorded()
+    runner = ag.Runner(ag.sequential("s", [ag.chat_agent("chat", scripted("Bees hum in A."))]))
+    assert len(watch(runner, "Go.", console=screen)) == 1
+    said = [(rows[1].text, rows[1].is_growing) for rows in screen.frames if rows[1].text]
+    grown = ["Bees ", "Bees hum ", "Bees hum in ", "Bees hum in A."]
+    assert list(dict.fromkeys(said)) == [*((text, True) for text in grown), ("Bees hum in A.", False)]
+
+
+def test_two_branches_are_seen_to_run_at_once(watch: Watch) -> None:
+    screen = Recorded()
+
+    def both(ctx: ag.Context) -> str:
+        wait_until(lambda: any(together(rows) for rows in list(screen.frames)))
+        return "Met."
+
+    def together(rows: list[Row]) -> bool:
+        return [row.state for row in rows] == ["running", "running", "running"]
+
+    branches = [ag.function_agent(name, both) for name in ("left", "right")]
+    watched = watch(ag.Runner(ag.parallel("p", branches)), "Go.", console=screen)
+    assert [event.text for event in watched] == ["Met.", "Met."]
+
+
+def test_in_a_pipe_there_are_only_lines(watch: Watch) -> None:
+    console = pipe()
+    watch(ag.Runner(report()), "Go.", console=console)
+    assert printed(console).split("\n") == [*LINES, ""]
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
+    dumb = Console(file=StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
+    assert type(screen_for(dumb)) is Lines
+    assert type(screen_for(terminal())) is Terminal
+
+
+def test_an_exception_is_shown_where_it_arose_and_then_raised(watch: Watch) -> None:
+    console, runner = terminal(), ag.Runner(failing())
+    with pytest.raises(ValueError, match="jammed"):
+        watch(runner, "Go.", thread_id="t", console=console)
+    assert on_screen(console)[2:] == [
+        "agent     kind        state       time  last",
+        "s         sequential  ✗ failed   0.0 s",
+        "├─ first  function    ✓ done     0.0 s  One.",
+        "├─ fax    function    ✗ failed   0.0 s  [error] ValueError('jammed')",
+        "└─ last   function    · waiting",
+    ]
+    with pytest.raises(ValueError, match="jammed"):
+        watch(runner, thread_id="t", console=console)
+
+
+def test_ctrl_c_leaves_the_tree_as_it_was_and_the_thread_can_go_on() -> None:
+    console, hits = terminal(), iter([signal.SIGINT])
+
+    def slow(ctx: ag.Context) -> str:
+        for hit in hits:
+            os.kill(os.getpid(), hit)
+            time.sleep(0.3)
+        return "Slow."
+
+    tree = ag.sequential("s", [says("a"), ag.function_agent("slow", slow), says("b")])
+    runner = ag.Runner(tree)
+    with pytest.raises(KeyboardInterrupt):
+        runner.watch("Go.", thread_id="t", console=console)
+    assert on_screen(console)[1:] == [
+        "agent    kind        state       time  last",
+        "s        sequential  ■ stopped  0.0 s",
+        "├─ a     function    ✓ done     0.0 s  a",
+        "├─ slow  function    ■ stopped  0.0 s",
+        "└─ b     function    · waiting",
+    ]
+    assert printed(console).count("\x1b[?25h") == 1
+    assert runner.watch(thread_id="t", console=pipe()).text == "b"
+
+
+def test_what_agents_say_cannot_break_the_screen(watch: Watch) -> None:
+    hostile = "one\ntwo \x1b[2J\x1b[31mred \x1b]0;title\x07[red]<script>\a " + "x" * 200
+    console = terminal()
+    watch(ag.Runner(ag.sequential("s", [says("bad", hostile), says("good")])), "Go.", console=console)
+    codes = set(re.findall(r"\x1b(?:\[[^A-Za-z]*[A-Za-z]|.)", printed(console)))
+    assert codes <= {"\x1b[1A", "\x1b[2K", "\x1b[?25l", "\x1b[?25h"}
+    assert not {"\a", "\x07"} & set(printed(console))
+    assert on_screen(console)[-2:] == [
+        "├─ bad   function    ✓ done  0.0 s  one two red [red]<script> xxxxxxxxxxxxxxxxx…",
+        "└─ good  function    ✓ done  0.0 s  good",
+    ]
+
+
+def test_a_tree_that_is_taller_than_the_screen_shows_what_has_begun(watch: Watch) -> None:
+    console = terminal(height=12)
+
+    def stops(ctx: ag.Context) -> ag.Exit:
+        return ag.Exit()
+
+    agents = [says("a"), ag.function_agent("stops", stops), *(says(f"b{i}") for i in range(40))]
+    watch(ag.Runner(ag.sequential("s", agents)), "Go.", console=console)
+    assert on_screen(console)[2:] == [
+        "agent     kind        state    time  last",
+        "s         sequential  ✓ done  0.0 s",
+        "├─ a      function    ✓ done  0.0 s  a",
+        "├─ stops  function    ✓ done  0.0 s  [exit]",
+        "… 40 more",
+    ]
+
+
+def test_an_event_loop_may_run_already() -> None:
+    async def hum(ctx: ag.Context) -> str:
+        await asyncio.sleep(0)
+        return "Hum."
+
+    runner = ag.Runner(ag.sequential("s", [ag.function_agent("hum", hum)]))
+
+    async def cell() -> list[str]:
+        watched = runner.watch("Go.", console=terminal())
+        awaited = await runner.awatch("Go.", console=terminal())
+        return [watched.text, awaited.text]
+
+    assert asyncio.run(cell()) == ["Hum.", "Hum."]
+
+
+def test_a_timeout_needs_the_async_twin() -> None:
+    async def hum(ctx: ag.Context) -> str:
+        return "Hum."
+
+    runner = ag.Runner(ag.function_agent("hum", hum, timeout=5))
+    with pytest.raises(ag.AgentGraphError, match="awatch"):
+        runner.watch("Go.", console=pipe())
+    assert asyncio.run(runner.awatch("Go.", console=pipe())).text == "Hum."
+
+
+def test_a_thread_that_is_run_is_not_asked_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = ag.Runner(says("a"))
+    modes = []
+    stream = runner.graph.stream
+    monkeypatch.setattr(
+        runner.graph, "stream", lambda *args, **o: modes.append(o["stream_mode"]) or stream(*args, **o)
+    )
+    list(runner.run("Go."))
+    runner.watch("Go.", console=pipe())
+    assert modes == [["updates"], ["updates", "tasks"]]
+
+
+def test_while_nothing_is_told_it_is_said_what_runs(watch: Watch) -> None:
+    notes: list[str] = []
+    told: list[ag.AgentEvent] = []
+
+    def slow(ctx: ag.Context) -> str:
+        wait_until(lambda: len(notes) > 1)
+        return "Slow."
+
+    loop = ag.loop("l", [says("a"), ag.function_agent("slow", slow)], max_iterations=1)
+    branches = [loop, *(ag.human(f"h{i}", "?") for i in range(2))]
+    screen = Printed(told.append, notes.append, quiet=0.05)
+    watch(ag.Runner(ag.parallel("p", branches)), "Go.", console=screen)
+    assert set(notes) == {"still running: p/l[0]/slow (0 s)"}
+    assert [event.agent_name for event in told if event.text] == ["a", "slow"]
+    after = len(notes)
+    time.sleep(0.2)
+    assert len(notes) == after
+
+
+def test_without_rich_it_is_said_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['rich'] = None\n"
+        "import agentgraph as ag\n"
+        "runner = ag.Runner(ag.function_agent('a', lambda ctx: 'x'))\n"
+        "print([event.text for event in runner.run('Go.')])\n"
+        "try: runner.watch('Go.')\n"
+        "except ag.AgentGraphError as error: print(error)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "['x']",
+        "watching a run needs the package rich: pip install 'agentgraph[live]'",
+    ]
+
+
+CELLS = """
+import asyncio, time
+import agentgraph as ag
+
+def slow(ctx) -> str:
+    time.sleep(0.5)
+    return "<script>alert(1)</script>"
+
+async def hum(ctx) -> str:
+    await asyncio.sleep(0)
+    return "Hum."
+
+def fails(ctx) -> str:
+    raise ValueError("jammed")
+
+agents = [ag.function_agent("slow", slow), ag.function_agent("hum", hum), ag.human("boss", "Print?")]
+runner = ag.Runner(ag.sequential("s", agents))
+----
+runner.watch("Go.", thread_id="t")
+----
+await runner.awatch(thread_id="t", answers="yes")
+----
+try:
+    ag.Runner(ag.function_agent("fax", fails)).watch("Go.")
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def executed() -> Iterator[tuple[list[Any], list[Any]]]:
+    """Run cells in a kernel, and return their outputs and all messages about displays."""
+    cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in CELLS.split("----")]  # type: ignore[no-untyped-call]
+    notebook = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
+    displays = []
+
+    class Client(NotebookClient):
+        def process_message(self, msg: Any, *args: Any) -> Any:
+            if "display" in msg["msg_type"]:
+                displays.append(msg)
+            return super().process_message(msg, *args)
+
+    Client(notebook, timeout=60).execute()
+    yield [cell.outputs for cell in notebook.cells], displays
+
+
+def test_in_a_notebook_the_tree_is_one_output_of_the_cell(executed: Any) -> None:
+    [_, ran, resumed, failed], _ = executed
+    assert [output.output_type for output in ran] == ["display_data"]
+    assert shown(ran[0]) == [
+        "agent    kind        state    time  last",
+        "s        sequential  ? asks  0.0 s",
+        "├─ slow  function    ✓ done  0.0 s  <script>alert(1)</script>",
+        "├─ hum   function    ✓ done  0.0 s  Hum.",
+        "└─ boss  human       ? asks  0.0 s  [asks] Print?",
+    ]
+    assert [output.output_type for output in resumed] == ["display_data"]
+    assert shown(resumed[0])[1] == "s        sequential  ✓ done  0.0 s"
+    assert shown(resumed[0])[-1] == "└─ boss  human       ✓ done  0.0 s  yes"
+    assert shown(failed[0])[1] == "fax    function  ✗ failed  0.0 s  [error] ValueError('jammed')"
+    assert failed[1].text == "jammed\n"
+
+
+def shown(output: Any) -> list[str]:
+    return [re.sub(r"\d\.\d s", "0.0 s", line) for line in output.data["text/plain"].split("\n")]
+
+
+def test_in_a_page_nothing_that_was_said_is_run(executed: Any) -> None:
+    [_, ran, *_], _ = executed
+    page = ran[0].data["text/html"]
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_in_a_notebook_times_run_on_but_not_too_often(executed: Any) -> None:
+    _, displays = executed
+    first = displays[0]["parent_header"]["msg_id"]
+    cell = [message for message in displays if message["parent_header"]["msg_id"] == first]
+    kinds = [message["msg_type"] for message in cell]
+    assert kinds[0] == "display_data"
+    assert set(kinds[1:]) == {"update_display_data"}
+    took = (cell[-1]["header"]["date"] - cell[0]["header"]["date"]).total_seconds()
+    assert 2 <= len(kinds) <= 3 + 8 * took
+    assert {message["content"]["transient"]["display_id"] for message in cell} == {
+        cell[0]["content"]["transient"]["display_id"]
+    }
