@@ -108,7 +108,8 @@ class Activity:
 
     def running(self, now: float) -> list[tuple[str, float]]:
         """Return the addresses that run with nothing that runs inside, and for how many seconds."""
-        begun = {at: since for at, (_, since) in list(self._open.items())}
+        open_ = list(self._open.items())
+        begun = {at: since for at, (record, since) in open_ if record.place.is_stop}
         around = {at[:end] for at in begun for end in _ends(at)}
         return [(at, now - since) for at, since in begun.items() if at not in around]
 

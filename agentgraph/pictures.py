@@ -18,7 +18,7 @@ from agentgraph.state import LaneState
 
 
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """The graph of a branch; with one node only it is drawn as that, without a box around it."""
+    """The graph of a branch; one node that runs once is drawn as that, without a box around it."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return the drawing that stands in the place of the branch."""
@@ -28,6 +28,8 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         for _, picture in self.get_subgraphs():
             return picture.get_graph(config, xray=xray)
         drawn = super().get_graph(config)
+        if any(edge.source == edge.target for edge in drawn.edges):
+            return drawn
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 

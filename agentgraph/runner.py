@@ -212,7 +212,7 @@ class Runner:
             AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
         """
         self._check_sync()
-        self._check_untimed()
+        self._check_untimed("await runner.awatch(...)", "that")
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
@@ -467,12 +467,12 @@ class Runner:
                 "twins open the file with sqlite_saver()"
             )
 
-    def _check_untimed(self) -> None:
+    def _check_untimed(self, instead: str = "arun and aresume", these: str = "these") -> None:
         if self._tree.timed:
             named = ", ".join(place.name for place in self._tree.timed)
             raise AgentGraphError(
-                f"{named}: timeout= needs arun and aresume: a sync call cannot be stopped; use these, "
-                "or leave it out and set a timeout on the model"
+                f"{named}: timeout= needs {instead}: a sync call cannot be stopped; use {these}, or "
+                "leave it out and set a timeout on the model"
             )
 
     def _check_async(self) -> None:

@@ -40,7 +40,7 @@ STREAM_MODES = ("updates", "custom", "messages")
 
 
 def translate(
-    agent: Agent, parts: Iterable[Any], *, thread_id: str | None = None
+    agent: Agent, parts: Iterable[Any], *, thread_id: str | None = None, node: str | None = None
 ) -> Iterator[AgentEvent]:
     """Translate the stream of a compiled tree.
 
@@ -54,29 +54,37 @@ def translate(
     Args:
         agent: The root of the tree that the graph was compiled from.
         parts: What `graph.stream(..., subgraphs=True)` gives, with a list of stream modes: the
-            parts of `version="v2"`, or the tuples of the first version.
+            parts of `version="v2"`, or the tuples of the first version. Or what `RemoteGraph`, or
+            `runs.stream(..., stream_subgraphs=True)` of LangGraph's SDK, gives of a server: ask the
+            latter for "messages-tuple" where "messages" stands in `STREAM_MODES`, for then the
+            chunks are the same; from "messages" they lack the arguments of calls.
         thread_id: Written on every event.
+        node: The node that the tree is in the graph that is streamed, if it is not all of it.
 
     Yields:
         The events, each when its part arrives. An exception of the stream is reported as an
         event and then raised.
+
+    Raises:
+        InvalidAgentError: The tree has faults.
+        RemoteRunError: The run failed on a server.
     """
-    yield from Translator(validate(agent), thread_id).tell(parts)
+    yield from Translator(validate(agent), thread_id, node).tell(parts)
 
 
 async def atranslate(
-    agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None
+    agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None, node: str | None = None
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
-    async for event in Translator(validate(agent), thread_id).atell(parts):
+    async for event in Translator(validate(agent), thread_id, node).atell(parts):
         yield event
 
 
 class Translator:
     """Turns parts of one run into events; remembers what it has told."""
 
-    def __init__(self, tree: Tree, thread_id: str | None = None) -> None:
-        self._tree, self._thread_id = tree, thread_id
+    def __init__(self, tree: Tree, thread_id: str | None = None, node: str | None = None) -> None:
+        self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
         self._graphs = {place.name for place in tree.places if isinstance(place.agent, GraphAgent)}
@@ -121,6 +129,10 @@ class Translator:
             yield from self._opened(kind, data, namespace)
 
     def _opened(self, kind: str, data: Any, namespace: Sequence[str]) -> Iterator[AgentEvent]:
+        if self._node is not None:
+            if not namespace or namespace[0].partition(":")[0] != self._node:
+                return
+            namespace = namespace[1:]
         foreign = self._is_foreign(namespace)
         if kind == "messages":
             chunk, metadata = data

@@ -1,5 +1,6 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,8 @@ def command(forker: subprocess.Popen[str], tmp_path: Path) -> Iterator[commands.
 
 @pytest.fixture(autouse=True, scope="session")
 def loopback_only() -> Iterator[None]:
+    """Keep this process on the loopback address, and every Python process that it starts."""
     with pytest.MonkeyPatch.context() as patch:
         stay_on_loopback(patch.setattr)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "guarded"), prepend=os.pathsep)
         yield

@@ -1,6 +1,7 @@
 """The command line, run as a user runs it."""
 
 import json
+import re
 import signal
 import subprocess
 from contextlib import closing
@@ -52,6 +53,7 @@ echo = says("echo", lambda ctx: ctx.messages[-1].text)
 chat = ag.chat_agent("chat", ScriptedChatModel(responses=[told]), instruction="About {topic}.")
 failing = ag.sequential("failing", [first, says("failer", fails), last])
 hanger = says("hanger", hangs)
+alone = ag.sequential("alone", [first, hanger])
 hanging = ag.sequential("hanging", [first, ag.parallel("pair", [hanger, says("other", "two")]), last])
 boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
 asking = ag.sequential("asking", [first, boss, says("printer", lambda ctx: ctx.values["word"])])
@@ -551,3 +553,52 @@ def test_a_missing_package_is_named(command: Commands, package: str) -> None:
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["resume", "agents.py:first"]])
 def test_a_wrong_call_ends_with_2(command: Commands, arguments: list[str]) -> None:
     assert command(*arguments).code == REFUSED
+
+
+@pytest.fixture
+def drawn(command: Commands) -> str:
+    """Return a file of trees that are run at a terminal on which a tree can be drawn."""
+    lines = ["import os", 'os.environ["TERM"] = "xterm"', AGENTS]
+    (command.folder / "drawn.py").write_text("\n".join(lines))
+    return "drawn.py"
+
+
+def states(out: str) -> dict[str, str]:
+    """Return the state of each agent in the last tree that was drawn on a terminal."""
+    last = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", out).rpartition("agent ")[2]
+    rows = re.findall(r"(\w+) +(?:[a-z]+ +)?[✓✗■?·] (done|failed|stopped|asks|waiting)", last)
+    return dict(rows)
+
+
+def test_at_a_terminal_a_live_tree_stands_below_the_lines_and_questions_below_it(
+    command: Commands, drawn: str
+) -> None:
+    typed = [("asking/boss (yes, no): ", "yes\n")]
+    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--thread", "t", typed=typed)
+    before, _, after = ended.out.partition("asking/boss (yes, no): ")
+    assert ended.code == 0
+    assert states(before) == {"asking": "asks", "first": "done", "boss": "asks", "printer": "waiting"}
+    assert states(after) == dict.fromkeys(["asking", "first", "boss", "printer"], "done")
+    assert ended.lines[-1] == "Done: thread t, kept in agentgraph.db."
+    assert before.count("\x1b[?25h") == before.count("\x1b[?25l") == 1
+
+
+def test_at_a_terminal_ctrl_c_is_told_below_the_tree_and_twice_shows_the_cursor_again(
+    command: Commands, drawn: str
+) -> None:
+    typed = [(" s", CTRL_C), ("Ctrl-C again stops at once.", CTRL_C)]
+    ended = command.at_terminal("run", f"{drawn}:alone", "bees", "--thread", "t", typed=typed)
+    assert ended.code == STOPPED
+    assert "Stopping behind the step that is running; Ctrl-C again stops at once." in ended.out
+    assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Go on: ")
+    (command.folder / "go").touch()
+    assert command("resume", "agents.py:alone", "--thread", "t").lines == [
+        "alone/first/hanger: went on"
+    ]
+
+
+def test_json_is_printed_without_a_tree_at_a_terminal_too(command: Commands, drawn: str) -> None:
+    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--json", typed=[])
+    assert ended.code == PAUSED
+    assert [json.loads(line)["agent_name"] for line in ended.lines[:2]] == ["first", "boss"]
+    assert "\x1b" not in ended.out

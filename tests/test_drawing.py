@@ -229,3 +229,14 @@ def test_a_compiled_graph_draws_itself_in_jupyter_and_is_sent_nowhere(
     for shown in (graph, graph.with_config(tags=["a"]), copy.copy(graph)):
         assert bundle(shown)["text/vnd.mermaid"] == mermaid(graph)
     assert tried == []
+
+
+def test_a_lane_of_one_agent_that_may_run_again_has_its_edge_back() -> None:
+    checked = ag.validated(says("letter"), lambda text: None)
+    again = ag.loop("again", [says("try")], max_iterations=2)
+    assert edges(ag.parallel("both", [checked, again])) == {
+        "__start__ --> both",
+        "both --> __end__",
+        "both.letter.letter -.-> both.letter.letter",
+        "both.again.try -.-> both.again.try",
+    }

@@ -72,9 +72,9 @@ errors
 
 PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-places position prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress
-parts prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools
-translation validation workflow_faults
+parts places position prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress
+prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates
+tools translation validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 

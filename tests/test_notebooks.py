@@ -43,7 +43,6 @@ def test_a_notebook_shows_what_is_committed_and_speaks_with_a_real_model(
     path: Path, openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "guarded"))
     openai_server.script = [answered] * 50
     notebook = read(path)
     committed = [shown(cell) for cell in code(notebook)]

@@ -1,10 +1,12 @@
 """Streams of bare compiled graphs translated to events, without a runner."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
 import agentgraph as ag
@@ -184,3 +186,23 @@ def test_a_question_of_an_agent_as_a_tool_is_told_once_and_answered():
         "w: b",
         "w: Done.",
     ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_tree_that_is_a_node_of_another_graph_tells_its_events_by_that_node(version: str) -> None:
+    tree = ag.parallel("both", [ag.function_agent("a", lambda ctx: "A."), ag.human("boss", "Go on?")])
+    builder = StateGraph(MessagesState)
+    builder.add_node("letters", ag.compile_agent(tree))
+    builder.add_node("other", lambda state: {"messages": ["Other."]})
+    builder.add_edge(START, "other")
+    builder.add_edge("other", "letters")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    modes: Any = list(ag.STREAM_MODES)
+    config: Any = {"configurable": {"thread_id": "t"}}
+
+    def told(given: Any) -> list[str]:
+        options: Any = {"stream_mode": modes, "subgraphs": True, "version": version}
+        return transcript(ag.translate(tree, graph.stream(given, config, **options), node="letters"))
+
+    assert told({"messages": ["Go."]}) == ["both/a: A.", "both/boss: [asks] Go on?"]
+    assert told(Command(resume="yes")) == ["both/boss: yes"]

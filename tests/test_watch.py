@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
@@ -158,7 +158,7 @@ def test_a_wrong_call_is_refused(watch: Watch, arguments: dict[str, Any], messag
 
 
 def test_a_refused_run_shows_nothing(watch: Watch) -> None:
-    runner = ag.Runner(report())
+    runner = ag.Runner(ag.sequential("s", [says("a"), ag.human("boss", "Print it?")]))
     watch(runner, "Go.", thread_id="t", console=pipe())
     for error, console, arguments in [
         (ag.PendingInterruptError, terminal(), ("Go.",)),
@@ -168,7 +168,7 @@ def test_a_refused_run_shows_nothing(watch: Watch) -> None:
         with pytest.raises(error):
             watch(runner, *arguments, thread_id="t", console=console, **answers)
         assert printed(console) == ""
-    assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) > 0
+    assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) == 2
 
 
 def test_values_reach_a_turn_and_a_thread_that_goes_on(watch: Watch) -> None:
@@ -185,18 +185,18 @@ def test_at_a_terminal_of_80_columns_lines_scroll_above_a_tree_that_stays(watch:
     assert on_screen(console) == [
         *LINES[:4],
         "report/refine/review/facts: 日本語 日本語 日本語 日本語 日本語 日本語 日本語",
-        "    日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語",
-        "    日本語 日本語 日本語",
+        "    日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語 日本語",
+        "    日本語 日本語",
         LINES[5],
-        "agent         state      runs     time    tokens  last",
-        "report        ? asks             0.0 s  2.4k→160",
-        "├─ refine     ✓ done     2 of 2  0.0 s  2.4k→160",
-        "│  ├─ write   ✓ done     2       0.0 s  2.4k→160  Bees hum.",
-        "│  └─ judge   ✓ done     2       0.0 s            Good.",
-        "├─ review     ✓ done             0.0 s",
-        "│  └─ facts   ✓ done             0.0 s            日本語 日本語 日本語 日本…",
-        "├─ boss       ? asks             0.0 s            [asks] Print it?",
-        "└─ print      · waiting",
+        "agent        state      runs     time    tokens  last",
+        "report       ? asks             0.0 s  2.4k→160",
+        "├─ refine    ✓ done     2 of 2  0.0 s  2.4k→160",
+        "│  ├─ write  ✓ done     2       0.0 s  2.4k→160  Bees hum.",
+        "│  └─ judge  ✓ done     2       0.0 s            Good.",
+        "├─ review    ✓ done             0.0 s",
+        "│  └─ facts  ✓ done             0.0 s            日本語 日本語 日本語 日本語 日…",
+        "├─ boss      ? asks             0.0 s            [asks] Print it?",
+        "└─ print     · waiting",
     ]
 
 
@@ -205,15 +205,15 @@ def test_at_a_terminal_of_140_columns_there_is_more_to_read(watch: Watch) -> Non
     watch(runner, "Go.", thread_id="t", console=pipe())
     watch(runner, thread_id="t", answers="yes", console=console)
     assert on_screen(console)[2:] == [
-        "agent         kind        state   runs     time    tokens  last",
-        "report        sequential  ✓ done          0.0 s  2.4k→160",
-        "├─ refine     loop        ✓ done  2 of 2  0.0 s  2.4k→160",
-        "│  ├─ write   chat        ✓ done  2       0.0 s  2.4k→160  Bees hum.",
-        "│  └─ judge   function    ✓ done  2       0.0 s            Good.",
-        "├─ review     parallel    ✓ done          0.0 s",
-        f"│  └─ facts   function    ✓ done          0.0 s            {'日本語 ' * 11}日…",
-        "├─ boss       human       ✓ done          0.0 s            yes",
-        "└─ print      function    ✓ done          0.0 s            Done.",
+        "agent        kind        state   runs     time    tokens  last",
+        "report       sequential  ✓ done          0.0 s  2.4k→160",
+        "├─ refine    loop        ✓ done  2 of 2  0.0 s  2.4k→160",
+        "│  ├─ write  chat        ✓ done  2       0.0 s  2.4k→160  Bees hum.",
+        "│  └─ judge  function    ✓ done  2       0.0 s            Good.",
+        "├─ review    parallel    ✓ done          0.0 s",
+        f"│  └─ facts  function    ✓ done          0.0 s            {'日本語 ' * 11}日本…",
+        "├─ boss      human       ✓ done          0.0 s            yes",
+        "└─ print     function    ✓ done          0.0 s            Done.",
     ]
 
 
@@ -338,7 +338,7 @@ def test_what_agents_say_cannot_break_the_screen(watch: Watch) -> None:
     watch(ag.Runner(ag.sequential("s", [says("bad", hostile), says("good")])), "Go.", console=console)
     codes = set(re.findall(r"\x1b(?:\[[^A-Za-z]*[A-Za-z]|.)", printed(console)))
     assert codes <= {"\x1b[1A", "\x1b[2K", "\x1b[?25l", "\x1b[?25h"}
-    assert not {"\a", "\x07"} & set(printed(console))
+    assert "\a" not in printed(console)
     assert on_screen(console)[-2:] == [
         "├─ bad   function    ✓ done  0.0 s  one two red [red]<script> xxxxxxxxxxxxxxxxx…",
         "└─ good  function    ✓ done  0.0 s  good",
@@ -411,7 +411,7 @@ def test_while_nothing_is_told_it_is_said_what_runs(watch: Watch) -> None:
     branches = [loop, *(ag.human(f"h{i}", "?") for i in range(2))]
     screen = Printed(told.append, notes.append, quiet=0.05)
     watch(ag.Runner(ag.parallel("p", branches)), "Go.", console=screen)
-    assert set(notes) == {"still running: p/l[0]/slow (0 s)"}
+    assert notes[-1] == "still running: p/l[0]/slow (0 s)"
     assert [event.agent_name for event in told if event.text] == ["a", "slow"]
     after = len(notes)
     time.sleep(0.2)
@@ -464,7 +464,7 @@ except ValueError as error:
 
 
 @pytest.fixture(scope="module")
-def executed() -> Iterator[tuple[list[Any], list[Any]]]:
+def executed() -> tuple[list[Any], list[Any]]:
     """Run cells in a kernel, and return their outputs and all messages about displays."""
     cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in CELLS.split("----")]  # type: ignore[no-untyped-call]
     notebook = nbformat.v4.new_notebook(cells=cells)  # type: ignore[no-untyped-call]
@@ -477,7 +477,7 @@ def executed() -> Iterator[tuple[list[Any], list[Any]]]:
             return super().process_message(msg, *args)
 
     Client(notebook, timeout=60).execute()
-    yield [cell.outputs for cell in notebook.cells], displays
+    return [cell.outputs for cell in notebook.cells], displays
 
 
 def test_in_a_notebook_the_tree_is_one_output_of_the_cell(executed: Any) -> None:

@@ -48,10 +48,9 @@ def _command(port: int) -> list[str]:
 
 
 def _surroundings() -> dict[str, str]:
-    own = {
-        key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "LANGSMITH_"))
-    }
-    return {**own, "PYTHONPATH": str(TESTS / "guarded"), "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    keys = ("OPENAI_", "LANGSMITH_")
+    own = {key: value for key, value in os.environ.items() if not key.startswith(keys)}
+    return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
 
 
 def _free_port() -> int:
