@@ -40,12 +40,19 @@ def mime_bundle(agent: Agent) -> dict[str, str]:
     """Return what Jupyter shows of an agent: its tree as text, and the graph that it becomes.
 
     Of an agent with faults these are shown instead. Nothing is sent anywhere.
+
+    Args:
+        agent: The root of the tree.
+
+    Returns:
+        What is shown by MIME type: "text/plain", and as `drawings` gives it "text/vnd.mermaid" and
+        "image/svg+xml".
     """
     try:
         graph = compile_agent(agent)
     except InvalidAgentError as error:
         return {"text/plain": str(error)}
-    return {"text/plain": "\n".join(tree_lines(agent)), **drawings(graph)}
+    return {**drawings(graph), "text/plain": "\n".join(tree_lines(agent))}
 
 
 def tree_lines(agent: Agent) -> list[str]:
@@ -58,6 +65,9 @@ def tree_lines(agent: Agent) -> list[str]:
     │  └─ critique (chat)
     └─ approve (human)
     ```
+
+    Args:
+        agent: The root of the tree; it may have faults.
     """
     return list(_branches(agent, "", ""))
 
@@ -72,7 +82,11 @@ def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
 
 
 def kind_of(agent: Agent) -> str:
-    """Return what kind of agent it is, and its limits: `loop, at most 3`."""
+    """Return what kind of agent it is, and its limits: `loop, at most 3`.
+
+    Args:
+        agent: The agent, alone.
+    """
     if isinstance(agent, CheckedAgent):
         return f"{kind_of(agent.agent)}, checked" if agent.repeats else kind_of(agent.agent)
     kind = type(agent).__name__.removesuffix("Agent").lower()
@@ -88,7 +102,11 @@ def kind_of(agent: Agent) -> str:
 
 
 def event_text(event: AgentEvent) -> str:
-    """Return what an event tells, without its run path: a text, or an action such as `[exit]`."""
+    """Return what an event tells, without its run path: a text, or an action such as `[exit]`.
+
+    Args:
+        event: The event.
+    """
     match event.kind:
         case "message":
             return event.text or _calls_text(event.message)
@@ -119,6 +137,9 @@ def without_controls(text: str) -> str:
 
     >>> without_controls("\x1b[31mred\x1b[0m\a")
     'red'
+
+    Args:
+        text: A text that a terminal is to show, of a model or a person.
     """
     return _CONTROLS.sub("", text)
 
@@ -128,6 +149,10 @@ def print_event(console: "Console", event: AgentEvent) -> None:
 
     On a terminal it is coloured and wrapped at words, and nothing in it steers the terminal; in a
     pipe it is plain.
+
+    Args:
+        console: Where it is printed.
+        event: The event.
     """
     from rich.text import Text
 

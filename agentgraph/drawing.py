@@ -23,10 +23,13 @@ _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
 
 class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """The graph of a tree; in Jupyter it draws itself, and sends its shape nowhere to be drawn."""
+    """The graph of a tree; in Jupyter it draws itself, and sends its shape nowhere to be drawn.
+
+    It is what `compile_agent` returns: LangGraph's `CompiledStateGraph` in all else.
+    """
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), **drawings(self)}
+        return {**drawings(self), "text/plain": repr(self)}
 
 
 Edges = dict[tuple[str, str], bool]
@@ -53,32 +56,38 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
 
     Args:
         graph: What `compile_agent` gave, or a graph that it is a part of.
-        xray: Whether what nodes run is drawn inside them.
+        xray: Whether what nodes run is drawn inside them: branches, steps, agents as tools, graphs.
     """
     drawn = graph.get_graph(xray=xray)
     turns = [key for key, node in drawn.nodes.items() if node.name == NEW_TURN]
     shown = {
         key: node for key, node in drawn.nodes.items() if key not in turns and not _is_edge_of_box(key)
     }
-    lines = ["graph TD", *_boxes(shown, ""), *_arrows(_edges(drawn.edges, turns)), f"    {_STYLE}"]
+    edges = _edges(drawn.edges, turns)
+    lines = ["graph TD", *_boxes(shown, ""), *_arrows(edges), *_anchors(edges, shown), f"    {_STYLE}"]
     return "\n".join(lines) + "\n"
 
 
 def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
-    """Return the pictures of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
+    """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
 
     With the package mermaidx there is an SVG, too, for what cannot. Nothing is sent anywhere.
+
+    Args:
+        graph: What `compile_agent` gave, or a graph that it is a part of.
+
+    Returns:
+        The drawing under "text/plain" and "text/vnd.mermaid", the SVG under "image/svg+xml".
     """
     text = mermaid(graph)
+    shown = {"text/plain": text, "text/vnd.mermaid": text}
     try:
         import mermaidx
     except ImportError:
-        return {"text/vnd.mermaid": text}
+        return shown
     config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
-    return {
-        "text/vnd.mermaid": text,
-        "image/svg+xml": _in_its_size(mermaidx.render(text, config=config).svg()),
-    }
+    svg = mermaidx.render(text, config=config).svg()
+    return {**shown, "image/svg+xml": _in_its_size(svg)}
 
 
 def _in_its_size(svg: str) -> str:
@@ -128,6 +137,32 @@ def _arrows(edges: Edges) -> Iterator[str]:
         yield f"    {_id(source)} {'-.->' if is_choice else '-->'} {_id(target)}"
 
 
+def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Yield an edge that is not seen into each box to which a way comes back: from what leads there.
+
+    Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
+    an edge to something inside.
+    """
+    depths = _depths(edges, START)
+    for box in dict.fromkeys(target for _, target in edges):
+        inside = next((key for key in nodes if key.startswith(f"{box}:")), None)
+        sources = [source for source, target in edges if target == box and source != box]
+        if inside and not _depths(edges, box).keys().isdisjoint(sources):
+            source = min(sources, key=lambda each: depths.get(each, len(edges)))
+            yield f"    {_id(source)} ~~~ {_id(inside)}"
+
+
+def _depths(edges: Edges, start: str) -> dict[str, int]:
+    """Return how many edges away from a start all is that can be reached from it."""
+    depths = {start: 0}
+    for each in (queue := [start]):
+        for source, target in edges:
+            if source == each and target not in depths:
+                depths[target] = depths[each] + 1
+                queue.append(target)
+    return depths
+
+
 def _edges(drawn: list[Edge], turns: list[str]) -> Edges:
     """Return the edges between nodes and boxes, without those to what is not drawn."""
     edges: Edges = {}
@@ -138,11 +173,29 @@ def _edges(drawn: list[Edge], turns: list[str]) -> Edges:
     for turn in turns:
         edges = _bridged(edges, turn)
     joined: Edges = {}
-    for (source, target), is_choice in edges.items():
-        ends = _box_of(source), _box_of(target)
-        if not _is_within(source, target):
-            joined[ends] = joined.get(ends, False) or is_choice
+    for ends, is_choice in edges.items():
+        if (between := _between(*ends)) is not None:
+            joined[between] = joined.get(between, False) or is_choice
     return joined
+
+
+def _between(source: str, target: str) -> tuple[str, str] | None:
+    """Return the outermost boxes that an edge leads out of and into, or its ends where there are none.
+
+    >>> _between("review:legal:__end__", "review:press"), _between("write", "review:__start__")
+    (('review:legal', 'review:press'), ('write', 'review'))
+
+    None where it only leads from the start of a box to what is inside, or from there to its end.
+    """
+    out_of, into = source.split(":"), target.split(":")
+    shared = 0
+    while shared < min(len(out_of), len(into)) - 1 and out_of[shared] == into[shared]:
+        shared += 1
+    ends = ":".join(out_of[: shared + 1]), ":".join(into[: shared + 1])
+    if not any(map(_is_edge_of_box, ends)):
+        return ends
+    is_way_back = source.endswith(f":{END}") and target.endswith(f":{START}")
+    return (":".join(out_of[:-1]), ":".join(into[:-1])) if is_way_back else None
 
 
 def _bridged(edges: Edges, gone: str) -> Edges:
@@ -157,19 +210,8 @@ def _bridged(edges: Edges, gone: str) -> Edges:
     return bridged
 
 
-def _is_within(source: str, target: str) -> bool:
-    """Tell whether an edge only leads from the start of a box into it, or to its end."""
-    into = source.endswith(f":{START}") and target.startswith(f"{_box_of(source)}:")
-    return into or (target.endswith(f":{END}") and source.startswith(f"{_box_of(target)}:"))
-
-
 def _is_edge_of_box(key: str) -> bool:
-    return _box_of(key) != key
-
-
-def _box_of(key: str) -> str:
-    """Return the box that a start or an end belongs to; all else is itself."""
-    return key.removesuffix(f":{START}").removesuffix(f":{END}")
+    return key.endswith((f":{START}", f":{END}"))
 
 
 def _id(key: str) -> str:
