@@ -3,7 +3,7 @@
 Told of what happens and when; it reads no clock. Another thread may ask for the rows meanwhile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -60,6 +60,7 @@ class Activity:
         self._tree = tree
         self._records = {place: _Record(place, outline) for place, outline in _outlined(tree)}
         self._open: dict[str, tuple[_Record, float]] = {}
+        self._asking: dict[str, _Record] = {}
         self._paid: set[str] = set()
 
     def began(self, at: str, now: float) -> None:
@@ -70,6 +71,7 @@ class Activity:
                 record.iteration = cursor[len(place.counts)] + 1
             if each not in self._open:
                 self._open[each] = (record, now)
+                self._asking.pop(each, None)
                 record.open(each, now)
 
     def ended(self, at: str, now: float, how: How = "done", then: str | None = None) -> None:
@@ -131,9 +133,14 @@ class Activity:
             return
         record, _ = self._open.pop(at)
         record.close(at, now, how)
-        if self._tree.lanes(record.place):
-            for inner in [each for each in self._open if each.startswith(f"{at}/")]:
-                self._open.pop(inner)[0].close(inner, now, "stopped")
+        if how == "asks":
+            self._asking[at] = record
+        if not self._tree.lanes(record.place):
+            return
+        for inner in _inner(at, self._open):
+            self._open.pop(inner)[0].close(inner, now, "stopped")
+        for inner in _inner(at, self._asking) if how == "done" else ():
+            self._asking.pop(inner).withdraw(inner)
 
     def _count_tokens(self, speaker: Place, event: AgentEvent) -> None:
         usage = getattr(event.message, "usage_metadata", None)
@@ -182,6 +189,11 @@ class _Record:
         if self._running == 0 and self._since is not None:
             self._spent += now - self._since
             self._since = None
+
+    def withdraw(self, at: str) -> None:
+        """Take that nobody waits for an answer any more."""
+        self.how = "stopped"
+        self._asking.discard(at)
 
     def say(self, event: AgentEvent) -> None:
         """Keep what was said; a chunk goes behind those before it."""
@@ -238,6 +250,10 @@ def _inside(tree: Tree, place: Place, head: str, indent: str) -> Iterator[tuple[
         yield from _inside(tree, child, f"{indent}├─ ", f"{indent}│  ")
     for child in children[-1:]:
         yield from _inside(tree, child, f"{indent}└─ ", f"{indent}   ")
+
+
+def _inner(at: str, addresses: Iterable[str]) -> list[str]:
+    return [each for each in addresses if each.startswith(f"{at}/")]
 
 
 def _ends(at: str) -> Iterator[int]:

@@ -93,7 +93,7 @@ class ChatAgent(Shown):
     retry: Any = None
     """LangGraph's `RetryPolicy`, or several, for its calls of the model."""
     timeout: Any = None
-    """LangGraph's timeout for a call of the model: seconds, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for a call of the model: seconds, a timedelta, or a `TimeoutPolicy`."""
     model_input: Callable[..., list[BaseMessage]] | None = None
     """Has the last word on the messages that the model is sent."""
     faults: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class FunctionAgent(Shown):
     retry: Any = None
     """LangGraph's `RetryPolicy`, or several, for its calls."""
     timeout: Any = None
-    """LangGraph's timeout for a call: seconds, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for a call: seconds, a timedelta, or a `TimeoutPolicy`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class GraphAgent(Shown):
     retry: Any = None
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Any = None
-    """LangGraph's timeout for a run: seconds, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for a run: seconds, a timedelta, or a `TimeoutPolicy`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Step:
     retry: Any = None
     """LangGraph's `RetryPolicy`, or several, for the leaves of the step."""
     timeout: Any = None
-    """LangGraph's timeout for a try of a leaf of the step: seconds, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for each try of its leaves: seconds, a timedelta, or a `TimeoutPolicy`."""
     compensate: "Agent | None" = None
     """What undoes the step when another one fails."""
 
@@ -290,6 +290,7 @@ Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
 Fork = ParallelAgent | WorkflowAgent | EachAgent
 Composite = SequentialAgent | LoopAgent | Fork
 Agent = Leaf | Composite | CheckedAgent
+"""What a tree is made of: a frozen value that says what runs; no behaviour of its own."""
 
 LEAVES = (ChatAgent, FunctionAgent, GraphAgent, HumanAgent)
 FORKS = (ParallelAgent, WorkflowAgent, EachAgent)

@@ -85,14 +85,21 @@ def trimmed(
 
     The last message is always shown, and a tool call never without its results.
 
-    >>> chat_agent("writer", None, history=trimmed(4_000)).history.max_tokens
-    4000
+    >>> newest = trimmed(2, token_counter=len)
+    >>> said = lambda ctx: " and ".join(message.text for message in ctx.messages)
+    >>> echo = function_agent("echo", said, history=newest)
+    >>> [event.text for event in Runner(echo).run(["one", "two", "three"])]
+    ['two and three']
 
     Args:
-        max_tokens: How many tokens the messages may have.
+        max_tokens: How many tokens the messages may have, from 1; the instruction and the tools are
+            not counted.
         history: The policy that chooses the messages first, as in `chat_agent`.
-        token_counter: Counts the tokens of a list of messages; by default four characters are
-            one. `len` counts messages.
+        token_counter: Counts the tokens of a list of messages; by default LangChain's
+            `count_tokens_approximately`, for which four characters are one. `len` counts messages.
+
+    Returns:
+        The policy, for the `history=` of a leaf.
     """
     return Trimmed(max_tokens=max_tokens, history=history, token_counter=token_counter)
 
@@ -105,18 +112,29 @@ def summarized(
     token_counter: TokenCounter = count_tokens_approximately,
     instruction: str = SUMMARY_INSTRUCTION,
 ) -> Summarized:
-    """Make a history policy by which `model` sums up older messages when `max_tokens` are passed.
+    r"""Make a history policy by which `model` sums up older messages when `max_tokens` are passed.
 
     The newest messages, up to half the budget, stay as they are. The summary is kept among the values
     of the run, under `<agent>.summary`, and not written again before the budget is passed again.
 
+    >>> from agentgraph.testing import ScriptedChatModel
+    >>> asked = ScriptedChatModel(responses=["They hum."])
+    >>> policy = summarized(ScriptedChatModel(responses=["Of bees."]), 2, token_counter=len)
+    >>> _ = list(Runner(chat_agent("writer", asked, history=policy)).run(["one", "two", "three"]))
+    >>> [message.text for message in asked.inputs[0]]
+    ['Summary of the conversation so far:\nOf bees.', 'three']
+
     Args:
         model: The LangChain chat model that writes the summary.
-        max_tokens: How many tokens the messages may have before the older ones are summed up.
+        max_tokens: How many tokens the messages may have, from 1, before the older ones are summed
+            up; the instruction and the tools are not counted.
         history: The policy that chooses the messages first, as in `chat_agent`.
-        token_counter: Counts the tokens of a list of messages; by default four characters are
-            one. `len` counts messages.
+        token_counter: Counts the tokens of a list of messages; by default LangChain's
+            `count_tokens_approximately`, for which four characters are one. `len` counts messages.
         instruction: The system message of `model`, sent as it is.
+
+    Returns:
+        The policy, for the `history=` of a chat agent; functions and graphs take `trimmed` only.
     """
     return Summarized(
         model=model,

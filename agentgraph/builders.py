@@ -51,17 +51,35 @@ def chat_agent(
     `TransferTo(name)`, or a list of these and of `ToolMessage`s. What it may do is drawn as its
     return annotation says it, as with `function_agent`. A tool may call LangGraph's `interrupt()`.
 
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> def search(topic: str) -> str:
+    ...     "Searches the library."
+    ...     return f"3 books about {topic}"
+    >>> model = ScriptedChatModel(responses=[calls(call("search", topic="bees")), "There are 3."])
+    >>> chat = chat_agent("librarian", model, instruction="You help {reader}.", tools=[search])
+    >>> for line in transcript(Runner(chat).query("Bees?", values={"reader": "Ada"})):
+    ...     print(line)
+    librarian: [calls] search({"topic": "bees"})
+    librarian: 3 books about bees
+    librarian: There are 3.
+
+    A run raises `MissingValueError` where the instruction names a value that there is not,
+    `MaxIterationsError`, and `InvalidOutputError` where no reply fits `output_schema`, or where the
+    model, a tool or `model_input` gives what it may not.
+
     Args:
-        name: The agent's name: letters, digits, `_` and `-`.
-        model: A LangChain chat model, or a runnable around one.
-        description: What the agent is for.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        model: A LangChain chat model, or a runnable around one: `with_fallbacks`, or where there are
+            no tools `with_retry`; `retry` serves in both cases.
+        description: What the agent is for, in a sentence that other agents read.
         instruction: The system message, a template: `{topic}` is filled from the values of the
-            run, `{topic?}` with nothing where there is none, `{{` and `}}` are braces, and any
-            other text in braces stays as it is.
+            run, `{topic?}` with nothing where there is none, as in google-adk; `{{` and `}}` are
+            braces, and any other text in braces stays as it is.
         tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
             which the model's provider runs.
-        sub_agents: Agents that it may transfer to, by the tools `transfer_to_<name>`. A chat agent
-            among them may transfer back; one that ends without a transfer ends this agent too.
+        sub_agents: Agents that it may transfer to, as in google-adk, by the tools
+            `transfer_to_<name>`. A chat agent among them may transfer back; one that ends without a
+            transfer ends this agent too.
         sub_agents_return: Whether a sub-agent that ends hands back by itself instead: then it is this
             agent's turn again, and sub-agents have no tool to transfer back.
         output_key: The value that the text of the last message becomes; with `output_schema`
@@ -71,14 +89,18 @@ def chat_agent(
         history: Which messages the model is sent: "shared" (all), "path" (those on the way to
             this agent), "own", "last" (the user's input and the last answer), "input" (the
             user's input), a function from entries to messages, `trimmed(...)` or `summarized(...)`.
-        max_iterations: How often the model may be asked in one activation; None for no bound.
+        max_iterations: How often the model may be asked in one activation, from 1; None for no
+            bound.
         on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
             once more without tools.
         return_directly: Names of tools whose result ends the agent; of several, the last one's.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
         break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
         approve: Names of tools whose calls a person must approve, edit, reject or respond to; or
-            a function that says it of a call (`{"name": ..., "args": ..., "id": ...}`).
+            a function that says it of a call (`{"name": ..., "args": ..., "id": ...}`). One question
+            a call, in the shape of LangChain's human-in-the-loop middleware; an answer is
+            `{"decisions": [{"type": "approve"}]}`, or has "edit" and an `edited_action`, "reject" or
+            "respond" and a `message`.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
         on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent.
             Arguments that do not fit always go back to the model.
@@ -128,6 +150,17 @@ def agent_tool(
     history; its Exit, BreakLoop and transfers end nothing outside it; values that it writes are the
     caller's too. Questions inside it pause the run, and a resume repeats nothing.
 
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> find = function_agent("find", lambda ctx: f"{ctx.messages[-1].text} hum.")
+    >>> model = ScriptedChatModel(responses=[calls(call("find", request="Bees")), "So they do."])
+    >>> boss = chat_agent("boss", model, tools=[agent_tool(find)])
+    >>> for line in transcript(Runner(boss).query("Go.")):
+    ...     print(line)
+    boss: [calls] find({"request": "Bees"})
+    boss/find: Bees hum.
+    boss: Bees hum.
+    boss: So they do.
+
     Args:
         agent: The agent, a composite included; the tool has its name.
         description: What the model is told of it; without one, the agent's own description.
@@ -156,11 +189,20 @@ def function_agent(
     `SetValues(...)`, or nothing.
     Its return annotation says what it may do, and so what is drawn: `-> str` only speaks,
     `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; without one it may do all.
+    A run raises `InvalidOutputError` where `fn` gives anything else, or what its annotation does not
+    name, and `AgentGraphError` where data of its signals has no JSON form.
+
+    >>> from agentgraph.testing import transcript
+    >>> def critic(ctx: Context) -> str | BreakLoop:
+    ...     return BreakLoop() if ctx.iteration == 1 else "Too short."
+    >>> refine = loop("refine", [function_agent("critic", critic)], max_iterations=5)
+    >>> transcript(Runner(refine).query("Go."))
+    ['refine/critic: Too short.', 'refine/critic/critic: [break_loop]']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`.
-        fn: Called with a `Context`.
-        description: What the agent is for.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        fn: Called with a `Context`; a coroutine function too, in the sync calls as well.
+        description: What the agent is for, in a sentence that other agents read.
         output_key: The value that the text of its last message becomes.
         history: Which messages `ctx.messages` holds; see `chat_agent`.
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
@@ -218,6 +260,18 @@ def agent(
     ...     return "hello"
     >>> greeter.name, greeter.description
     ('greeter', 'Says hello.')
+
+    Args:
+        fn: The function, where the decorator is bare.
+        name: The agent's name, if not the function's.
+        description: What the agent is for, if not the first line of the docstring.
+        output_key: The value that the text of its last message becomes.
+        history: Which messages `ctx.messages` holds; see `chat_agent`.
+        retry: As in `function_agent`.
+        timeout: As in `function_agent`.
+
+    Returns:
+        The agent, in the place of the function; with arguments what makes a function an agent.
     """
 
     def decorate(fn: Callable[[Any], Any]) -> FunctionAgent:
@@ -251,13 +305,22 @@ def graph_agent(
     soon as the step that wrote it has ended; its tokens and its questions are the agent's, too. A
     graph without a saver keeps its state with the run's, so that a resume goes on inside it.
 
+    >>> from agentgraph.testing import transcript
+    >>> from langgraph.graph import START, MessagesState, StateGraph
+    >>> builder = StateGraph(MessagesState)
+    >>> builder = builder.add_node("greet", lambda state: {"messages": [("ai", "Hello.")]})
+    >>> graph = builder.add_edge(START, "greet").compile()
+    >>> transcript(Runner(graph_agent("greeter", graph)).query("Hi."))
+    ['greeter: Hello.']
+
     Args:
-        name: The agent's name: letters, digits, `_` and `-`.
-        graph: The compiled graph, with `messages` in its state.
-        description: What the agent is for.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        graph: The compiled graph, with `messages` in its state; a `RemoteGraph` too.
+        description: What the agent is for, in a sentence that other agents read.
         output_key: The value that the text of its last message becomes.
         history: Which messages the graph is given; see `chat_agent`.
-        input: Called with a `Context`, returns the input of a graph that takes more than messages.
+        input: A sync function, called with a `Context` for the input of the graph; by default
+            `{"messages": ctx.messages}`.
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
             async methods, for LangGraph cannot stop a sync call.
@@ -287,12 +350,25 @@ def human(
 ) -> HumanAgent:
     """Make an agent that asks a person, and says the answer.
 
+    The run pauses there, and `resume` goes on with the answer: LangGraph's `interrupt()`, told as an
+    event. A text is said as it is, any other answer as JSON. A run raises `MissingValueError` where
+    the prompt names a value that there is not.
+
+    >>> from agentgraph.testing import transcript
+    >>> boss = human("boss", "Print {title}?", response_schema={"enum": ["yes", "no"]})
+    >>> runner = Runner(boss)
+    >>> transcript(runner.run("Go.", thread_id="monday", values={"title": "Bees"}))
+    ['boss: [asks] Print Bees?']
+    >>> transcript(runner.resume("monday", "yes"))
+    ['boss: yes']
+
     Args:
-        name: The agent's name: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         prompt: What is asked: a template as in `chat_agent`, or plain data.
-        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema.
+        response_schema: What an answer must fit, or `resume` raises `InvalidAnswerError`: a type
+            that pydantic knows, or a JSON schema. Without one any plain data is an answer.
         output_key: The value that the answer becomes, as plain data.
-        description: What the person is asked for.
+        description: What the person is asked for, in a sentence that other agents read.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.

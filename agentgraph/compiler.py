@@ -72,7 +72,13 @@ def compile_agent(
 
     The graph takes `{"messages": [...]}`, and `values` if there are any, and gives both back.
     Each new input on a thread is a turn: it starts at the first leaf, with the messages and
-    the values of the thread kept.
+    the values of the thread kept. It runs wherever graphs of LangGraph run, on a server too, and
+    nests in others; `translate` makes agent events of its stream.
+
+    >>> graph = compile_agent(function_agent("greeter", lambda ctx: f"Hello {ctx.values['name']}."))
+    >>> ended = graph.invoke({"messages": ["Hi."], "values": {"name": "Ada"}})
+    >>> [message.text for message in ended["messages"]], ended["values"]
+    (['Hi.', 'Hello Ada.'], {'name': 'Ada'})
 
     Args:
         agent: The root of the tree.
@@ -82,7 +88,7 @@ def compile_agent(
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
-        The compiled graph.
+        The compiled graph, named as the root unless `name` is passed.
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.

@@ -18,7 +18,24 @@ from agentgraph.agents import (
 
 
 def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
-    """Make an agent that runs its sub-agents one after the other."""
+    """Make an agent that runs its sub-agents one after the other.
+
+    Each sees what was said before it, and its run path goes through those before it, each as one
+    step. It is google-adk's `SequentialAgent`.
+
+    >>> from agentgraph.testing import transcript
+    >>> writer = function_agent("writer", lambda ctx: "A draft.")
+    >>> critic = function_agent("critic", lambda ctx: "Too short.")
+    >>> transcript(Runner(sequential("report", [writer, critic])).query("Go."))
+    ['report/writer: A draft.', 'report/writer/critic: Too short.']
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        sub_agents: The agents, in the order in which they run; at least one.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`.
+    """
     return SequentialAgent(name=name, sub_agents=as_tuple(sub_agents))
 
 
@@ -32,11 +49,19 @@ def parallel(
     """Make an agent that runs its sub-agents at the same time.
 
     Each branch sees what was there before the fork and what it adds itself; behind the join
-    everyone sees all, branches in declared order.
+    everyone sees all, branches in declared order. An Exit or a BreakLoop in a branch counts at the
+    join. It is google-adk's `ParallelAgent`.
+
+    >>> from agentgraph.testing import transcript
+    >>> legal = function_agent("legal", lambda ctx: "Allowed.")
+    >>> press = function_agent("press", lambda ctx: "Good news.")
+    >>> sorted(transcript(Runner(parallel("review", [legal, press])).query("Go.")))
+    ['review/legal: Allowed.', 'review/press: Good news.']
 
     Args:
-        name: The agent's name.
-        sub_agents: The branches.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        sub_agents: The branches, in the order in which they are joined; at least one. Two of them
+            may not write one `output_key`, unless `on_error` is "first".
         on_error: What happens when a branch fails. "fail": the others stop behind the step that
             they are in, and the error is raised. "wait": the others finish first. "collect": the
             error becomes the last message of its branch, and the run goes on. "first": nothing, as
@@ -64,12 +89,21 @@ def loop(
 ) -> LoopAgent:
     """Make an agent that runs its sub-agents in turn, again and again.
 
+    BreakLoop ends it at once, and what follows it goes on. It is google-adk's `LoopAgent`, and
+    BreakLoop its `escalate`.
+
+    >>> from agentgraph.testing import transcript
+    >>> writer = function_agent("writer", lambda ctx: f"Draft {ctx.iteration}.")
+    >>> transcript(Runner(loop("refine", [writer], max_iterations=2)).query("Go."))
+    ['refine/writer: Draft 0.', 'refine/writer/writer: Draft 1.']
+
     Args:
-        name: The agent's name.
-        sub_agents: The body.
-        max_iterations: After how many iterations the loop just ends; None for no bound, which
-            is allowed only where `until` or something inside can end it.
-        until: Asked with a `Context` after each iteration; the loop ends when it says yes.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        sub_agents: The body, in the order in which it runs; at least one agent.
+        max_iterations: After how many iterations, from 1, the loop just ends, without an error;
+            None for no bound, which is allowed only where `until` or something inside can end it.
+        until: A sync function, asked with a `Context` after each whole iteration; the loop ends
+            when it says yes.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
@@ -89,6 +123,10 @@ def step(
     compensate: Agent | Callable[[Any], Any] | None = None,
 ) -> Step:
     """Make a step of a workflow.
+
+    ```
+    step(write, depends_on=["find"], input="Write from ${results.find}", compensate=withdraw)
+    ```
 
     Args:
         agent: What runs; the step has its name.
@@ -133,9 +171,17 @@ def workflow(
     once, and `StepFailedError` is raised, also by every resume. Where none has, it is raised as soon as
     the steps have ended that run, and a resume tries the step again, and nothing that had finished.
 
+    >>> from agentgraph.testing import transcript
+    >>> find = function_agent("find", lambda ctx: "Bees hum.")
+    >>> write = function_agent("write", lambda ctx: ctx.messages[-1].text)
+    >>> steps = [find, step(write, depends_on=["find"], input="It says: ${results.find}")]
+    >>> transcript(Runner(workflow("report", steps)).query("Go."))
+    ['report/find: Bees hum.', 'report/write: It says: Bees hum.']
+
     Args:
-        name: The agent's name.
-        steps: The steps; an agent alone is a step that depends on nothing.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        steps: The steps, in any order, at least one; an agent alone is a step that depends on
+            nothing. Two of them may not write one `output_key`.
         on_error: What becomes of the steps that run when another one fails: "fail" stops each behind
             the step that it is in, "wait" lets them finish; then they are undone, too.
 

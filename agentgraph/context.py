@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 class Context:
     """What a function agent, the `until` of a loop, or a check knows of the run.
 
+    ```
+    def writer(ctx: Context) -> str:
+        return f"Draft {ctx.iteration + 1} about {ctx.values['topic']}."
+    ```
+
     Attributes:
-        values: The values of the run, as a read-only mapping.
+        values: The values of the run, as a read-only mapping; write them by `SetValues`.
         answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
     """
@@ -47,7 +52,11 @@ class Context:
 
     @cached_property
     def messages(self) -> list[BaseMessage]:
-        """What this agent may see, by its `history`; for `until` the whole history as it is."""
+        """What this agent may see, by its `history`; for `until` and checks all as it is.
+
+        What others said is a user message that names the speaker, as in google-adk:
+        `[critic] said: Too short.`
+        """
         return visible(
             self._messages,
             self._history,

@@ -21,7 +21,11 @@ def _made_again(
 
 
 class InvalidAgentError(AgentGraphError):
-    """A tree of agents that cannot be compiled.
+    """A tree of agents that cannot be compiled; raised before anything runs.
+
+    ```
+    report/refine: a loop needs at least one sub-agent
+    ```
 
     Attributes:
         faults: Every fault of the tree, each as `where: what is wrong and what to do`.
@@ -33,7 +37,7 @@ class InvalidAgentError(AgentGraphError):
 
 
 class InvalidSkillError(AgentGraphError):
-    """A skill file that cannot be loaded.
+    """A skill file that cannot be loaded; raised by `load`.
 
     Attributes:
         faults: Every fault of the file, each as `skill.yaml:12: what is wrong and what to do`.
@@ -51,11 +55,19 @@ def _told(faults: tuple[str, ...]) -> str:
 
 
 class InvalidOutputError(AgentGraphError):
-    """An agent returned or yielded something that it may not."""
+    """An agent, its model, or one of its tools gave something that it may not.
+
+    A function or a tool gave what is no message and no signal, or a signal that its return
+    annotation does not name; a model no message, or only replies that do not fit `output_schema`;
+    `model_input` no list of messages; with `unknown_tool="raise"` a model called a tool that there
+    is not.
+    """
 
 
 class MissingValueError(AgentGraphError):
-    """A template names a value that the run does not have.
+    """A template names a value that the run does not have; raised before a model or a person is asked.
+
+    `resume(thread_id, values={...})` goes on with the value.
 
     Attributes:
         agent_name: The agent whose template it is.
@@ -76,15 +88,24 @@ class MissingValueError(AgentGraphError):
 
 
 class MaxIterationsError(AgentGraphError):
-    """A chat agent reached its limit of model calls."""
+    """A chat agent reached its `max_iterations`, the limit of its model calls in one activation.
+
+    A loop that reaches its own just ends.
+    """
 
 
 class CheckFailedError(AgentGraphError):
-    """What an agent said did not pass its check in any of its attempts."""
+    """What an agent said did not pass its check in any of its attempts.
+
+    The check is that of `validated`, or in a `plan_execute` that of the plan.
+    """
 
 
 class StepFailedError(AgentGraphError):
-    """A step of a workflow failed for good.
+    """A step of a workflow failed, and with it the workflow; the message tells the step's error.
+
+    Where steps have a `compensate` the failure is final, and every resume raises it again. Where
+    none has, what the step raised is the `__cause__`, and a resume tries the step again.
 
     Attributes:
         workflow: The address of the workflow.
@@ -115,7 +136,7 @@ class StepFailedError(AgentGraphError):
 
 
 class RemoteRunError(AgentGraphError):
-    """A run on a LangGraph server failed.
+    """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 
     Attributes:
         error: What the server tells of the error: its type under "error", its text under "message".
@@ -128,7 +149,7 @@ class RemoteRunError(AgentGraphError):
 
 
 class ThreadError(AgentGraphError):
-    """Something about a thread stands against the call.
+    """Something about a thread stands against the call; raised before anything runs.
 
     Attributes:
         thread_id: The thread.
@@ -140,15 +161,15 @@ class ThreadError(AgentGraphError):
 
 
 class UnknownThreadError(ThreadError):
-    """The saver knows nothing of the thread."""
+    """The saver knows nothing of the thread: another file, another name, or it never ran."""
 
 
 class ThreadBusyError(ThreadError):
-    """Another run is under way on the thread."""
+    """Another run is under way on the thread, maybe in a process that shares the SQLite file."""
 
 
 class PendingInterruptError(ThreadError):
-    """New input for a thread that waits for answers."""
+    """New input for a thread that waits for answers; answer them, or pass `drop_pending=True`."""
 
 
 class UnknownInterruptError(ThreadError):
@@ -156,11 +177,11 @@ class UnknownInterruptError(ThreadError):
 
 
 class InvalidAnswerError(ThreadError):
-    """An answer that does not fit the question's response schema."""
+    """An answer that does not fit the question's response schema; the question stays pending."""
 
 
 class TreeChangedError(ThreadError):
-    """The thread was left by a tree of another shape.
+    """The thread was left by a tree of another shape, which cannot go on with it.
 
     Attributes:
         difference: The outlines of the two trees as a unified diff.

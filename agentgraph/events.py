@@ -26,11 +26,14 @@ Kind = Literal[
 class Interrupt:
     """A question that waits for an answer.
 
+    It is LangGraph's `Interrupt`, with who asks: `runner.resume(thread_id, {question.id: answer})`.
+
     Attributes:
         id: What answers name it by; the same across processes and resumes.
-        address: The activation that asks.
+        address: The activation that asks, such as `report/boss`; answers may name it by this, too.
         agent_name: The agent that asks.
-        value: What is asked.
+        value: What is asked, as plain data; of a tool call that a person must approve in the shape
+            of LangChain's human-in-the-loop middleware.
         response_schema: The JSON schema that an answer must fit, if there is one.
     """
 
@@ -45,6 +48,8 @@ class Interrupt:
 class Output:
     """What an agent said: a message, or data of its own.
 
+    `output.message.text` is `event.text`, `output.partial` is `event.partial`.
+
     Attributes:
         message: The LangChain message; a chunk of one where `partial` is true.
         custom: The data of `Custom(data)`, where there is no message.
@@ -58,7 +63,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What an agent did besides speaking; one of these.
+    """What an agent did besides speaking; one of these, which `event.kind` names.
 
     Attributes:
         exit: It ended the run.
@@ -80,12 +85,20 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEvent:
-    """Something that one agent did at one point of a run.
+    """Something that one agent did at one point of a run; one of `output`, `action` and `error`.
+
+    >>> writer = function_agent("writer", lambda ctx: "A draft.")
+    >>> (event,) = Runner(loop("refine", [writer], max_iterations=1)).query("Go.")
+    >>> event.agent_name, event.kind, event.text
+    ('writer', 'message', 'A draft.')
+    >>> event.address, event.run_path
+    ('refine[0]/writer', RunPath('refine/writer'))
 
     Attributes:
         agent_name: The agent.
-        run_path: How the run got there.
-        address: The place of the activation, unique in a run.
+        run_path: How the run got there: finished siblings and earlier iterations included.
+        address: The place of the activation, unique in a run: `report/refine[1]/critic` is the agent
+            `critic` in the second iteration of the loop `refine`.
         output: What it said, if this is what happened.
         action: What it did, if this is what happened.
         error: The `repr` of the exception that it failed with, if this is what happened.
@@ -119,7 +132,11 @@ class AgentEvent:
 
     @property
     def kind(self) -> Kind:
-        """What happened, in a word."""
+        """What happened, in a word: "message", or another one of `Kind`.
+
+        Of what agents say it is "message" or "custom", of what they do "exit", "break_loop",
+        "transfer_to", "interrupted", "discarded", or "action" for one of your own; else "error".
+        """
         if self.error is not None:
             return "error"
         if self.output is not None:
@@ -134,7 +151,11 @@ class AgentEvent:
         return "exit" if action.exit else "break_loop" if action.break_loop else "action"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as JSON data, from which `from_dict` makes it again."""
+        """Return the event as JSON data, from which `from_dict` makes it again.
+
+        Its keys are those of the event's attributes. The run path is a list of
+        `[agent_name, iteration]`, and a message has LangChain's form `{"type": ..., "data": ...}`.
+        """
         output, action = self.output, self.action
         return {
             "agent_name": self.agent_name,
@@ -154,7 +175,15 @@ class AgentEvent:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
-        """Return the event that `to_dict` told."""
+        """Return the event that `to_dict` told.
+
+        >>> (event,) = Runner(function_agent("writer", lambda ctx: "A draft.")).query("Go.")
+        >>> AgentEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
+        True
+
+        Args:
+            data: What `to_dict` gave, also by way of JSON.
+        """
         output, action = data["output"], data["action"]
         return cls(
             **{
@@ -179,7 +208,10 @@ class AgentEvent:
         )
 
     def to_sse(self) -> str:
-        r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`."""
+        r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`.
+
+        Its name is the event's `kind`, or "partial" for a chunk; its data that of `to_dict`.
+        """
         kind = "partial" if self.partial else self.kind
         line_id = " ".join(self.id.splitlines())
         return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"

@@ -53,6 +53,8 @@ _CSS = {
     "yellow": "color:#ca8a04",
 }
 """Colours that can be read on white and on black."""
+_BLOCK = "white-space:pre;line-height:1.35;margin:0;font-family:monospace"
+_LINE = "display:block;overflow:hidden;text-overflow:ellipsis"
 
 
 class _Column(NamedTuple):
@@ -111,10 +113,13 @@ def ascii_only(lines: Sequence[Line]) -> list[Line]:
 
 
 def html(lines: Sequence[Line]) -> str:
-    """Return lines as an element of HTML, with all that was said escaped."""
-    told = "\n".join("".join(_span(text, style) for text, style in line).rstrip() for line in lines)
-    css = "white-space:pre;overflow-x:auto;line-height:1.35;margin:0;font-family:monospace"
-    return f'<pre style="{css}">{told}</pre>'
+    """Return lines as an element of HTML, with all that was said escaped.
+
+    A page that is too narrow cuts each line at its end. The lines are lines without styles, too.
+    """
+    told = ("".join(_span(text, style) for text, style in line).rstrip() for line in lines)
+    shown = "".join(f'<span style="{_LINE}">{line}\n</span>' for line in told)
+    return f'<pre style="{_BLOCK}">{shown}</pre>'
 
 
 def duration(seconds: float | None) -> str:

@@ -44,10 +44,17 @@ UNFINISHED = "The call was not finished."
 class Entry:
     """A message of the history, as a `history` function is given it.
 
+    ```
+    def of_the_critic(entries):
+        return [entry.message for entry in entries if entry.agent_name in (None, "critic")]
+
+    chat_agent("writer", model, history=of_the_critic)
+    ```
+
     Attributes:
         message: The message.
         agent_name: The agent that said it; None for the user.
-        address: Where it was said; None for the user.
+        address: Where it was said, such as `report/refine[1]/critic`; None for the user.
     """
 
     message: BaseMessage

@@ -144,7 +144,8 @@ class Terminal(Lines):
 
         now, size = time.monotonic(), self.console.size
         rows = self.activity.rows(now)
-        lines = frame(rows, width=size.width, height=size.height - 2, running=spinner(now))
+        lines = frame(rows, width=size.width, height=size.height - 3, running=spinner(now))
+        lines.insert(0, [])
         lines += [[(self.remark, "yellow")]] if self.remark else []
         if not self.console.encoding.startswith("utf"):
             lines = ascii_only(lines)

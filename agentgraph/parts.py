@@ -69,9 +69,7 @@ class Parts:
         told = len(before.text) if before else 0
         known = len(_calls(before)) if before else 0
         calls = [_first_chunk(call, known + i) for i, call in enumerate(_calls(message)[known:])]
-        new = AIMessageChunk(
-            content=str(message.text)[told:], id=message.id, tool_call_chunks=calls
-        )
+        new = AIMessageChunk(content=str(message.text)[told:], id=message.id, tool_call_chunks=calls)
         return _chunk(new, self._metadata.get(message.id or "", {}))
 
 

@@ -86,7 +86,10 @@ def unknown_question(
 def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
     """Return the error for a bare answer where not exactly one question is pending."""
     if not questions:
-        why = "no question is pending (was it answered already?); go on with resume(thread_id)"
+        why = (
+            "no question is pending (was it answered already?); resume(thread_id) tries a failed step "
+            "again, run(...) starts the next turn"
+        )
     else:
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)
         why = f"{len(questions)} questions are pending; answer by id or address, as a dict: {there}"

@@ -13,7 +13,7 @@ from typing import overload
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """One step of a run path.
+    """One step of a run path: `RunStep("critic", 1)`.
 
     Attributes:
         agent_name: The agent.
@@ -26,6 +26,10 @@ class RunStep:
 
 class RunPath(Sequence[RunStep]):
     """An immutable sequence of `RunStep`; `append` gives a new path.
+
+    Earlier siblings and iterations stay in it: in the second iteration of a loop `refine` of
+    `writer` and `critic` the writer's path is `refine/writer/critic/writer`. Agents that run at the
+    same time do not stand in each other's.
 
     >>> path = RunPath().append(RunStep("report")).append(RunStep("writer"))
     >>> str(path), path.names
@@ -41,14 +45,22 @@ class RunPath(Sequence[RunStep]):
     _hash: int
 
     def __new__(cls, steps: Iterable[RunStep] = ()) -> "RunPath":
-        """Make a path of `steps`; without any, the empty path."""
+        """Make a path of `steps`; without any, the empty path.
+
+        Args:
+            steps: The steps, the root's first.
+        """
         path = _EMPTY
         for step in steps:
             path = path.append(step)
         return path
 
     def append(self, step: RunStep) -> "RunPath":
-        """Return this path with `step` behind it, in constant time."""
+        """Return this path with `step` behind it, in constant time.
+
+        Args:
+            step: The step that is last in the new path.
+        """
         path = object.__new__(RunPath)
         path._parent = self
         path._step = step
@@ -60,7 +72,11 @@ class RunPath(Sequence[RunStep]):
         return path
 
     def starts_with(self, prefix: "RunPath") -> bool:
-        """Tell whether this path begins with all steps of `prefix`, in logarithmic time."""
+        """Tell whether this path begins with all steps of `prefix`, in logarithmic time.
+
+        Args:
+            prefix: The other path; steps are the same where name and iteration are.
+        """
         return prefix._length <= self._length and self._beginning(prefix._length) == prefix
 
     @property

@@ -69,6 +69,12 @@ UNANSWERED: Final = _Unanswered()
 class Runner:
     """Runs a tree of agents on threads, and tells what it does as `AgentEvent`s.
 
+    >>> runner = Runner(human("boss", "Print it?"))
+    >>> [event.kind for event in runner.run("Go.", thread_id="monday")]
+    ['interrupted']
+    >>> [event.text for event in runner.resume("monday", "yes")]
+    ['yes']
+
     Attributes:
         agent: The root of the tree.
         graph: The LangGraph graph that it was compiled to.
@@ -118,12 +124,15 @@ class Runner:
 
         Yields:
             The events. An exception in an agent is reported as an event, then raised; `resume`
-            tries the failed step again and nothing that had finished.
+            tries the failed step again and nothing that had finished. Of ours these are
+            `MissingValueError`, `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError` and
+            `StepFailedError`.
 
         Raises:
             PendingInterruptError: Questions wait on the thread.
             ThreadBusyError: Another run is under way on the thread.
-            AgentGraphError: The input cannot be read, or an agent has a timeout.
+            AgentGraphError: The input cannot be read, an agent has a timeout, or the saver is an
+                async SQLite saver.
         """
         thread_id = thread_id or str(uuid4())
         given = _input(messages, values)
@@ -134,7 +143,15 @@ class Runner:
         return self._stream(begin, thread_id, stream)
 
     def query(self, text: str, **options: Any) -> Iterator[AgentEvent]:
-        """Run a turn on a text; options as in `run`."""
+        """Run a turn on a text, as `run` does: `query("Go.")` is `run("Go.")`.
+
+        Args:
+            text: The input.
+            **options: Those of `run`.
+
+        Yields:
+            The events, as they happen.
+        """
         return self.run(text, **options)
 
     def resume(
@@ -165,6 +182,8 @@ class Runner:
             InvalidAnswerError: An answer that does not fit its question's schema.
             TreeChangedError: The thread was left by a tree of another shape.
             ThreadBusyError: Another run is under way on the thread.
+            AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver is an
+                async SQLite saver.
         """
         self._check_sync()
         self._check_untimed()
@@ -222,7 +241,7 @@ class Runner:
             for event in events:
                 screen.tell(event)
                 told += [] if event.partial else [event]
-        return Watched(thread_id, told)
+        return Watched(thread_id, told, self.pending(thread_id) if _asked(told) else ())
 
     async def awatch(
         self,
@@ -244,14 +263,18 @@ class Runner:
                 async for event in events:
                     screen.tell(event)
                     told += [] if event.partial else [event]
-        return Watched(thread_id, told)
+        return Watched(thread_id, told, await self.apending(thread_id) if _asked(told) else ())
 
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, in the order of the tree.
 
+        Args:
+            thread_id: The thread.
+
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
             TreeChangedError: The thread was left by a tree of another shape.
+            AgentGraphError: The saver is an async SQLite saver.
         """
         self._check_sync()
         return self._drive(pending(self._tree, thread_id), thread_id)
@@ -263,9 +286,13 @@ class Runner:
         of a step that failed several times only the last failure is, and of a tool, or a node of
         a graph, that asked several times with `interrupt()` only the last question.
 
+        Args:
+            thread_id: The thread.
+
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
             TreeChangedError: The thread was left by a tree of another shape.
+            AgentGraphError: The saver is an async SQLite saver.
         """
         self._check_sync()
         return iter(self._drive(replayed(self._tree, thread_id), thread_id))
@@ -287,7 +314,7 @@ class Runner:
                 yield event
 
     def aquery(self, text: str, **options: Any) -> AsyncIterator[AgentEvent]:
-        """Run a turn on a text, on the event loop; options as in `run`."""
+        """Run a turn on a text as `query` does, on the event loop."""
         return self.arun(text, **options)
 
     async def aresume(
@@ -511,6 +538,10 @@ def _input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
 async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
     async for part in parts:
         yield see(part)
+
+
+def _asked(told: Sequence[AgentEvent]) -> bool:
+    return any(event.kind == "interrupted" for event in told)
 
 
 def _unfinished(saved: Any) -> bool:

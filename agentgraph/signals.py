@@ -28,17 +28,28 @@ Signal = Literal["exit", "break_loop"]
 
 @dataclass(frozen=True, slots=True)
 class Exit(ToolOutputMixin):
-    """Ends the run; in a branch, the branch, and the run at the join."""
+    """Ends the run; in a branch, the branch, and the run at the join.
+
+    A function returns or yields it, or a tool returns it. In an agent that runs as a tool it ends
+    that agent only. The event's `kind` is "exit".
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BreakLoop(ToolOutputMixin):
-    """Ends the nearest enclosing loop at once; what follows the loop goes on."""
+    """Ends the nearest enclosing loop at once; what follows the loop goes on.
+
+    A function returns or yields it, or a tool returns it. In a branch the others finish first;
+    outside every loop it is told and changes nothing. The event's `kind` is "break_loop".
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TransferTo(ToolOutputMixin):
     """Hands over to another agent: a sub-agent of the chat agent, or the one above.
+
+    A function returns or yields it, or a tool returns it: `TransferTo("writer")`. From a function a
+    target that there is not is an `InvalidOutputError`; from a tool it goes back to the model.
 
     Attributes:
         agent_name: The agent to go on with.
@@ -51,9 +62,19 @@ class TransferTo(ToolOutputMixin):
 class Ask(ToolOutputMixin):
     """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
 
+    What came before it is kept, and not said twice. A tool calls LangGraph's `interrupt()` instead.
+
+    >>> from agentgraph.testing import transcript
+    >>> def boss(ctx) -> str | Ask:
+    ...     return f"So {ctx.answer}." if ctx.answered else Ask("Print it?")
+    >>> runner = Runner(function_agent("boss", boss))
+    >>> transcript(runner.run("Go.", thread_id="monday")), transcript(runner.resume("monday", "no"))
+    (['boss: [asks] Print it?'], ['boss: So no.'])
+
     Attributes:
-        value: What is asked: plain data.
-        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema.
+        value: What is asked: data that has a JSON form.
+        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema;
+            without one any plain data is an answer.
     """
 
     value: Any
@@ -62,10 +83,12 @@ class Ask(ToolOutputMixin):
 
 @dataclass(frozen=True, slots=True)
 class Custom(ToolOutputMixin):
-    """Tells an event of one's own.
+    """Tells an event of one's own: its `output.custom` is the data, and its `kind` is "custom".
+
+    Models do not see it. It stands in the thread, and is told again by `events`.
 
     Attributes:
-        data: Plain data.
+        data: What is told: data that has a JSON form.
     """
 
     data: Any
@@ -74,8 +97,12 @@ class Custom(ToolOutputMixin):
 class SetValues(ToolOutputMixin):
     """Writes values of the run: `SetValues(topic="bees")`.
 
+    The agents behind it find them in `ctx.values` and in templates, those of later turns too; the
+    `ctx` at hand stays as it is. A branch sees its own, and the join merges them in declared order.
+    No event tells it.
+
     Attributes:
-        values: What is written.
+        values: What is written, plain data by name, over what is there.
     """
 
     __slots__ = ("values",)

@@ -35,7 +35,10 @@ Response = Reply | Callable[[list[BaseMessage]], Reply]
 
 
 class ScriptError(AgentGraphError, AssertionError):
-    """A model was not called as its script says, or with messages that no provider takes."""
+    """A model was not called as its script says, or with messages that no provider takes.
+
+    It is an `AssertionError` too, so that a test which meets it fails.
+    """
 
 
 class ScriptedChatModel(BaseChatModel):
@@ -67,7 +70,7 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools that were bound last, as OpenAI describes them."""
+        """The tools that were bound last, as OpenAI describes them: `{"type": "function", ...}`."""
         return self._tools
 
     @property
@@ -76,7 +79,11 @@ class ScriptedChatModel(BaseChatModel):
         return [] if callable(self.responses) else self.responses[len(self._inputs) :]
 
     def assert_finished(self) -> None:
-        """Raise `ScriptError` if responses are left over."""
+        """Check that no response is left over.
+
+        Raises:
+            ScriptError: Some are; it says how many, and which is the first.
+        """
         if left := self.left_over:
             asked = len(self._inputs)
             raise ScriptError(
@@ -85,7 +92,15 @@ class ScriptedChatModel(BaseChatModel):
             )
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """Take tools as every chat model does; the script alone decides whether they are called."""
+        """Take tools as every chat model does; the script alone decides whether they are called.
+
+        Args:
+            tools: LangChain tools, functions, or dicts as OpenAI describes tools.
+            **kwargs: Handed on to `bind`.
+
+        Returns:
+            The model with the tools; it shares script and records with this one.
+        """
         self._tools = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=self._tools, **kwargs)
 
@@ -160,6 +175,9 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
 
     >>> pairing_faults([ToolMessage("3 hits", name="search", tool_call_id="1")])
     ["a result of 'search' answers call '1', which the message before does not make"]
+
+    Args:
+        messages: What a model is sent, the oldest message first.
     """
     groups: list[tuple[Sequence[ToolCall | InvalidToolCall], list[ToolMessage]]] = [((), [])]
     for message in messages:
@@ -187,7 +205,13 @@ def _faults(
 
 
 def call(name: str, id: str | None = None, /, **args: Any) -> ToolCall:
-    """Return a tool call for `calls`: `call("search", topic="bees")`."""
+    """Return a tool call for `calls`: `call("search", topic="bees")`.
+
+    Args:
+        name: The name of the tool.
+        id: The id of the call; without one `calls` gives it one.
+        **args: The arguments of the tool.
+    """
     return ToolCall(name=name, args=args, id=id, type="tool_call")
 
 
@@ -196,6 +220,10 @@ def calls(*made: ToolCall, text: str = "") -> AIMessage:
 
     >>> calls(call("search", topic="bees")).tool_calls[0]["id"]
     '1'
+
+    Args:
+        *made: The calls, each made by `call`.
+        text: What is said beside them.
     """
     named = [{**each, "id": each["id"] or str(nth)} for nth, each in enumerate(made, 1)]
     return AIMessage(text, tool_calls=named)
@@ -208,6 +236,9 @@ def transcript(events: Iterable[AgentEvent]) -> list[str]:
     transcript(runner.query("bees"))
     ['report/writer: A draft.', 'report/writer/critic: [break_loop]', 'report/boss: [asks] Print it?']
     ```
+
+    Args:
+        events: What `run`, `resume` or `events` of a runner give.
     """
     return [f"{event.run_path}: {event_text(event)}" for event in events if not event.partial]
 

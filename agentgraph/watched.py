@@ -11,22 +11,19 @@ class Watched(Sequence[AgentEvent]):
 
     Attributes:
         thread_id: The thread.
+        pending: The questions that wait for answers, in the order of the tree.
     """
 
-    def __init__(self, thread_id: str, events: Sequence[AgentEvent]) -> None:
-        self.thread_id = thread_id
+    def __init__(
+        self, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
+    ) -> None:
+        self.thread_id, self.pending = thread_id, tuple(pending)
         self._events = tuple(events)
 
     @property
     def text(self) -> str:
         """The last text that was said; empty where there was none."""
         return next((event.text for event in reversed(self._events) if event.text), "")
-
-    @property
-    def pending(self) -> list[Interrupt]:
-        """The questions that wait for answers, in the order in which they were asked."""
-        asked = (event.action.interrupted for event in self._events if event.action)
-        return list({question.id: question for question in asked if question}.values())
 
     @overload
     def __getitem__(self, index: int) -> AgentEvent: ...

@@ -1,5 +1,7 @@
 """Frames of a live tree, as text of so many cells."""
 
+import re
+from html import unescape
 from time import perf_counter
 
 import pytest
@@ -172,6 +174,12 @@ def test_in_a_page_all_that_was_said_is_escaped() -> None:
     assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;" in page
     assert page.startswith("<pre ")
     assert 'style="color:#dc2626">✗ failed</span>' in page
+
+
+def test_a_page_without_styles_has_the_lines_of_the_text() -> None:
+    lines = frame(ROWS, width=100)
+    bare = re.sub(r"<[^>]*>", "", html(lines))
+    assert unescape(bare).rstrip("\n").split("\n") == plain(lines).split("\n")
 
 
 def test_a_terminal_without_unicode_gets_letters_it_knows() -> None:

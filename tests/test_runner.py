@@ -524,7 +524,8 @@ def test_an_answer_sent_twice_is_stale_the_second_time():
     with pytest.raises(ag.UnknownInterruptError) as caught:
         runner.resume("t", "y")
     assert str(caught.value) == (
-        "thread 't': no question is pending (was it answered already?); go on with resume(thread_id)"
+        "thread 't': no question is pending (was it answered already?); resume(thread_id) tries a "
+        "failed step again, run(...) starts the next turn"
     )
 
 

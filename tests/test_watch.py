@@ -132,7 +132,7 @@ def test_what_was_watched_is_a_sequence_of_the_whole_events(watch: Watch) -> Non
         "report/refine/review/boss: yes",
         "report/refine/review/boss/print: Done.",
     ]
-    assert (resumed.text, resumed.pending) == ("Done.", [])
+    assert (resumed.text, resumed.pending) == ("Done.", ())
     assert repr(resumed) == "<Watched: 2 events on thread 't'>"
 
 

@@ -26,7 +26,11 @@ class Ending:
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Tell whether a loop ends, by its `until`."""
-        return bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
+        try:
+            return bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
+        except Exception as error:
+            error.add_note(f"It was `until` of the loop {loop.name!r} that failed.")
+            raise
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Tell whether a place is to run again, by its checks, the innermost first."""

@@ -50,7 +50,19 @@ def plan_execute(
     """Make an agent that plans, carries out the plan step by step, and plans again after each.
 
     It is `sequential(name, [planner, loop("execute", [executor, replanner])])`, and so are the run
-    paths: `pe/planner`, `pe/planner/execute/executor`, `pe/planner/execute/executor/replanner`.
+    paths. It is the agent of LangGraph's plan-and-execute tutorial.
+
+    >>> from agentgraph.testing import ScriptedChatModel, transcript
+    >>> planner = ScriptedChatModel(responses=['["Find the bees.", "Count them."]'])
+    >>> executor = ScriptedChatModel(responses=["In the hive."])
+    >>> replanner = ScriptedChatModel(responses=['{"answer": "They are too many."}'])
+    >>> pe = plan_execute("pe", planner=planner, executor=executor, replanner=replanner)
+    >>> for line in transcript(Runner(pe).query("How many bees?")):
+    ...     print(line)
+    pe/planner: ["Find the bees.", "Count them."]
+    pe/planner/execute/executor: In the hive.
+    pe/planner/execute/executor/replanner: {"answer": "They are too many."}
+    pe: They are too many.
 
     A planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
     list in plain text; one that says nothing leaves it as a list in the value `plan`. A step is a
@@ -64,16 +76,16 @@ def plan_execute(
     the plan on: for templates, and as `ctx.values`. The answer is the last message.
 
     Args:
-        name: The agent's name.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         planner: An agent, or a model, which becomes a chat agent `planner`. A chat agent is told of
             the form of a plan, and of its task where it has no instruction. A name means one agent:
             where a tree has two of these, give one `chat_agent("another_planner", model)`.
         executor: The same for what carries out a step, `executor`; a chat agent is told of its step
             where its instruction does not name `{step}`.
         replanner: The same for what looks at the results, `replanner`.
-        max_iterations: How often steps are executed and replanned; None for no bound. Then it ends
-            with the best answer so far, and tells `{"plan_execute": name, "ended": "max_iterations",
-            "left": [...]}` as a custom event.
+        max_iterations: How often steps are executed and replanned, from 1; None for no bound. Then
+            it ends with the best answer so far, and tells `{"plan_execute": name, "ended":
+            "max_iterations", "left": [...]}` as a custom event.
         parallel: Whether all steps that are left run before the replanner does: each in a lane of
             its own, as soon as the steps are done that it depends on. The executor sees its step and
             the results of those alone.

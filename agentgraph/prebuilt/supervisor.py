@@ -45,13 +45,27 @@ def supervisor(
 
     A worker that is named again and again, and says nothing new, is pointed out to the model.
 
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> find = function_agent("find", lambda ctx: "Bees hum.")
+    >>> model = ScriptedChatModel(responses=[calls(call("transfer_to_find")), "So they do."])
+    >>> boss = supervisor("boss", model, [find], mode="handoff")
+    >>> for line in transcript(Runner(boss).query("Go.")):
+    ...     print(line)
+    boss: [calls] transfer_to_find({})
+    boss: Transferred to find.
+    boss: [transfer_to] find
+    boss/find: Bees hum.
+    boss/find/boss: So they do.
+
+    A run raises the errors of a `chat_agent`.
+
     Args:
-        name: The agent's name: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         model: A LangChain chat model that takes tools, or a runnable around one.
-        workers: The agents that work: composites and supervisors included. The model reads their
-            descriptions.
+        workers: The agents that work: composites and supervisors included; at least one. The model
+            reads their descriptions.
         mode: Whether workers are tools, or are handed over to.
-        description: What the supervisor is for.
+        description: What the supervisor is for, in a sentence that other agents read.
         instruction: The system message, a template as in `chat_agent`.
         tools: Further tools of the supervisor's own.
         output_key: The value that the text of its last message becomes.

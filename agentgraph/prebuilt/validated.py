@@ -26,6 +26,18 @@ def validated(
     attempt. The attempts have addresses of their own, `writer`, `writer{1}`, `writer{2}`, and each
     adds a step to the run path: `report/writer`, `report/writer/writer`. It leaves no node behind.
 
+    >>> from agentgraph.testing import ScriptedChatModel, transcript
+    >>> model = ScriptedChatModel(responses=["Bees.", "Bees hum."])
+    >>> def check(text: str) -> str | None:
+    ...     return None if "hum" in text else "What do they do?"
+    >>> writer = validated(chat_agent("writer", model), check)
+    >>> for line in transcript(Runner(writer).query("Go.")):
+    ...     print(line)
+    writer: Bees.
+    writer: This did not pass a check: What do they do?
+    Do it again, with that put right.
+    writer/writer: Bees hum.
+
     Args:
         agent: The agent, a composite included.
         check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync

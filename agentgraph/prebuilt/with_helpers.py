@@ -14,9 +14,14 @@ def with_helpers(main: Agent, helpers: Iterable[Agent]) -> SequentialAgent:
     "writer_helpers", helpers), writer])`, and so are the run paths: `writer_with_helpers/
     writer_helpers/facts`, then `writer_with_helpers/writer_helpers/writer`.
 
+    >>> facts = function_agent("facts", lambda ctx: "Bees hum.")
+    >>> writer = function_agent("writer", lambda ctx: f"A text on: {ctx.messages[-1].text}")
+    >>> [event.text for event in Runner(with_helpers(writer, [facts])).query("Go.")]
+    ['Bees hum.', 'A text on: [facts] said: Bees hum.']
+
     Args:
         main: The agent that answers.
-        helpers: The agents that run before it.
+        helpers: The agents that run before it; at least one. Where one fails, the whole fails.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.

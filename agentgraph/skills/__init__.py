@@ -56,11 +56,16 @@ def load(
 
     ```
     report = load("report.yaml", models={"writer": ChatOpenAI(...)}, tools={"search": search})
+    print(report)
+    report (sequential)
+    ├─ write (chat, writes draft)
+    └─ boss (human)
     ```
 
     Args:
         path: The file, YAML or JSON in UTF-8.
-        tools: The tools that the file may name: LangChain tools and functions.
+        tools: The tools that the file may name, by the names it has for them: LangChain tools and
+            functions.
         models: The models that it may name.
         agents: The agents that it may name.
         allow: References that it may import besides, as `module:name`, or `module:*` for all that a
