@@ -239,6 +239,7 @@ class Runner:
         activity = self._activity(thread_id, goes_on=messages is None)
         with screen.watching(self._tree, activity), closing(running) as events:
             for event in events:
+                self._watched = (thread_id, activity)  # it was not refused
                 screen.tell(event)
                 told += [] if event.partial else [event]
         return Watched(thread_id, told, self.pending(thread_id) if _asked(told) else ())
@@ -258,9 +259,11 @@ class Runner:
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
         running = self._astream(begin, thread_id, screen.streams, screen.see)
-        with screen.watching(self._tree, self._activity(thread_id, goes_on=messages is None)):
+        activity = self._activity(thread_id, goes_on=messages is None)
+        with screen.watching(self._tree, activity):
             async with aclosing(running) as events:
                 async for event in events:
+                    self._watched = (thread_id, activity)
                     screen.tell(event)
                     told += [] if event.partial else [event]
         return Watched(thread_id, told, await self.apending(thread_id) if _asked(told) else ())
@@ -363,10 +366,7 @@ class Runner:
     def _activity(self, thread_id: str, *, goes_on: bool) -> Activity:
         """Return what is known of the tree: all that was watched of a thread that goes on."""
         thread, activity = self._watched
-        if not goes_on or thread != thread_id:
-            activity = Activity(self._tree)
-            self._watched = (thread_id, activity)
-        return activity
+        return activity if goes_on and thread == thread_id else Activity(self._tree)
 
     def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:
         """Return new input, unless the thread waits for answers."""

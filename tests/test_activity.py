@@ -225,6 +225,12 @@ def test_what_runs_is_named_by_its_innermost_addresses() -> None:
     assert told.activity.running(4) == [("report/review/facts", 3), ("report/review/style/find", 2)]
 
 
+def test_composites_are_not_named_among_what_runs() -> None:
+    told = Told(report())
+    told.began("report/refine[1]/write", 0)
+    assert told.activity.running(4) == [("report/refine[1]/write", 4)]
+
+
 @pytest.mark.parametrize("at", ["", "elsewhere", "report/nobody", "report/refine/write", "re port"])
 def test_addresses_of_other_trees_are_passed_over(at: str) -> None:
     told = Told(report())

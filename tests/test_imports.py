@@ -71,10 +71,10 @@ errors
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-parts places position prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress
-prebuilt.supervisor prebuilt.validated prebuilt.with_helpers run_path schemas signals templates
-tools translation validation workflow_faults
+activity addresses agents budgets builders composites dependencies errors events failures frames
+history leaf_faults live parts places position prebuilt.plan_execute prebuilt.planning
+prebuilt.plans prebuilt.progress prebuilt.supervisor prebuilt.validated prebuilt.with_helpers
+run_path schemas signals task_parts templates tools translation validation watched workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 

@@ -923,3 +923,16 @@ def test_the_store_and_the_runtime_reach_a_function():
 
     runner = ag.Runner(ag.function_agent("a", fn), store=store)
     assert [event.text for event in runner.run("hi")] == ["6"]
+
+
+def test_a_failure_in_until_says_so_and_is_told_where_it_was_asked():
+    loop = ag.loop("l", [says("a")], max_iterations=2, until=lambda ctx: ctx.values["ok"])
+    runner = ag.Runner(ag.sequential("s", [loop]))
+    with pytest.raises(KeyError) as caught:
+        list(runner.run("hi", thread_id="t"))
+    assert [e.error for e in runner.events("t") if e.error] == ["KeyError('ok')"]
+    assert caught.value.__notes__[:2] == [
+        "It was `until` of the loop 'l' that failed.",
+        "This happened in the agent 'a', at s/l[0]/a.",
+    ]
+    assert [e.text for e in runner.resume("t", values={"ok": True})] == ["a"]

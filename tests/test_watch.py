@@ -232,6 +232,27 @@ def test_on_another_runner_what_ran_before_has_not_begun(watch: Watch) -> None:
     }
 
 
+def test_a_refused_turn_does_not_forget_what_was_watched(watch: Watch) -> None:
+    runner, screen = ag.Runner(ag.sequential("s", [says("a"), ag.human("boss", "?")])), Recorded()
+    watch(runner, "Go.", thread_id="t", console=pipe())
+    with pytest.raises(ag.PendingInterruptError):
+        watch(runner, "Go.", thread_id="t", console=pipe())
+    watch(runner, thread_id="t", answers="yes", console=screen)
+    assert [row.state for row in screen.activity.rows(0)] == ["done", "done", "done"]
+
+
+def test_a_question_that_nobody_waits_for_any_more_is_not_pending(watch: Watch) -> None:
+    first = ag.sequential("first", [ag.human("a", "A?"), says("b")])
+    tree = ag.parallel("p", [first, ag.human("c", "C?")], on_error="first")
+    runner, screen = ag.Runner(ag.sequential("s", [tree, says("d")])), Recorded()
+    asked = watch(runner, "Go.", thread_id="t", console=screen)
+    assert [question.agent_name for question in asked.pending] == ["a", "c"]
+    answered = watch(runner, thread_id="t", answers={"s/p/first/a": "yes"}, console=screen)
+    assert answered.pending == ()
+    states = {row.name: row.state for row in screen.activity.rows(0)}
+    assert states == {**dict.fromkeys(["s", "p", "first", "a", "b", "d"], "done"), "c": "stopped"}
+
+
 def test_a_new_turn_begins_a_new_tree(watch: Watch) -> None:
     runner, screen = ag.Runner(says("a")), Recorded()
     for _ in range(2):

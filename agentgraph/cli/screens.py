@@ -42,12 +42,14 @@ class Printed(Screen):
         """Begin to look at the clock."""
         self._is_over.clear()
         self._heard.clear()
-        threading.Thread(target=self._watch_clock, daemon=True).start()
+        self._clock = threading.Thread(target=self._watch_clock, daemon=True)
+        self._clock.start()
 
     def hide(self) -> None:
         """Look no more."""
         self._is_over.set()
         self._heard.set()
+        self._clock.join()
 
     def _watch_clock(self) -> None:
         while not self._is_over.is_set():
