@@ -33,6 +33,7 @@ from agentgraph.errors import (
 )
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.history import Entry
+from agentgraph.live.watched import Watched
 from agentgraph.prebuilt.plan_execute import plan_execute
 from agentgraph.prebuilt.supervisor import supervisor
 from agentgraph.prebuilt.validated import validated
@@ -78,6 +79,7 @@ __all__ = [
     "TreeChangedError",
     "UnknownInterruptError",
     "UnknownThreadError",
+    "Watched",
     "agent",
     "agent_tool",
     "async_sqlite_saver",

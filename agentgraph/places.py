@@ -2,9 +2,10 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from agentgraph.agents import (
@@ -218,6 +219,21 @@ class Tree:
         agents = (ChatAgent, FunctionAgent, GraphAgent)
         leaves = (place for place in self.places if isinstance(place.agent, agents))
         return tuple(place for place in leaves if place.policy("timeout"))
+
+    def is_foreign(self, namespace: Sequence[str]) -> bool:
+        """Tell whether a namespace of LangGraph's is that of a graph that is none of the tree's lanes.
+
+        One of the tree's names a node and a lane that it runs, in turn: `review:1|legal:2`.
+        """
+        names = [part.partition(":")[0] for part in namespace]
+        pairs = zip_longest(names[::2], names[1::2])
+        return any(lane not in self._lanes_of.get(node, ()) for node, lane in pairs)
+
+    @cached_property
+    def _lanes_of(self) -> Mapping[str, frozenset[str]]:
+        """The nodes at which lanes begin, by the nodes that run them."""
+        nodes = ((place, node) for place in self.places for node in (place.node, place.tools_node))
+        return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
         """Return where the lanes start that the nodes of a place run."""

@@ -24,19 +24,19 @@ from langgraph.runtime import RunControl
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from agentgraph.activity import Activity
 from agentgraph.agents import Agent
 from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.events import AgentEvent, Interrupt
-from agentgraph.live import Screen, screen_for
+from agentgraph.live.activity import Activity
+from agentgraph.live.screens import Screen, screen_for
+from agentgraph.live.watched import Watched
 from agentgraph.locks import busy, held, is_held
 from agentgraph.pending import pending, resume_map, unclear_question
 from agentgraph.replay import replayed
 from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
-from agentgraph.watched import Watched
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,6 @@ is told to be void as soon as another attempt begins or another message is writt
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -88,11 +87,6 @@ class Translator:
         self._paths, self._parts = RunPaths(tree), Parts()
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
         self._graphs = {place.name for place in tree.places if isinstance(place.agent, GraphAgent)}
-        self._lanes = {
-            node: {lane.node for lane in tree.lanes(place)}
-            for place in tree.places
-            for node in (place.node, place.tools_node)
-        }
         self._told: dict[str, list[str]] = {}
         self._by_tasks: dict[str, list[str]] = {}
         self._begun: dict[str, str] = {}
@@ -133,7 +127,7 @@ class Translator:
             if not namespace or namespace[0].partition(":")[0] != self._node:
                 return
             namespace = namespace[1:]
-        foreign = self._is_foreign(namespace)
+        foreign = self._tree.is_foreign(namespace)
         if kind == "messages":
             chunk, metadata = data
             at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
@@ -201,15 +195,6 @@ class Translator:
                 told += self._by_tasks.pop(at, ())
             self._by_tasks.setdefault(at, []).extend(written)
         return [each for each in told if each not in written]
-
-    def _is_foreign(self, namespace: Sequence[str]) -> bool:
-        """Tell whether a part comes from a graph that is none of the tree's lanes.
-
-        A namespace of the tree's names a node and a lane that it runs, in turn.
-        """
-        names = [part.partition(":")[0] for part in namespace]
-        pairs = zip_longest(names[::2], names[1::2])
-        return any(lane not in self._lanes.get(node, ()) for node, lane in pairs)
 
     def _teller(self, node: str, update: Mapping[str, Any]) -> str | None:
         """Return the address of who wrote, itself or by a task; None where all of it was told before.

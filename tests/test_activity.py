@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
 
 import agentgraph as ag
-from agentgraph.activity import Activity, Row
-from agentgraph.task_parts import Began, Ended, TaskParts
+from agentgraph.live.activity import Activity, Row
+from agentgraph.live.task_parts import Began, Ended, TaskParts
 from agentgraph.testing import call, calls
 from agentgraph.translation import STREAM_MODES, Translator
 from agentgraph.validation import validate

@@ -244,7 +244,10 @@ def test_a_failure_tells_how_to_go_on_and_ends_with_1(command: Commands) -> None
         "failing/first/failer: [error] ValueError('the printer is jammed')",
     ]
     assert ended.err.startswith(
-        "Failed: ValueError: the printer is jammed\nTry the failed step again: "
+        "Failed: ValueError: the printer is jammed\n"
+        "  This happened in the agent 'failer', at failing/failer.\n"
+        "  Where in the code, --traceback tells.\n"
+        "Try the failed step again: "
     )
     assert ended.go_on.endswith("resume agents.py:failing --thread 'a thread' --db 'my runs.db'")
     (command.folder / "mended").touch()

@@ -20,7 +20,7 @@ import agentgraph
 from agentgraph import AgentGraphError, display, drawing, testing
 from agentgraph.agents import AgentTool, Step
 from agentgraph.budgets import Summarized, Trimmed
-from agentgraph.watched import Watched
+from agentgraph.live.watched import Watched
 
 MODULES = [
     info.name

@@ -7,8 +7,8 @@ from time import perf_counter
 import pytest
 from rich.cells import cell_len
 
-from agentgraph.activity import Row
-from agentgraph.frames import ascii_only, duration, frame, html, plain, spinner
+from agentgraph.live.activity import Row
+from agentgraph.live.frames import ascii_only, duration, frame, html, plain, spinner
 
 ROWS = [
     Row(

@@ -36,13 +36,13 @@ prebuilt.supervisor prebuilt.with_helpers prebuilt.validated prebuilt.plan_execu
 prebuilt.progress prebuilt.planning prebuilt
 prebuilt.plans
 runner
-live
-frames task_parts
-activity
+live.screens
+live.frames live.task_parts
+live.activity
 pending replay locks savers
 threads translation
 parts
-display watched
+display live live.watched
 compiler
 drawing pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
@@ -71,10 +71,11 @@ errors
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-activity addresses agents budgets builders composites dependencies errors events failures frames
-history leaf_faults live parts places position prebuilt.plan_execute prebuilt.planning
-prebuilt.plans prebuilt.progress prebuilt.supervisor prebuilt.validated prebuilt.with_helpers
-run_path schemas signals task_parts templates tools translation validation watched workflow_faults
+addresses agents budgets builders composites dependencies errors events failures history leaf_faults
+live.activity live.frames live.screens live.task_parts live.watched parts places position
+prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
+prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools translation
+validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 

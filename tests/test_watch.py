@@ -20,9 +20,9 @@ from nbclient import NotebookClient
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.activity import Row
 from agentgraph.cli.screens import Printed
-from agentgraph.live import Lines, Screen, Terminal, screen_for
+from agentgraph.live.activity import Row
+from agentgraph.live.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import transcript
 
 TERMINAL = {"TERM": "xterm-256color"}

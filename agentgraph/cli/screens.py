@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from agentgraph.events import AgentEvent
-from agentgraph.live import Screen
+from agentgraph.live.screens import Screen
 
 QUIET = 30.0
 """After how many seconds without an event it is said what runs."""

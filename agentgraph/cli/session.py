@@ -25,7 +25,7 @@ from agentgraph.cli.screens import Printed
 from agentgraph.display import print_event
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.events import AgentEvent, Interrupt
-from agentgraph.live import Screen, Terminal, is_live
+from agentgraph.live.screens import Screen, Terminal, is_live
 from agentgraph.runner import Runner
 from agentgraph.savers import sqlite_saver
 
@@ -153,6 +153,9 @@ class Session:
         except EOFError:
             self._printer.note("")
             return None
+        except KeyboardInterrupt:
+            self._printer.note("")
+            raise
 
     def _pause(self, questions: Sequence[Interrupt]) -> int:
         self._printer.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
@@ -175,6 +178,10 @@ class Session:
         if self._with_traceback:
             traceback.print_exception(error)
         self._printer.note(f"Failed: {type(error).__name__}: {error}")
+        for note in _own_notes(error):
+            self._printer.note(f"  {note}")
+        if not (self._with_traceback or isinstance(error, AgentGraphError)):
+            self._printer.note("  Where in the code, --traceback tells.")
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
             self._printer.note(self._on("Give the value and go on", "--values", values))
@@ -233,6 +240,11 @@ def _program() -> list[str]:
     found = shutil.which("agentgraph")
     is_this = found is not None and Path(found).resolve().parent == Path(sys.executable).parent
     return ["agentgraph"] if is_this else [sys.executable, "-m", "agentgraph"]
+
+
+def _own_notes(error: Exception) -> list[str]:
+    """Return what was written on an error on its way out, but for what LangGraph wrote."""
+    return [note for note in getattr(error, "__notes__", ()) if not note.startswith("During task")]
 
 
 def _question_line(question: Interrupt) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from agentgraph.activity import Row, State
 from agentgraph.display import without_controls
+from agentgraph.live.activity import Row, State
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""

@@ -6,12 +6,11 @@ passed over, for what matters of them is in the nodes of their lanes; and so are
 agents.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agentgraph.activity import Activity, How
 from agentgraph.addresses import address, as_cursor, cursor_at
+from agentgraph.live.activity import Activity, How
 from agentgraph.places import Tree
 
 _CALLED = ("__pregel_push",)
@@ -46,13 +45,10 @@ class TaskParts:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._running: dict[str, str] = {}
-        self._lanes = {
-            node: {lane.node for lane in tree.lanes(place)} for node, place in tree.by_node.items()
-        }
 
     def feed(self, part: Mapping[str, Any]) -> Began | Ended | None:
         """Return what a part tells of the tree; nothing where it tells of something else."""
-        if part["type"] != "tasks" or self._is_foreign(part["ns"]):
+        if part["type"] != "tasks" or self._tree.is_foreign(part["ns"]):
             return None
         data = part["data"]
         if "input" not in data:
@@ -80,9 +76,3 @@ class TaskParts:
         left = self._tree.by_node.get(position["next"] or "")
         cursor = as_cursor(position["cursor"])
         return address(place, cursor if left is place else cursor_at(place, left, cursor))
-
-    def _is_foreign(self, namespace: Sequence[str]) -> bool:
-        """Tell whether a part comes from a graph that is none of the tree's lanes."""
-        names = [part.partition(":")[0] for part in namespace]
-        pairs = zip_longest(names[::2], names[1::2])
-        return any(lane not in self._lanes.get(node, ()) for node, lane in pairs)

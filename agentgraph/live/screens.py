@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agentgraph.activity import Activity
 from agentgraph.display import print_event
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent
+from agentgraph.live.activity import Activity
+from agentgraph.live.task_parts import TaskParts
 from agentgraph.places import Tree
-from agentgraph.task_parts import TaskParts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +140,7 @@ class Terminal(Lines):
     def _frame(self) -> "Text":
         from rich.text import Text
 
-        from agentgraph.frames import ascii_only, frame, spinner
+        from agentgraph.live.frames import ascii_only, frame, spinner
 
         now, size = time.monotonic(), self.console.size
         rows = self.activity.rows(now)
@@ -198,7 +198,7 @@ class Notebook(Screen):
         self._handle.update(self._bundle(), raw=True)
 
     def _bundle(self) -> dict[str, str]:
-        from agentgraph.frames import frame, html, plain
+        from agentgraph.live.frames import frame, html, plain
 
         rows = self.activity.rows(time.monotonic())
         lines = frame(rows, width=_NOTEBOOK_WIDTH, height=_NOTEBOOK_HEIGHT)
