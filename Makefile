@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio lint format properties bench clean
+.PHONY: demo test studio notebooks lint format properties bench clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -13,6 +13,9 @@ test: .venv/ready
 
 studio: .venv/ready  # LangGraph Studio's server, with the trees of the notebooks
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
+
+notebooks: .venv/ready  # executes them, and keeps their outputs
+	$(BIN)/python notebooks/execute.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -64,6 +64,8 @@ def test_a_notebook_is_one_question_in_a_few_cells_with_outputs(path: Path) -> N
     assert re.match(rf"# {path.stem[:2]}\. .+\?\n", first.source)
     assert len(code(notebook)) <= 12
     assert [cell.source for cell in code(notebook) if cell.execution_count is None] == []
+    assert [cell.id for cell in notebook.cells if "execution" in cell.metadata] == []
+    assert notebook.metadata.language_info.version == "3.11"
     assert any("studio" in cell.metadata.get("tags", []) for cell in code(notebook))
 
 

@@ -53,7 +53,7 @@ _CSS = {
     "yellow": "color:#ca8a04",
 }
 """Colours that can be read on white and on black."""
-_BLOCK = "white-space:pre;line-height:1.35;margin:0;font-family:monospace"
+_BLOCK = "white-space:pre;line-height:1.35;margin:0;padding:1px 0 5px 6px;font-family:monospace"
 _LINE = "display:block;overflow:hidden;text-overflow:ellipsis"
 
 
