@@ -6,6 +6,7 @@ begin; here edges lead to the box of the lanes itself, and only agents are nodes
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from agentgraph.places import is_drawable
 _DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
 _WORK = ("tools", "approve", "ask", "call")
 """What nodes do for an agent besides running it, as the last part of their names."""
+_MOST_LINES = 50
 _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
 
@@ -34,6 +36,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 Edges = dict[tuple[str, str], bool]
 """Whether an edge, by its ends, is one of several that may be taken."""
+Onwards = dict[str, list[str]]
+"""Where edges lead from each node."""
 
 
 def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
@@ -71,7 +75,8 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
 def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
     """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
 
-    With the package mermaidx there is an SVG, too, for what cannot. Nothing is sent anywhere.
+    With the package mermaidx there is an SVG, too, for what cannot; it takes seconds to make, so
+    only of a drawing of at most 50 lines. Nothing is sent anywhere.
 
     Args:
         graph: What `compile_agent` gave, or a graph that it is a part of.
@@ -81,13 +86,19 @@ def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
     """
     text = mermaid(graph)
     shown = {"text/plain": text, "text/vnd.mermaid": text}
+    svg = _svg(text) if text.count("\n") <= _MOST_LINES else None
+    return {**shown, "image/svg+xml": svg} if svg else shown
+
+
+@lru_cache(maxsize=32)
+def _svg(text: str) -> str | None:
+    """Return Mermaid text as an SVG; nothing without the package that renders it."""
     try:
         import mermaidx
     except ImportError:
-        return shown
+        return None
     config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
-    svg = mermaidx.render(text, config=config).svg()
-    return {**shown, "image/svg+xml": _in_its_size(svg)}
+    return _in_its_size(mermaidx.render(text, config=config).svg())
 
 
 def _in_its_size(svg: str) -> str:
@@ -143,21 +154,25 @@ def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[str]:
     Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
     an edge to something inside.
     """
-    depths = _depths(edges, START)
+    onwards: Onwards = {}
+    for source, target in edges:
+        onwards.setdefault(source, []).append(target)
+    depths = _depths(onwards, START)
     for box in dict.fromkeys(target for _, target in edges):
         inside = next((key for key in nodes if key.startswith(f"{box}:")), None)
+        behind = _depths(onwards, box) if inside else {}
         sources = [source for source, target in edges if target == box and source != box]
-        if inside and not _depths(edges, box).keys().isdisjoint(sources):
+        if inside and not behind.keys().isdisjoint(sources):
             source = min(sources, key=lambda each: depths.get(each, len(edges)))
             yield f"    {_id(source)} ~~~ {_id(inside)}"
 
 
-def _depths(edges: Edges, start: str) -> dict[str, int]:
+def _depths(onwards: Onwards, start: str) -> dict[str, int]:
     """Return how many edges away from a start all is that can be reached from it."""
     depths = {start: 0}
     for each in (queue := [start]):
-        for source, target in edges:
-            if source == each and target not in depths:
+        for target in onwards.get(each, ()):
+            if target not in depths:
                 depths[target] = depths[each] + 1
                 queue.append(target)
     return depths

@@ -211,7 +211,13 @@ def test_the_svg_names_every_agent_and_needs_nothing_from_elsewhere() -> None:
 
 def test_without_an_offline_renderer_there_is_the_mermaid_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mermaidx", None)
-    assert list(bundle(report())) == ["text/plain", "text/vnd.mermaid"]
+    assert list(bundle(says("alone"))) == ["text/plain", "text/vnd.mermaid"]
+
+
+def test_a_large_drawing_is_made_at_once_and_as_text_only() -> None:
+    pairs = [ag.parallel(f"p{i}", [says(f"a{i}"), chat(f"b{i}", tools=[note])]) for i in range(100)]
+    shown = bundle(ag.loop("all", pairs, max_iterations=2))
+    assert list(shown) == ["text/plain", "text/vnd.mermaid"]
 
 
 def test_a_tree_with_faults_shows_these_in_jupyter() -> None:
