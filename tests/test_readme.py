@@ -5,6 +5,7 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,13 +20,15 @@ SET_UP = ("make test", "make studio")
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Return a new folder with the files that a clone has, and the environment that is there."""
+    """Return a new folder with the files that a clone has, set up with the environment of this run."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     found = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(lambda name: (ROOT / name).is_file(), found.stdout.splitlines()):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name)
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
+    (tmp_path / ".venv" / "ready").touch()
     return tmp_path
 
 
