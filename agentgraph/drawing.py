@@ -68,7 +68,14 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
         key: node for key, node in drawn.nodes.items() if key not in turns and not _is_edge_of_box(key)
     }
     edges = _edges(drawn.edges, turns)
-    lines = ["graph TD", *_boxes(shown, ""), *_arrows(edges), *_anchors(edges, shown), f"    {_STYLE}"]
+    anchors = dict(_anchors(edges, shown))
+    lines = [
+        "graph TD",
+        *_boxes(shown, "", anchors),
+        *_arrows(edges),
+        *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
+        f"    {_STYLE}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -108,8 +115,11 @@ def _in_its_size(svg: str) -> str:
     return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
 
 
-def _boxes(nodes: Mapping[str, Node], box: str) -> Iterator[str]:
-    """Yield the lines of all nodes in a box: nodes as they are, inner boxes around theirs."""
+def _boxes(nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of all nodes in a box: nodes as they are, inner boxes around theirs.
+
+    A box with a direction is laid out for itself, so one that an anchor leads into has none.
+    """
     indent = "    " * (box.count(":") + 1)
     done: set[str] = set()
     for key, node in nodes.items():
@@ -120,9 +130,11 @@ def _boxes(nodes: Mapping[str, Node], box: str) -> Iterator[str]:
         if not colon:
             yield f"{indent}{_node(key, node)}"
             continue
+        inner = f"{box}{name}:"
         yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name))}"]'
-        yield f"{indent}    direction TB"
-        yield from _boxes(nodes, f"{box}{name}:")
+        if not any(inside.startswith(inner) for inside in anchors):
+            yield f"{indent}    direction TB"
+        yield from _boxes(nodes, inner, anchors)
         yield f"{indent}end"
 
 
@@ -148,11 +160,11 @@ def _arrows(edges: Edges) -> Iterator[str]:
         yield f"    {_id(source)} {'-.->' if is_choice else '-->'} {_id(target)}"
 
 
-def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[str]:
-    """Yield an edge that is not seen into each box to which a way comes back: from what leads there.
+def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
+    """Yield something inside each box to which a way comes back, and what leads to that box.
 
     Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
-    an edge to something inside.
+    an edge to something inside, be it one that is not seen.
     """
     onwards: Onwards = {}
     for source, target in edges:
@@ -164,7 +176,7 @@ def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[str]:
         sources = [source for source, target in edges if target == box and source != box]
         if inside and not behind.keys().isdisjoint(sources):
             source = min(sources, key=lambda each: depths.get(each, len(edges)))
-            yield f"    {_id(source)} ~~~ {_id(inside)}"
+            yield inside, source
 
 
 def _depths(onwards: Onwards, start: str) -> dict[str, int]:
