@@ -173,6 +173,8 @@ class Translator:
         for node, update in data.items():
             if node == "__interrupt__":
                 yield from self._questions(update)
+            elif update is None:
+                self._forget_failures(node)
             elif isinstance(update, Mapping) and (at := self._teller(node, update)):
                 self._failed.pop(at, None)
                 yield from self._discard(at, self._void(at, update))
@@ -180,6 +182,12 @@ class Translator:
                 for event in self.update(node, update):
                     if event.id not in told:
                         yield event
+
+    def _forget_failures(self, node: str) -> None:
+        """Forget that an agent failed which then ended, but said nothing that could tell where."""
+        if place := self._tree.by_node.get(node):
+            kept = {at: how for at, how in self._failed.items() if speaker_at(at) != place.name}
+            self._failed = kept
 
     def _void(self, at: str, update: Mapping[str, Any]) -> list[str]:
         """Return the ids of what was told at an address, and is not among what is written now.

@@ -207,3 +207,33 @@ def test_a_tree_that_is_a_node_of_another_graph_tells_its_events_by_that_node(ve
 
     assert told({"messages": ["Go."]}) == ["both/a: A.", "both/boss: [asks] Go on?"]
     assert told(Command(resume="yes")) == ["both/boss: yes"]
+
+
+def told_by_a_server(*parts: dict[str, Any]) -> list[str]:
+    """Return what the parts of a server's stream tell of a pair that fails there in the end."""
+    pair = ag.sequential("pair", [ag.function_agent("a", str), ag.function_agent("b", str)])
+    failed = {"type": "error", "data": {"error": "OSError", "message": "no"}}
+    events, told = ag.translate(pair, [*parts, failed]), []
+    with pytest.raises(ag.RemoteRunError):
+        while True:
+            told.append(next(events))
+    return transcript(told)
+
+
+def note(name: str, how: str) -> dict[str, Any]:
+    return {"type": "custom", "data": {"agentgraph": {"at": f"pair/{name}", "failed": how}}}
+
+
+def test_a_failure_on_a_server_is_told_where_a_note_says() -> None:
+    assert told_by_a_server(note("a", "OSError('no')")) == ["pair/a: [error] OSError('no')"]
+
+
+def test_a_failure_that_was_tried_again_with_success_is_not_told() -> None:
+    again = {"type": "updates", "data": {"a": None}}
+    noted = [note("a", "OSError('busy')"), again, note("b", "OSError('no')")]
+    assert told_by_a_server(*noted) == ["pair/a/b: [error] OSError('no')"]
+
+
+def test_a_failure_of_which_nothing_is_noted_is_that_of_the_root() -> None:
+    shown = repr(ag.RemoteRunError({"error": "OSError", "message": "no"}))
+    assert told_by_a_server() == [f"pair: [error] {shown}"]
