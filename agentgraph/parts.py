@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessageChunk, BaseMessage, messages_from_dict
 from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 
-from agentgraph.errors import RemoteRunError
+from agentgraph.errors import AgentGraphError, RemoteRunError
 
 
 class Part(NamedTuple):
@@ -47,6 +47,7 @@ class Parts:
 
         Raises:
             RemoteRunError: The part says that a run on a server failed.
+            AgentGraphError: It does not say of what stream mode it is.
         """
         opened = _opened(part)
         match opened.kind:
@@ -88,12 +89,17 @@ def as_question(told: Any) -> Any:
 
 
 def _opened(part: Any) -> Part:
-    if isinstance(part, Mapping):
+    if isinstance(part, Mapping) and "type" in part:
         return Part(part["type"], part["data"], part.get("ns", ()))
     if hasattr(part, "event"):
         kind, *namespace = part.event.split("|")
         return Part(kind, part.data, namespace)
-    return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
+    if isinstance(part, tuple) and len(part) in (2, 3) and isinstance(part[-2], str):
+        return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
+    raise AgentGraphError(
+        f"{repr(part)[:80]} is no part of a LangGraph stream that says its mode; ask for a list of "
+        "modes: stream(..., stream_mode=list(STREAM_MODES), subgraphs=True)"
+    )
 
 
 def _chunk(message: BaseMessage, metadata: Mapping[str, Any], namespace: Sequence[str] = ()) -> Part:

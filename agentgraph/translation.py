@@ -66,6 +66,7 @@ def translate(
 
     Raises:
         InvalidAgentError: The tree has faults.
+        AgentGraphError: A part does not say its stream mode.
         RemoteRunError: The run failed on a server.
     """
     yield from Translator(validate(agent), thread_id, node).tell(parts)

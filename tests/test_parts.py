@@ -102,3 +102,15 @@ def test_a_question_is_read_from_json_too() -> None:
     asked = as_question({"id": "1", "value": "Print?"})
     assert (asked.id, asked.value, asked.response_schema) == ("1", "Print?", None)
     assert as_question(asked) is asked
+
+
+@pytest.mark.parametrize(
+    "part", [{"writer": {"messages": []}}, (("a:1",), {"writer": None}), 3, "text"]
+)
+def test_a_part_that_does_not_say_its_mode_is_refused(part: Any) -> None:
+    with pytest.raises(ag.AgentGraphError) as caught:
+        opened(part)
+    assert str(caught.value) == (
+        f"{part!r} is no part of a LangGraph stream that says its mode; ask for a list of modes: "
+        "stream(..., stream_mode=list(STREAM_MODES), subgraphs=True)"
+    )
