@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol, cast
 
 from agentgraph.addresses import Cursor, counts_around, settled
-from agentgraph.agents import FORKS, ChatAgent, FunctionAgent, LoopAgent, WorkflowAgent
+from agentgraph.agents import (
+    FORKS,
+    ChatAgent,
+    FunctionAgent,
+    LoopAgent,
+    ParallelAgent,
+    WorkflowAgent,
+)
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.signals import May, Signal, allowed
 from agentgraph.tools import tools_may
@@ -125,12 +132,24 @@ def may_do(tree: Tree, place: Place) -> May:
     if isinstance(agent, WorkflowAgent):  # behind what undoes a step it fails
         outer = outer[: len(agent.steps)]
     lanes = [_outcomes(tree, lane) for lane in outer]
+    if isinstance(agent, ParallelAgent):
+        lanes = _joined(agent, lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
     return May(
         go_on=all(None in lane for lane in lanes),
         exit=any("exit" in lane for lane in lanes),
         break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
     )
+
+
+def _joined(agent: ParallelAgent, lanes: list[set[Signal | None]]) -> list[set[Signal | None]]:
+    """Return what branches can come to where a failure does not end them all."""
+    match agent.on_error:
+        case "collect":  # a branch that fails has ended
+            return [{*lane, None} for lane in lanes]
+        case "first":  # that of one branch counts
+            return [set().union(*lanes)]
+    return lanes
 
 
 def may_do_by_tools(place: Place) -> May:

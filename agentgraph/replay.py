@@ -28,6 +28,8 @@ Key = tuple[str, int, int, int]
 """A place in the order of events: a checkpoint, before or behind it, the number of a call, its turn."""
 _LAST = 1_000_000_000
 """Behind all numbers of calls and messages."""
+_HEAD = "~"
+"""Behind all ids of checkpoints: what comes behind the last one of a lane."""
 
 
 def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
@@ -37,12 +39,38 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     tells it. The order is that of the checkpoints that the steps ended with.
     """
     yield from opened(tree, thread_id)
-    every: list[CheckpointTuple] = yield AllSaved()
-    heads = _heads(every)
+    return _events(tree, thread_id, (yield AllSaved()))
+
+
+def recalled(tree: Tree, thread_id: str) -> Reads[tuple[list[str], list[AgentEvent]]]:
+    """Return the addresses of what ended in the last turn of a thread, in order, and its events.
+
+    What ended without a word has no event. Errors as `opened`.
+    """
+    yield from opened(tree, thread_id)
+    turn = _last_turn((yield AllSaved()))
+    steps = sorted(_steps(turn), key=lambda step: step[1])
+    ended = [address_at(tree, saved) for saved, behind in steps if behind != _HEAD]
+    return [at for at in ended if at is not None], _events(tree, thread_id, turn)
+
+
+def _events(tree: Tree, thread_id: str, newest_first: list[CheckpointTuple]) -> list[AgentEvent]:
+    heads = _heads(newest_first)
     translator = Translator(tree, thread_id)
-    steps = _steps(every)
+    steps = _steps(newest_first)
     told = [each for step in steps for each in _told_in(tree, translator, heads, *step)]
     return [event for _, event in sorted(told, key=lambda item: item[0])]
+
+
+def _last_turn(newest_first: list[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return the checkpoints since the last turn began: there the position has an outline."""
+    begun = (
+        saved.checkpoint["id"]
+        for saved in newest_first
+        if not namespace_of(saved) and "outline" in (position_of(saved) or {})
+    )
+    first = next(begun, "")
+    return [saved for saved in newest_first if saved.checkpoint["id"] >= first]
 
 
 def _told_in(
@@ -174,17 +202,18 @@ def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTupl
     outer: set[str] = set()
     steps: list[tuple[CheckpointTuple, str]] = []
     for namespace in sorted(heads):
-        saved, ended = heads[namespace], "~"
+        saved, ended = heads[namespace], _HEAD
         if namespace and saved.metadata.get("parents", {}).get("") not in outer:
             continue
         chain = []
         while True:
             chain.append((saved, ended))
             ended = saved.checkpoint["id"]
-            parent = saved.parent_config
+            around = (saved.parent_config or {}).get("configurable", {})
+            parent = by_id.get((namespace, str(around.get("checkpoint_id"))))
             if parent is None:
                 break
-            saved = by_id[namespace, parent["configurable"]["checkpoint_id"]]
+            saved = parent
         if not namespace:
             outer = {step.checkpoint["id"] for step, _ in chain}
         steps.extend(reversed(chain))

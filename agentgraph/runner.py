@@ -33,7 +33,7 @@ from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
 from agentgraph.locks import busy, held, is_held
 from agentgraph.pending import pending, resume_map, unclear_question
-from agentgraph.replay import replayed
+from agentgraph.replay import recalled, replayed
 from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
@@ -205,8 +205,8 @@ class Runner:
 
         A live tree shows what runs, what waits, what each agent said last, and its times and
         tokens: in a notebook below the cell, at a terminal below the events, which scroll as lines.
-        In a pipe there are only the lines. Where a thread goes on that this runner watched last,
-        the tree goes on with it.
+        In a pipe there are only the lines. Where a thread goes on, the tree shows what this turn had
+        done before, too, with times where this runner watched it.
 
         ```
         runner.watch("Go.", thread_id="monday")
@@ -236,7 +236,7 @@ class Runner:
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
         running = self._stream(begin, thread_id, screen.streams, screen.see)
-        activity = self._activity(thread_id, goes_on=messages is None)
+        activity = self._drive(self._activity(thread_id, messages is None), thread_id)
         with screen.watching(self._tree, activity), closing(running) as events:
             for event in events:
                 self._watched = (thread_id, activity)  # it was not refused
@@ -259,7 +259,7 @@ class Runner:
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
         running = self._astream(begin, thread_id, screen.streams, screen.see)
-        activity = self._activity(thread_id, goes_on=messages is None)
+        activity = await self._adrive(self._activity(thread_id, messages is None), thread_id)
         with screen.watching(self._tree, activity):
             async with aclosing(running) as events:
                 async for event in events:
@@ -363,10 +363,17 @@ class Runner:
             raise AgentGraphError("there is nothing to watch: pass messages, or a thread_id to go on")
         return partial(self._resumption, thread_id, answers, values), thread_id
 
-    def _activity(self, thread_id: str, *, goes_on: bool) -> Activity:
-        """Return what is known of the tree: all that was watched of a thread that goes on."""
+    def _activity(self, thread_id: str, goes_on: bool) -> Reads[Activity]:
+        """Return what is known of the tree: of a thread that goes on what it did in this turn.
+
+        How long that took is known only of what was watched.
+        """
         thread, activity = self._watched
-        return activity if goes_on and thread == thread_id else Activity(self._tree)
+        if not goes_on or thread != thread_id:
+            activity = Activity(self._tree)
+        if goes_on:
+            activity.recall(*(yield from recalled(self._tree, thread_id)))
+        return activity
 
     def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:
         """Return new input, unless the thread waits for answers."""

@@ -427,3 +427,42 @@ def test_an_unknown_word_is_refused_before_the_run(on_error):
     assert str(caught.value) == (
         f"p: on_error={on_error!r} is not known; use 'fail' or 'wait' or 'collect' or 'first'"
     )
+
+
+def leaves_or_fails(ctx) -> ag.Exit:
+    raise ValueError("no")
+
+
+def leaves(ctx) -> ag.Exit:
+    return ag.Exit()
+
+
+def test_a_branch_that_can_only_exit_may_fail_where_failures_are_collected(drive):
+    ran = Ledger()
+    both = ag.parallel(
+        "p", [ran.agent("a"), ag.function_agent("e", leaves_or_fails)], on_error="collect"
+    )
+    list(run(drive, ag.Runner(ag.sequential("s", [both, ran.agent("last")]))))
+    assert ran == ["a", "last"]
+
+
+def test_the_first_branch_to_succeed_need_not_be_one_that_can_only_exit(drive):
+    ran = Ledger()
+    race = ag.parallel(
+        "p", [ran.agent("x"), ag.function_agent("e", leaves)], on_error="first", max_concurrency=1
+    )
+    list(run(drive, ag.Runner(ag.sequential("s", [race, ran.agent("last")]))))
+    assert ran == ["x", "last"]
+
+
+def test_a_failure_that_is_collected_inside_a_loop_lets_it_go_on(drive):
+    ran = Ledger()
+
+    def breaks(ctx) -> ag.BreakLoop:
+        if ran.count("last") == 0:
+            raise ValueError("no")
+        return ag.BreakLoop()
+
+    both = ag.parallel("p", [ag.function_agent("b", breaks), ran.agent("a")], on_error="collect")
+    list(run(drive, ag.Runner(ag.loop("l", [both, ran.agent("last")], max_iterations=5))))
+    assert ran == ["a", "last", "a"]

@@ -3,7 +3,7 @@
 Told of what happens and when; it reads no clock. Another thread may ask for the rows meanwhile.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,8 @@ from agentgraph.places import Place, Tree
 How = Literal["done", "asks", "failed", "stopped"]
 State = Literal["not run", "waiting", "running"] | How
 
+_HOW: dict[str, How] = {"interrupted": "asks", "error": "failed"}
+"""How an agent stands behind an event that says so."""
 _KEPT = 2000
 """How many characters of what an agent said are kept."""
 
@@ -33,7 +35,7 @@ class Row:
         runs: How often it has begun.
         iteration: In which iteration a loop is, as people count: `2 of 5`; else nothing.
         seconds: How long it has run, all its runs together; of a composite by the clock, not as a
-            sum. None where it has not begun.
+            sum. None where that is not known.
         tokens_in: The tokens that its messages were asked with; those of all inside a composite.
         tokens_out: The tokens of its messages.
         text: What it said or did last, or the end of what it is saying.
@@ -95,6 +97,36 @@ class Activity:
         if event.kind == "error":
             self.ended(event.address, now, "failed")
 
+    def recall(self, ended: Sequence[str], events: Iterable[AgentEvent]) -> None:
+        """Take what had happened in a turn before it was watched; how long it took is not known.
+
+        Args:
+            ended: The addresses of what had ended, in order.
+            events: What was told.
+        """
+        for at in ended:
+            self._recall(at, "done")
+        for event in events:
+            self._recall(event.address, _HOW.get(event.kind, "done"))
+            self.told(event, 0.0)
+        for at in ended:
+            self._withdraw_inside(at)
+
+    def _recall(self, at: str, how: How) -> None:
+        """Take how an activation ended, and with it what is around it, until more is known of that."""
+        found = parse_address(self._tree, at)
+        if found is None:
+            return
+        for place in way_to(found[0]):
+            each = address(place, found[1][: len(place.counts)])
+            record = self._records[place]
+            if isinstance(place.agent, LoopAgent):
+                record.iteration = found[1][len(place.counts)] + 1
+            self._asking.pop(each, None)
+            if how == "asks":
+                self._asking[each] = record
+            record.recall(each, how)
+
     def finish(self, now: float, *, failed: bool = False) -> None:
         """Take that nothing runs any more: what still did has failed with what is in it, or stopped."""
         broken = [place for place, record in self._records.items() if record.how == "failed"]
@@ -139,7 +171,13 @@ class Activity:
             return
         for inner in _inner(at, self._open):
             self._open.pop(inner)[0].close(inner, now, "stopped")
-        for inner in _inner(at, self._asking) if how == "done" else ():
+        if how == "done":
+            self._withdraw_inside(at)
+
+    def _withdraw_inside(self, at: str) -> None:
+        """Take that nobody waits any more for answers to what was asked in the lanes of a node."""
+        found = parse_address(self._tree, at)
+        for inner in _inner(at, self._asking) if found and self._tree.lanes(found[0]) else ():
             self._asking.pop(inner).withdraw(inner)
 
     def _count_tokens(self, speaker: Place, event: AgentEvent) -> None:
@@ -167,6 +205,7 @@ class _Record:
     _said: str = ""
     _is_growing: bool = False
     _begun: set[str] = field(default_factory=set)
+    _is_timed: bool = False
     _asking: set[str] = field(default_factory=set)
     _running: int = 0
     _since: float | None = None
@@ -174,6 +213,7 @@ class _Record:
 
     def open(self, at: str, now: float) -> None:
         """Begin a run; time passes while any is open."""
+        self._is_timed = True
         self._begun.add(at)
         self._asking.discard(at)
         if self._running == 0:
@@ -189,6 +229,14 @@ class _Record:
         if self._running == 0 and self._since is not None:
             self._spent += now - self._since
             self._since = None
+
+    def recall(self, at: str, how: How) -> None:
+        """Take how a run ended that was not watched."""
+        self.how = how
+        self._begun.add(at)
+        self._asking.discard(at)
+        if how == "asks":
+            self._asking.add(at)
 
     def withdraw(self, at: str) -> None:
         """Take that nobody waits for an answer any more."""
@@ -220,7 +268,7 @@ class _Record:
             state=self.state(is_over),
             runs=len(self._begun),
             iteration=self._iteration(),
-            seconds=spent + (now - since if since is not None else 0.0) if self._begun else None,
+            seconds=spent + (now - since if since is not None else 0.0) if self._is_timed else None,
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
             text=self.text,
