@@ -39,27 +39,36 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     tells it. The order is that of the checkpoints that the steps ended with.
     """
     yield from opened(tree, thread_id)
-    return _events(tree, thread_id, (yield AllSaved()))
+    told = _told(tree, thread_id, (yield AllSaved()))
+    return [event for _, event in sorted(told, key=_key)]
 
 
-def recalled(tree: Tree, thread_id: str) -> Reads[tuple[list[str], list[AgentEvent]]]:
-    """Return the addresses of what ended in the last turn of a thread, in order, and its events.
+def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
+    """Return what came of the last turn of a thread, in order: its events, and what ended.
 
-    What ended without a word has no event. Errors as `opened`.
+    What ended is told by its address, for not all of it has events. Errors as `opened`.
     """
     yield from opened(tree, thread_id)
     turn = _last_turn((yield AllSaved()))
-    steps = sorted(_steps(turn), key=lambda step: step[1])
-    ended = [address_at(tree, saved) for saved, behind in steps if behind != _HEAD]
-    return [at for at in ended if at is not None], _events(tree, thread_id, turn)
+    steps = [(address_at(tree, saved), behind) for saved, behind in _steps(turn)]
+    left = {at for at, behind in steps if behind == _HEAD}
+    came: list[tuple[Key, str | AgentEvent]] = [*_told(tree, thread_id, turn)]
+    came += [((behind, _LAST, 0, 0), at) for at, behind in steps if at and at not in left]
+    return [each for _, each in sorted(came, key=_key)]
 
 
-def _events(tree: Tree, thread_id: str, newest_first: list[CheckpointTuple]) -> list[AgentEvent]:
+def _key(told: tuple[Key, Any]) -> Key:
+    return told[0]
+
+
+def _told(
+    tree: Tree, thread_id: str, newest_first: list[CheckpointTuple]
+) -> list[tuple[Key, AgentEvent]]:
+    """Return the events of a thread, each with its place in the order of all."""
     heads = _heads(newest_first)
     translator = Translator(tree, thread_id)
     steps = _steps(newest_first)
-    told = [each for step in steps for each in _told_in(tree, translator, heads, *step)]
-    return [event for _, event in sorted(told, key=lambda item: item[0])]
+    return [each for step in steps for each in _told_in(tree, translator, heads, *step)]
 
 
 def _last_turn(newest_first: list[CheckpointTuple]) -> list[CheckpointTuple]:

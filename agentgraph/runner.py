@@ -372,7 +372,7 @@ class Runner:
         if not goes_on or thread != thread_id:
             activity = Activity(self._tree)
         if goes_on:
-            activity.recall(*(yield from recalled(self._tree, thread_id)))
+            activity.recall((yield from recalled(self._tree, thread_id)))
         return activity
 
     def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -15,7 +16,8 @@ import nbformat
 import pytest
 from commands import wait_until
 from driving import says, scripted
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from nbclient import NotebookClient
 from rich.console import Console
 
@@ -23,7 +25,9 @@ import agentgraph as ag
 from agentgraph.cli.screens import Printed
 from agentgraph.live.activity import Row
 from agentgraph.live.screens import Lines, Screen, Terminal, screen_for
-from agentgraph.testing import transcript
+from agentgraph.replay import recalled
+from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+from agentgraph.validation import validate
 
 TERMINAL = {"TERM": "xterm-256color"}
 Watch = Callable[..., Any]
@@ -217,19 +221,105 @@ def test_at_a_terminal_of_140_columns_there_is_more_to_read(watch: Watch) -> Non
     ]
 
 
-def test_on_another_runner_what_ran_before_has_not_begun(watch: Watch) -> None:
-    first, second = (
-        ag.Runner(report(), checkpointer=saver) for saver in [ag.Runner(report()).saver] * 2
+def draft(ctx: ag.Context) -> str:
+    return f"Draft {ctx.iteration}."
+
+
+def enough(ctx: ag.Context) -> ag.BreakLoop | None:
+    return ag.BreakLoop() if ctx.iteration == 1 else None
+
+
+def silent(ctx: ag.Context) -> None:
+    return None
+
+
+def note(text: str) -> str:
+    """Notes a text."""
+    return f"Noted {text}."
+
+
+def noting(messages: list[BaseMessage]) -> str | AIMessage:
+    if messages[-1].type == "tool":
+        return "All is noted."
+    return calls(call("note", text="a"), call("ask", request="b"))
+
+
+def fails(ctx: ag.Context) -> str:
+    raise ValueError("no")
+
+
+def questions() -> ag.Agent:
+    """Return a tree with questions in branches, in a step, in an agent as a tool, and behind all."""
+    does = ag.function_agent
+    clerk = ag.sequential("ask", [says("clerk", "Wait."), ag.human("who", "Who?")])
+    model = ScriptedChatModel(responses=noting, counts_tokens=True)
+    desk = ag.chat_agent("desk", model, tools=[note, ag.agent_tool(clerk)])
+    hotel = ag.sequential("hotel", [does("room", draft), ag.human("bed", "Bed?")])
+    again = ag.loop("again", [ag.human("two", "2?")], max_iterations=2)
+    return ag.sequential(
+        "all",
+        [
+            ag.loop("rounds", [does("write", draft), does("stop", enough)], max_iterations=4),
+            does("silent", silent),
+            ag.parallel("both", [ag.human("one", "1?"), again]),
+            ag.parallel("some", [does("bad", fails), ag.human("good", "Well?")], on_error="collect"),
+            desk,
+            ag.workflow("trip", [ag.step(hotel), ag.step(does("fly", draft), depends_on=["hotel"])]),
+            ag.human("last", "Done?"),
+        ],
     )
+
+
+def known(screen: Recorded) -> list[Row]:
+    """Return what is known of a tree, but for how long it took."""
+    return [replace(row, seconds=None) for row in screen.activity.rows(0)]
+
+
+def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_all(watch: Watch) -> None:
+    saver, tree = InMemorySaver(), validate(questions())
+    one, here, there = ag.Runner(questions()), Recorded(), Recorded()
+    watched = watch(one, "Go.", thread_id="t", console=here)
+    watch(ag.Runner(questions(), checkpointer=saver), "Go.", thread_id="t", console=there)
+    answered = 0
+    while watched.pending:
+        answers = {watched.pending[-1].address: f"answer {answered}"}
+        answered += 1
+        here, there = Recorded(), Recorded()
+        watched = watch(one, thread_id="t", answers=answers, console=here)
+        again = ag.Runner(questions(), checkpointer=saver)
+        watch(again, thread_id="t", answers=answers, console=there)
+        assert known(there) == known(here)
+        live = known(here)
+        here.activity.recall(one._drive(recalled(tree, "t"), "t"))
+        assert known(here) == live
+    assert answered == 7
+    assert {row.name for row in known(here) if row.state == "failed"} == {"bad"}
+    assert {row.state for row in known(here)} == {"done", "failed"}
+
+
+def test_how_long_something_took_is_shown_only_where_it_was_watched(watch: Watch) -> None:
+    saver = InMemorySaver()
+    first, second = (ag.Runner(report(), checkpointer=saver) for _ in range(2))
     watch(first, "Go.", thread_id="t", console=pipe())
     screen = Recorded()
     watch(second, thread_id="t", answers="yes", console=screen)
-    states = {row.name: row.state for row in screen.activity.rows(0)}
-    assert states == {
-        "report": "done",
-        **dict.fromkeys(["refine", "write", "judge", "review", "facts"], "not run"),
-        **dict.fromkeys(["boss", "print"], "done"),
-    }
+    unknown = [row.name for row in screen.activity.rows(0) if row.seconds is None]
+    assert unknown == ["refine", "write", "judge", "review", "facts"]
+
+
+def test_what_a_turn_before_did_is_not_shown(watch: Watch) -> None:
+    saver = InMemorySaver()
+    tree = ag.sequential("s", [says("a", "One.", "Two."), ag.human("b", "?"), says("c", "1.", "2.")])
+    list(ag.Runner(tree, checkpointer=saver).run("Go.", thread_id="t"))
+    list(ag.Runner(tree, checkpointer=saver).resume("t", "yes"))
+    list(ag.Runner(tree, checkpointer=saver).run("Go.", thread_id="t"))
+    screen = Recorded()
+    watch(ag.Runner(tree, checkpointer=saver), thread_id="t", console=screen)
+    assert [(row.state, row.runs, row.text) for row in screen.activity.rows(0)][1:] == [
+        ("done", 1, "Two."),
+        ("asks", 1, "[asks] ?"),
+        ("waiting", 0, ""),
+    ]
 
 
 def test_a_refused_turn_does_not_forget_what_was_watched(watch: Watch) -> None:

@@ -97,23 +97,34 @@ class Activity:
         if event.kind == "error":
             self.ended(event.address, now, "failed")
 
-    def recall(self, ended: Sequence[str], events: Iterable[AgentEvent]) -> None:
-        """Take what had happened in a turn before it was watched; how long it took is not known.
+    def recall(self, turn: Sequence[str | AgentEvent]) -> None:
+        """Take what had come of a turn before it was watched; how long that took is not known.
 
         Args:
-            ended: The addresses of what had ended, in order.
-            events: What was told.
+            turn: The events, and the addresses of what ended, in order.
         """
-        for at in ended:
-            self._recall(at, "done")
-        for event in events:
-            self._recall(event.address, _HOW.get(event.kind, "done"))
-            self.told(event, 0.0)
-        for at in ended:
-            self._withdraw_inside(at)
+        ended = {each for each in turn if isinstance(each, str)}
+        for each in turn:
+            if isinstance(each, str):
+                self._recall(each, "done")
+                self._withdraw_inside(each)
+                continue
+            if each.address not in ended:
+                self._recall(each.address, self._how(each))
+            self.told(each, 0.0)
+        asked = {each.address for each in turn if not isinstance(each, str)} & self._asking.keys()
+        for at in asked:  # and so does what is around it, whatever else ended there
+            self._recall(at, "asks")
+
+    def _how(self, event: AgentEvent) -> How:
+        """Return how an agent stands behind an event; what is said of a failure does not mend it."""
+        if event.kind in _HOW:
+            return _HOW[event.kind]
+        found = parse_address(self._tree, event.address)
+        return "failed" if found and self._records[found[0]].how == "failed" else "done"
 
     def _recall(self, at: str, how: How) -> None:
-        """Take how an activation ended, and with it what is around it, until more is known of that."""
+        """Take how an activation ended, and what is around it, until more is known of that."""
         found = parse_address(self._tree, at)
         if found is None:
             return
