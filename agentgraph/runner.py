@@ -11,39 +11,33 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, convert_to_messages
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.runtime import RunControl
 from langgraph.store.base import BaseStore
-from langgraph.types import Command
 
 from agentgraph.agents import Agent
+from agentgraph.beginnings import UNANSWERED, Input, as_input, new_turn, resumption
 from agentgraph.compiler import compile_tree
-from agentgraph.errors import AgentGraphError, PendingInterruptError
+from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
 from agentgraph.locks import busy, held, is_held
-from agentgraph.pending import pending, resume_map, unclear_question
+from agentgraph.pending import pending
+from agentgraph.reader import Reader, config_of
 from agentgraph.replay import recalled, replayed
-from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
+from agentgraph.threads import Reads
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-T = TypeVar("T")
-Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
-"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
 Parts = Generator[Any, None, None]
 AsyncParts = AsyncGenerator[Any, None]
 Begin = Callable[[], Reads[Any]]
@@ -54,16 +48,6 @@ See = Callable[[Any], Any]
 
 _LEFT = "the run was left"
 """Why branches that are still running stop behind their step; a run that has ended has none."""
-
-
-class _Unanswered:
-    """Stands for no answer at all, since None is an answer."""
-
-    def __repr__(self) -> str:
-        return "no answer"
-
-
-UNANSWERED: Final = _Unanswered()
 
 
 class Runner:
@@ -103,6 +87,7 @@ class Runner:
         self._tree = validate(agent)
         self._watched = ("", Activity(self._tree))
         self.graph = compile_tree(self._tree, checkpointer=self.saver, store=store)
+        self._reader = Reader(self.saver, self.graph)
 
     def run(
         self,
@@ -135,10 +120,10 @@ class Runner:
                 async SQLite saver.
         """
         thread_id = thread_id or str(uuid4())
-        given = _input(messages, values)
-        self._check_sync()
+        given = as_input(messages, values)
+        self._reader.check_sync()
         self._check_untimed()
-        begin = partial(self._admitted, given, thread_id, drop_pending)
+        begin = partial(new_turn, self._tree, thread_id, given, drop_pending)
         self._refuse(begin, thread_id)
         return self._stream(begin, thread_id, stream)
 
@@ -185,9 +170,9 @@ class Runner:
             AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver is an
                 async SQLite saver.
         """
-        self._check_sync()
+        self._reader.check_sync()
         self._check_untimed()
-        begin = partial(self._resumption, thread_id, answers, values)
+        begin = partial(resumption, self._tree, thread_id, answers, values)
         self._refuse(begin, thread_id)
         return self._stream(begin, thread_id, stream)
 
@@ -230,13 +215,13 @@ class Runner:
                 failed step again.
             AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
         """
-        self._check_sync()
+        self._reader.check_sync()
         self._check_untimed("await runner.awatch(...)", "that")
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
         running = self._stream(begin, thread_id, screen.streams, screen.see)
-        activity = self._drive(self._activity(thread_id, messages is None), thread_id)
+        activity = self._reader.read(self._activity(thread_id, messages is None), thread_id)
         with screen.watching(self._tree, activity), closing(running) as events:
             for event in events:
                 self._watched = (thread_id, activity)  # it was not refused
@@ -259,7 +244,7 @@ class Runner:
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
         running = self._astream(begin, thread_id, screen.streams, screen.see)
-        activity = await self._adrive(self._activity(thread_id, messages is None), thread_id)
+        activity = await self._reader.aread(self._activity(thread_id, messages is None), thread_id)
         with screen.watching(self._tree, activity):
             async with aclosing(running) as events:
                 async for event in events:
@@ -279,8 +264,8 @@ class Runner:
             TreeChangedError: The thread was left by a tree of another shape.
             AgentGraphError: The saver is an async SQLite saver.
         """
-        self._check_sync()
-        return self._drive(pending(self._tree, thread_id), thread_id)
+        self._reader.check_sync()
+        return self._reader.read(pending(self._tree, thread_id), thread_id)
 
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, chunks aside, from the saver alone.
@@ -297,8 +282,8 @@ class Runner:
             TreeChangedError: The thread was left by a tree of another shape.
             AgentGraphError: The saver is an async SQLite saver.
         """
-        self._check_sync()
-        return iter(self._drive(replayed(self._tree, thread_id), thread_id))
+        self._reader.check_sync()
+        return iter(self._reader.read(replayed(self._tree, thread_id), thread_id))
 
     async def arun(
         self,
@@ -311,7 +296,7 @@ class Runner:
     ) -> AsyncIterator[AgentEvent]:
         """Run a turn as `run` does, on the event loop."""
         thread_id = thread_id or str(uuid4())
-        begin = partial(self._admitted, _input(messages, values), thread_id, drop_pending)
+        begin = partial(new_turn, self._tree, thread_id, as_input(messages, values), drop_pending)
         async with aclosing(self._astream(begin, thread_id, stream)) as events:
             async for event in events:
                 yield event
@@ -329,18 +314,18 @@ class Runner:
         stream: bool = False,
     ) -> AsyncIterator[AgentEvent]:
         """Go on where a thread stopped as `resume` does, on the event loop."""
-        begin = partial(self._resumption, thread_id, answers, values)
+        begin = partial(resumption, self._tree, thread_id, answers, values)
         async with aclosing(self._astream(begin, thread_id, stream)) as events:
             async for event in events:
                 yield event
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, as `pending` does."""
-        return await self._adrive(pending(self._tree, thread_id), thread_id)
+        return await self._reader.aread(pending(self._tree, thread_id), thread_id)
 
     async def aevents(self, thread_id: str) -> AsyncIterator[AgentEvent]:
         """Yield the events of a thread again, as `events` does."""
-        for event in await self._adrive(replayed(self._tree, thread_id), thread_id):
+        for event in await self._reader.aread(replayed(self._tree, thread_id), thread_id):
             yield event
 
     def _beginning(
@@ -358,10 +343,12 @@ class Runner:
                     f"answers={answers!r} are for a thread that goes on: leave the messages out"
                 )
             thread_id = thread_id or str(uuid4())
-            return partial(self._admitted, _input(messages, values), thread_id, drop_pending), thread_id
+            return partial(
+                new_turn, self._tree, thread_id, as_input(messages, values), drop_pending
+            ), thread_id
         if thread_id is None:
             raise AgentGraphError("there is nothing to watch: pass messages, or a thread_id to go on")
-        return partial(self._resumption, thread_id, answers, values), thread_id
+        return partial(resumption, self._tree, thread_id, answers, values), thread_id
 
     def _activity(self, thread_id: str, goes_on: bool) -> Reads[Activity]:
         """Return what is known of the tree: of a thread that goes on what it did in this turn.
@@ -375,50 +362,18 @@ class Runner:
             activity.recall((yield from recalled(self._tree, thread_id)))
         return activity
 
-    def _admitted(self, given: Any, thread_id: str, drop_pending: bool) -> Reads[Any]:
-        """Return new input, unless the thread waits for answers."""
-        if drop_pending:
-            return given
-        saved = yield Saved()
-        if saved is None or not _unfinished(saved):
-            return given
-        questions = yield from pending(self._tree, thread_id)
-        if questions:
-            waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
-            raise PendingInterruptError(
-                f"thread {thread_id!r} waits for answers to {waiting}; answer them with resume(), or "
-                "run with drop_pending=True to drop them",
-                thread_id,
-            )
-        return given
-
-    def _resumption(
-        self, thread_id: str, answers: Any, values: Mapping[str, Any] | None
-    ) -> Reads[Command[Any] | None]:
-        """Return what LangGraph is to go on with, once the answers are known to be right."""
-        questions = yield from pending(self._tree, thread_id)
-        if answers is None and not questions:
-            answers = UNANSWERED
-        if answers is not UNANSWERED and not isinstance(answers, Mapping):
-            if len(questions) != 1:
-                raise unclear_question(thread_id, questions)
-            answers = {questions[0].id: answers}
-        named = {} if answers is UNANSWERED else resume_map(thread_id, questions, answers)
-        update = {"values": dict(values)} if values else None
-        return Command(resume=named or None, update=update) if named or update else None
-
     def _refuse(self, begin: Begin, thread_id: str) -> None:
         """Raise at once what would be raised when the first event is asked for."""
         if is_held(self.saver, thread_id):
             raise busy(thread_id)
-        self._drive(begin(), thread_id)
+        self._reader.read(begin(), thread_id)
 
     def _stream(
         self, begin: Begin, thread_id: str, stream: bool, see: See | None = None
     ) -> Generator[AgentEvent, None, None]:
         translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
         with held(self.saver, thread_id):
-            given = self._drive(begin(), thread_id)
+            given = self._reader.read(begin(), thread_id)
             with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
                 try:
                     yield from translator.tell(map(see, parts) if see else parts)
@@ -430,7 +385,7 @@ class Runner:
     ) -> AsyncGenerator[AgentEvent, None]:
         translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
         with held(self.saver, thread_id):
-            given = await self._adrive(begin(), thread_id)
+            given = await self._reader.aread(begin(), thread_id)
             async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
                 try:
                     async for event in translator.atell(_seen(parts, see) if see else parts):
@@ -447,59 +402,13 @@ class Runner:
         modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * stream]
         modes += ["tasks"] if see else []
         return {
-            "config": _config(thread_id),
+            "config": config_of(thread_id),
             "stream_mode": modes,
             "subgraphs": self._tree.runs_tasks,
             "control": RunControl(),
             "durability": "sync",
             "version": "v2",
         }
-
-    def _drive(self, reads: Reads[T], thread_id: str) -> T:
-        answer: Any = None
-        while True:
-            try:
-                request = reads.send(answer)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            answer = self._read(request, thread_id)
-
-    async def _adrive(self, reads: Reads[T], thread_id: str) -> T:
-        self._check_async()
-        answer: Any = None
-        while True:
-            try:
-                request = reads.send(answer)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            answer = await self._aread(request, thread_id)
-
-    def _read(self, request: Request, thread_id: str) -> Any:
-        match request:
-            case Saved(namespace=namespace):
-                return self.saver.get_tuple(_config(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return self.graph.get_state(_config(thread_id, namespace)).tasks
-            case AllSaved():
-                return list(self.saver.list(_config(thread_id)))
-
-    async def _aread(self, request: Request, thread_id: str) -> Any:
-        match request:
-            case Saved(namespace=namespace):
-                return await self.saver.aget_tuple(_config(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return (await self.graph.aget_state(_config(thread_id, namespace))).tasks
-            case AllSaved():
-                return [saved async for saved in self.saver.alist(_config(thread_id))]
-
-    def _check_sync(self) -> None:
-        if isinstance(self.saver, AsyncSqliteSaver):
-            raise AgentGraphError(
-                "an async SQLite saver serves arun, aresume, apending and aevents only; for their sync "
-                "twins open the file with sqlite_saver()"
-            )
 
     def _check_untimed(self, instead: str = "arun and aresume", these: str = "these") -> None:
         if self._tree.timed:
@@ -509,38 +418,6 @@ class Runner:
                 "leave it out and set a timeout on the model"
             )
 
-    def _check_async(self) -> None:
-        if isinstance(self.saver, SqliteSaver):
-            raise AgentGraphError(
-                "a sync SQLite saver serves run, resume, pending and events only; for their async "
-                "twins open the file with async_sqlite_saver()"
-            )
-
-
-def _config(thread_id: str, namespace: str | None = None) -> RunnableConfig:
-    config: RunnableConfig = {"configurable": {"thread_id": str(thread_id)}}
-    if namespace is not None:
-        config["configurable"]["checkpoint_ns"] = namespace
-    return config
-
-
-def _input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
-    several = isinstance(messages, Sequence) and not isinstance(messages, str)
-    try:
-        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise AgentGraphError(
-            f"{messages!r} cannot be read as messages ({reason}); pass a text, a LangChain message, "
-            "or a list of messages"
-        ) from None
-    if not isinstance(values, Mapping | None):
-        raise AgentGraphError(
-            f"values={values!r} are no mapping; pass a dict such as {{'topic': 'bees'}}"
-        )
-    given: dict[str, Any] = {"messages": converted}
-    return {**given, "values": dict(values)} if values else given
-
 
 async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
     async for part in parts:
@@ -549,8 +426,3 @@ async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
 
 def _asked(told: Sequence[AgentEvent]) -> bool:
     return any(event.kind == "interrupted" for event in told)
-
-
-def _unfinished(saved: Any) -> bool:
-    position = saved.checkpoint["channel_values"].get("position")
-    return bool(position and position["next"])

@@ -39,6 +39,7 @@ runner
 live.screens
 live.frames live.task_parts
 live.activity
+beginnings reader
 pending replay locks savers
 threads translation
 parts

@@ -290,7 +290,7 @@ def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_al
         watch(again, thread_id="t", answers=answers, console=there)
         assert known(there) == known(here)
         live = known(here)
-        here.activity.recall(one._drive(recalled(tree, "t"), "t"))
+        here.activity.recall(one._reader.read(recalled(tree, "t"), "t"))
         assert known(here) == live
     assert answered == 7
     assert {row.name for row in known(here) if row.state == "failed"} == {"bad"}

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from agentgraph.agents import Agent
+from agentgraph.beginnings import UNANSWERED
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.demo import demonstrate
 from agentgraph.cli.session import (
@@ -27,7 +28,6 @@ from agentgraph.compiler import compile_agent
 from agentgraph.display import tree_lines
 from agentgraph.drawing import mermaid
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
-from agentgraph.runner import UNANSWERED
 from agentgraph.skills import json_schema
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,0 +1,92 @@
+"""How a run begins: a new turn that is admitted, or what a thread that stopped goes on with."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langgraph.types import Command
+
+from agentgraph.errors import AgentGraphError, PendingInterruptError
+from agentgraph.pending import pending, resume_map, unclear_question
+from agentgraph.places import Tree
+from agentgraph.threads import Reads, Saved, position_of
+
+Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
+"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+
+
+class _Unanswered:
+    """Stands for no answer at all, since None is an answer."""
+
+    def __repr__(self) -> str:
+        return "no answer"
+
+
+UNANSWERED: Final = _Unanswered()
+
+
+def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a compiled tree takes.
+
+    Raises:
+        AgentGraphError: The messages cannot be read, or the values are no mapping.
+    """
+    several = isinstance(messages, Sequence) and not isinstance(messages, str)
+    try:
+        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise AgentGraphError(
+            f"{messages!r} cannot be read as messages ({reason}); pass a text, a LangChain message, "
+            "or a list of messages"
+        ) from None
+    if not isinstance(values, Mapping | None):
+        raise AgentGraphError(
+            f"values={values!r} are no mapping; pass a dict such as {{'topic': 'bees'}}"
+        )
+    given: dict[str, Any] = {"messages": converted}
+    return {**given, "values": dict(values)} if values else given
+
+
+def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
+    """Return new input, unless the thread waits for answers.
+
+    Raises:
+        PendingInterruptError: It does, and they are not to be dropped.
+    """
+    if drop_pending:
+        return given
+    saved = yield Saved()
+    position = None if saved is None else position_of(saved)
+    if not position or not position["next"]:
+        return given
+    questions = yield from pending(tree, thread_id)
+    if questions:
+        waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
+        raise PendingInterruptError(
+            f"thread {thread_id!r} waits for answers to {waiting}; answer them with resume(), or "
+            "run with drop_pending=True to drop them",
+            thread_id,
+        )
+    return given
+
+
+def resumption(
+    tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
+) -> Reads[Command[Any] | None]:
+    """Return what LangGraph is to go on with, once the answers are known to be right.
+
+    Raises:
+        UnknownInterruptError: An answer to a question that is not pending.
+        InvalidAnswerError: An answer that does not fit its question's schema.
+    """
+    questions = yield from pending(tree, thread_id)
+    if answers is None and not questions:
+        answers = UNANSWERED
+    if answers is not UNANSWERED and not isinstance(answers, Mapping):
+        if len(questions) != 1:
+            raise unclear_question(thread_id, questions)
+        answers = {questions[0].id: answers}
+    named = {} if answers is UNANSWERED else resume_map(thread_id, questions, answers)
+    update = {"values": dict(values)} if values else None
+    return Command(resume=named or None, update=update) if named or update else None
