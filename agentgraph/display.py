@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -24,6 +24,7 @@ from agentgraph.events import AgentEvent
 if TYPE_CHECKING:
     from rich.console import Console
 
+T = TypeVar("T")
 _INDENT = "    "
 _STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "magenta"}
 _ACTION_STYLE = "yellow"
@@ -69,16 +70,29 @@ def tree_lines(agent: Agent) -> list[str]:
     Args:
         agent: The root of the tree; it may have faults.
     """
-    return list(_branches(agent, "", ""))
+    return [
+        f"{head}{getattr(each, 'name', repr(each))} ({kind_of(each)})"
+        for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
+    ]
 
 
-def _branches(agent: Agent, head: str, indent: str) -> Iterator[str]:
-    yield f"{head}{getattr(agent, 'name', repr(agent))} ({kind_of(agent)})"
-    children = (*sub_agents(agent), *called_agents(agent))
+def outlined(
+    root: T, inside: Callable[[T], Sequence[T]], head: str = "", indent: str = ""
+) -> Iterator[tuple[str, T]]:
+    """Yield all that is inside a root, itself first, each with the lines of an outline before it.
+
+    Args:
+        root: What the outline begins with.
+        inside: Returns what is directly inside.
+        head: The lines before the root.
+        indent: The lines before what is inside it.
+    """
+    yield head, root
+    children = inside(root)
     for child in children[:-1]:
-        yield from _branches(child, f"{indent}├─ ", f"{indent}│  ")
+        yield from outlined(child, inside, f"{indent}├─ ", f"{indent}│  ")
     for child in children[-1:]:
-        yield from _branches(child, f"{indent}└─ ", f"{indent}   ")
+        yield from outlined(child, inside, f"{indent}└─ ", f"{indent}   ")
 
 
 def kind_of(agent: Agent) -> str:

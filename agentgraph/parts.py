@@ -1,6 +1,6 @@
 """Stream parts, opened: those of LangGraph in this process, and those of a server, which are JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, messages_from_dict
@@ -42,8 +42,8 @@ class Parts:
         self._metadata: dict[str, Mapping[str, Any]] = {}
         self._grown: dict[str, BaseMessage] = {}
 
-    def open(self, part: Any) -> Iterator[Part]:
-        """Yield what a part comes to, chunks and whole messages as messages.
+    def open(self, part: Any) -> Sequence[Part]:
+        """Return what a part comes to, chunks and whole messages as messages.
 
         Raises:
             RemoteRunError: The part says that a run on a server failed.
@@ -53,16 +53,15 @@ class Parts:
         match opened.kind:
             case "messages":
                 message, metadata = opened.data
-                yield _chunk(as_message(message), metadata, opened.namespace)
+                return (_chunk(as_message(message), metadata, opened.namespace),)
             case "messages/metadata":
                 self._metadata.update({key: told["metadata"] for key, told in opened.data.items()})
+                return ()
             case "messages/partial":
-                for told in opened.data:
-                    yield self._growth(as_message(told))
+                return [self._growth(as_message(told)) for told in opened.data]
             case "error":
                 raise RemoteRunError(opened.data)
-            case _:
-                yield opened
+        return (opened,)
 
     def _growth(self, message: BaseMessage) -> Part:
         before = self._grown.get(message.id or "")

@@ -6,6 +6,7 @@ knows of `DeltaChannel`, which is in beta.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
 
@@ -127,6 +128,20 @@ class TaskResult(TypedDict):
     """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
     number: int
     """The number of the call, or of the message, in the activation."""
+
+
+def in_order(messages: Sequence[Any], told: Iterable[Any]) -> list[Any]:
+    """Return messages and what was told among them, `[messages before it, *entry]`, in order.
+
+    None among the messages counts as one, and is left out.
+    """
+    behind = [(before, entry) for before, *entry in told]
+    entries: list[Any] = []
+    for i, message in enumerate([*messages, None]):
+        entries += [entry for before, entry in behind if before == i]
+        if message is not None:
+            entries.append(message)
+    return entries
 
 
 def stamped(message: BaseMessage, address: str) -> BaseMessage:

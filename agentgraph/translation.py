@@ -31,7 +31,7 @@ from agentgraph.parts import Parts, as_message, as_question
 from agentgraph.places import Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
-from agentgraph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
+from agentgraph.state import GRAPH_AGENT, STAMP, address_of, in_order, speaker_at
 from agentgraph.validation import validate
 
 STREAM_MODES = ("updates", "custom", "messages")
@@ -121,22 +121,19 @@ class Translator:
             RemoteRunError: The run failed on a server, as the part says.
         """
         for kind, data, namespace in self._parts.open(part):
-            yield from self._opened(kind, data, namespace)
-
-    def _opened(self, kind: str, data: Any, namespace: Sequence[str]) -> Iterator[AgentEvent]:
-        if self._node is not None:
-            if not namespace or namespace[0].partition(":")[0] != self._node:
-                return
-            namespace = namespace[1:]
-        foreign = self._tree.is_foreign(namespace)
-        if kind == "messages":
-            chunk, metadata = data
-            at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
-            yield from self._chunk(at, chunk)
-        elif kind == "updates" and not foreign:
-            yield from self._updates(data)
-        elif kind == "custom" and not foreign and isinstance(data, Mapping) and STAMP in data:
-            yield from self._custom(data[STAMP])
+            if self._node is not None:
+                if not namespace or namespace[0].partition(":")[0] != self._node:
+                    continue
+                namespace = namespace[1:]
+            foreign = self._tree.is_foreign(namespace)
+            if kind == "messages":
+                chunk, metadata = data
+                at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
+                yield from self._chunk(at, chunk)
+            elif kind == "updates" and not foreign:
+                yield from self._updates(data)
+            elif kind == "custom" and not foreign and isinstance(data, Mapping) and STAMP in data:
+                yield from self._custom(data[STAMP])
 
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
         """Yield the events of an exception that ended the run; the root's, if no agent raised it.
@@ -326,12 +323,9 @@ def _entries(update: Mapping[str, Any], first: int = 0) -> list[Any]:
 
     The messages before the `first` one are left out.
     """
-    messages = [as_message(message) for message in update.get("messages") or ()]
-    entries: list[Any] = []
-    told = (update.get("position") or {}).get("told", ())
-    behind = [(before, entry) for before, *entry in told]
-    for i, message in enumerate([*messages, None]):
-        entries += [entry for before, entry in behind if before == i]
-        if message is not None and not isinstance(message, RemoveMessage) and i >= first:
-            entries.append(message)
-    return entries
+    written = map(as_message, update.get("messages") or ())
+    messages = [
+        None if i < first or isinstance(message, RemoveMessage) else message
+        for i, message in enumerate(written)
+    ]
+    return in_order(messages, (update.get("position") or {}).get("told", ()))

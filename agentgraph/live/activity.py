@@ -5,11 +5,12 @@ Told of what happens and when; it reads no clock. Another thread may ask for the
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from agentgraph.addresses import Cursor, address, parse_address, way_to
 from agentgraph.agents import COMPOSITES, LoopAgent
-from agentgraph.display import event_text
+from agentgraph.display import event_text, outlined
 from agentgraph.events import AgentEvent
 from agentgraph.places import Place, Tree
 
@@ -60,7 +61,10 @@ class Activity:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._records = {place: _Record(place, outline) for place, outline in _outlined(tree)}
+        self._records = {
+            place: _Record(place, outline)
+            for outline, place in outlined(tree.root, partial(_inside, tree))
+        }
         self._open: dict[str, tuple[_Record, float]] = {}
         self._asking: dict[str, _Record] = {}
         self._paid: set[str] = set()
@@ -142,14 +146,16 @@ class Activity:
         """Take that nothing runs any more: what still did has failed with what is in it, or stopped."""
         broken = [place for place, record in self._records.items() if record.how == "failed"]
         around = {step for place in broken for step in way_to(place)} if failed else set()
-        for each, (record, _) in reversed(self._open.items()):
-            record.close(each, now, "failed" if record.place in around else "stopped")
+        for record, _ in reversed(self._open.values()):
+            record.close(now, "failed" if record.place in around else "stopped")
         self._open.clear()
 
     def rows(self, now: float) -> list[Row]:
         """Return a row for each place, in the order of the tree."""
-        is_over = self._records[self._tree.root].state() == "done"
-        return [record.row(now, is_over) for record in self._records.values()]
+        asking = set(self._asking.copy().values())
+        root = self._records[self._tree.root]
+        is_over = root.state(root in asking) == "done"
+        return [record.row(now, record in asking, is_over) for record in self._records.values()]
 
     def running(self, now: float) -> list[tuple[str, float]]:
         """Return the addresses that run with nothing that runs inside, and for how many seconds."""
@@ -175,13 +181,13 @@ class Activity:
         if at not in self._open:
             return
         record, _ = self._open.pop(at)
-        record.close(at, now, how)
+        record.close(now, how)
         if how == "asks":
             self._asking[at] = record
         if not self._tree.lanes(record.place):
             return
         for inner in _inner(at, self._open):
-            self._open.pop(inner)[0].close(inner, now, "stopped")
+            self._open.pop(inner)[0].close(now, "stopped")
         if how == "done":
             self._withdraw_inside(at)
 
@@ -189,7 +195,7 @@ class Activity:
         """Take that nobody waits any more for answers to what was asked in the lanes of a node."""
         found = parse_address(self._tree, at)
         for inner in _inner(at, self._asking) if found and self._tree.lanes(found[0]) else ():
-            self._asking.pop(inner).withdraw(inner)
+            self._asking.pop(inner).how = "stopped"
 
     def _count_tokens(self, speaker: Place, event: AgentEvent) -> None:
         usage = getattr(event.message, "usage_metadata", None)
@@ -217,7 +223,6 @@ class _Record:
     _is_growing: bool = False
     _begun: set[str] = field(default_factory=set)
     _is_timed: bool = False
-    _asking: set[str] = field(default_factory=set)
     _running: int = 0
     _since: float | None = None
     _spent: float = 0.0
@@ -226,16 +231,13 @@ class _Record:
         """Begin a run; time passes while any is open."""
         self._is_timed = True
         self._begun.add(at)
-        self._asking.discard(at)
         if self._running == 0:
             self._since = now
         self._running += 1
 
-    def close(self, at: str, now: float, how: How) -> None:
+    def close(self, now: float, how: How) -> None:
         """End a run."""
         self.how, self._is_growing = how, False
-        if how == "asks":
-            self._asking.add(at)
         self._running -= 1
         if self._running == 0 and self._since is not None:
             self._spent += now - self._since
@@ -245,14 +247,6 @@ class _Record:
         """Take how a run ended that was not watched."""
         self.how = how
         self._begun.add(at)
-        self._asking.discard(at)
-        if how == "asks":
-            self._asking.add(at)
-
-    def withdraw(self, at: str) -> None:
-        """Take that nobody waits for an answer any more."""
-        self.how = "stopped"
-        self._asking.discard(at)
 
     def say(self, event: AgentEvent) -> None:
         """Keep what was said; a chunk goes behind those before it."""
@@ -263,20 +257,20 @@ class _Record:
             self.text, self._said = (before + event.text)[-_KEPT:], event.id
             self._is_growing = True
 
-    def state(self, is_over: bool = False) -> State:
+    def state(self, asks: bool, is_over: bool = False) -> State:
         """Return what it does; `is_over` says that nothing begins any more."""
         if self._running:
             return "running"
-        return "asks" if self._asking else self.how or ("not run" if is_over else "waiting")
+        return "asks" if asks else self.how or ("not run" if is_over else "waiting")
 
-    def row(self, now: float, is_over: bool) -> Row:
+    def row(self, now: float, asks: bool, is_over: bool) -> Row:
         """Return what is to be seen."""
         since, spent = self._since, self._spent
         return Row(
             outline=self.outline,
             name=self.place.name,
             kind=type(self.place.agent).__name__.removesuffix("Agent").lower(),
-            state=self.state(is_over),
+            state=self.state(asks, is_over),
             runs=len(self._begun),
             iteration=self._iteration(),
             seconds=spent + (now - since if since is not None else 0.0) if self._is_timed else None,
@@ -297,18 +291,8 @@ class _Record:
         )
 
 
-def _outlined(tree: Tree) -> Iterator[tuple[Place, str]]:
-    """Yield the places in their order, with the lines of the tree before each."""
-    yield from _inside(tree, tree.root, "", "")
-
-
-def _inside(tree: Tree, place: Place, head: str, indent: str) -> Iterator[tuple[Place, str]]:
-    yield place, head
-    children = (*tree.children.get(place, ()), *tree.called.get(place, ()))
-    for child in children[:-1]:
-        yield from _inside(tree, child, f"{indent}├─ ", f"{indent}│  ")
-    for child in children[-1:]:
-        yield from _inside(tree, child, f"{indent}└─ ", f"{indent}   ")
+def _inside(tree: Tree, place: Place) -> tuple[Place, ...]:
+    return (*tree.children.get(place, ()), *tree.called.get(place, ()))
 
 
 def _inner(at: str, addresses: Iterable[str]) -> list[str]:

@@ -208,11 +208,16 @@ class Activation:
         return self.site.behind(self.cursor, self._signal, ending)
 
     def _tell_live(self) -> None:
-        tell = get_runtime().stream_writer
-        for entry in self._untold:
-            tell({STAMP: {"at": self.address, "n": self._live, "entry": entry}})
-            self._live += 1
+        tell_live(self.address, self._untold, self._live)
+        self._live += len(self._untold)
         self._untold.clear()
+
+
+def tell_live(address: str, entries: Sequence[Any], first: int = 0) -> None:
+    """Tell entries of an activation before its node ends, numbered from the `first` one."""
+    tell = get_runtime().stream_writer
+    for number, entry in enumerate(entries, first):
+        tell({STAMP: {"at": address, "n": number, "entry": entry}})
 
 
 def tell_failures(error: BaseException) -> None:

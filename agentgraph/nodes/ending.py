@@ -11,7 +11,7 @@ from agentgraph.context import Context
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.schemas import plain
-from agentgraph.state import Update, address_of, stamped
+from agentgraph.state import Update, address_of, in_order, stamped
 
 
 class Ending:
@@ -52,11 +52,7 @@ class Ending:
 
     def entries(self) -> list[Any]:
         """Return what the checks said and told, in order."""
-        entries: list[Any] = []
-        for i, message in enumerate([*self._messages, None]):
-            entries += [entry for before, *entry in self._told if before == i]
-            entries += [message] if message is not None else []
-        return entries
+        return in_order(self._messages, self._told)
 
     def onto(self, update: Update) -> Update:
         """Return what a node writes with what the checks added."""

@@ -11,18 +11,18 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.runtime import RunControl, get_runtime
+from langgraph.runtime import RunControl
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
 from agentgraph.failures import failures, mark_failure
-from agentgraph.nodes.activation import tell_failures
+from agentgraph.nodes.activation import tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.tasks import SharedControl, check_threads, named_task
 from agentgraph.signals import Signal
-from agentgraph.state import STAMP, LaneState, Position, Update, stamped
+from agentgraph.state import LaneState, Position, Update, stamped
 
 _INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
@@ -199,7 +199,7 @@ class ForkNode(Runnable[LaneState, Update]):
         errors = [[str(uuid4()), "error", [*each]] for each in failed]
         if errors:
             position["told"] = [[0, *entry] for entry in errors]
-        _tell_live(fork, [*errors, *ending.entries()])
+        tell_live(fork.address, [*errors, *ending.entries()])
         update = Update(position=position)
         if messages:
             update["messages"] = messages
@@ -212,12 +212,6 @@ def _starts(
     tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Callable[[], Any]]:
     return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
-
-
-def _tell_live(fork: Fork, entries: Sequence[Any]) -> None:
-    """Tell what the fork itself tells, for a server's stream leaves its position out."""
-    for n, entry in enumerate(entries):
-        get_runtime().stream_writer({STAMP: {"at": fork.address, "n": n, "entry": entry}})
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:
