@@ -41,7 +41,7 @@ def asked_beside(error: BaseException) -> list[Any]:
     return found
 
 
-def raise_together(failed: Sequence[Exception], questions: Sequence[Any]) -> NoReturn:
+def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:
     """Raise the first of several errors for all of them, with the questions that were asked beside."""
     join_failures(failed[0], failed)
     beside = [asked for error in failed for asked in asked_beside(error)]

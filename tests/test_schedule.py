@@ -4,11 +4,11 @@ from concurrent.futures import Future
 
 import pytest
 from langgraph.errors import GraphDrained, GraphInterrupt
-from langgraph.runtime import RunControl
 from langgraph.types import Interrupt
 
 from agentgraph.failures import asked_beside, failures, mark_failure
 from agentgraph.nodes.schedule import Schedule
+from agentgraph.nodes.stopping import Stop
 
 CLOCK = iter(range(1_000_000))
 
@@ -43,7 +43,7 @@ def cancelled():
 
 
 def schedule(*needs, **options):
-    made = Schedule(needs, RunControl(), **options)
+    made = Schedule(needs, Stop(), **options)
     made.note({})
     return made
 
@@ -110,7 +110,7 @@ def test_results_stand_in_declared_order_whatever_ended_first(order):
 
 
 def test_results_that_a_resume_finds_again_open_what_needs_them():
-    made = Schedule([(), (0,), (1,)], RunControl())
+    made = Schedule([(), (0,), (1,)], Stop())
     made.note({0: done(), 1: done()})
     assert state(made) == ["open"] * 3
     made.note({2: done()})
@@ -282,13 +282,13 @@ def test_one_question_of_several_lanes_is_asked_once():
 
 
 def test_a_lane_that_had_begun_before_another_one_ended_all_begins_again():
-    made = Schedule([(), ()], RunControl(), in_steps=True)
+    made = Schedule([(), ()], Stop(), in_steps=True)
     made.note({0: done(signal="exit")})
     assert state(made) == ["open", "open"]
 
 
 def test_a_lane_that_could_begin_only_behind_the_end_of_all_does_not():
-    made = Schedule([(), (), (1,)], RunControl(), in_steps=True)
+    made = Schedule([(), (), (1,)], Stop(), in_steps=True)
     made.note({0: done(signal="exit"), 1: done()})
     assert state(made) == ["open", "open", "ended"]
 
@@ -324,6 +324,6 @@ def test_else_a_question_is_not_held():
 
 
 def test_where_a_failure_is_final_a_resume_begins_nothing_again():
-    made = Schedule([(), ()], RunControl(), in_steps=True, is_final=True)
+    made = Schedule([(), ()], Stop(), in_steps=True, is_final=True)
     made.note({1: done(failed="ValueError('no')")})
     assert state(made)[0] == "ended"

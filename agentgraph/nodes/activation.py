@@ -1,5 +1,6 @@
 """One activation of a leaf: what it enters with, what it says and does, and what it writes."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
@@ -18,6 +19,7 @@ from agentgraph.context import Context
 from agentgraph.failures import failures, mark_failure
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
+from agentgraph.nodes.stopping import begin_step
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (
@@ -36,6 +38,7 @@ class Activation:
     """One activation of a leaf."""
 
     def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
+        begin_step(config)
         position = site.arrived(state.get("position"))
         self.site, self.config = site, config
         self.cursor = as_cursor(position["cursor"])
@@ -182,9 +185,9 @@ class Activation:
                     number = self.asked_behind if call is None else call
                     asked.response_schema = addressed(schema, self.address, number)
             raise
-        except GraphBubbleUp:
+        except (GraphBubbleUp, asyncio.CancelledError):
             raise
-        except Exception as error:
+        except BaseException as error:
             mark_failure(error, self.address, self.name)
             tell_failures(error)
             raise

@@ -14,7 +14,8 @@ from agentgraph.agents import ChatAgent
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall, edited, last_message, open_calls
 from agentgraph.nodes.site import Site
-from agentgraph.nodes.tasks import SharedControl, arun_tasks, named_task, run_tasks
+from agentgraph.nodes.stopping import inner_stop
+from agentgraph.nodes.tasks import arun_tasks, named_task, run_tasks
 from agentgraph.schemas import plain
 from agentgraph.state import LaneState, Question, Update
 from agentgraph.tools import run_tools
@@ -47,7 +48,7 @@ class ApproveNode(Runnable[LaneState, Update]):
         asked = _asked(activation, input)
         with activation.reported():
             starts = [_start(self.task, each) for each in asked]
-            return self._update(activation, input, asked, run_tasks(starts, SharedControl()))
+            return self._update(activation, input, asked, run_tasks(starts, inner_stop()))
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Ask, on the event loop."""
@@ -55,7 +56,7 @@ class ApproveNode(Runnable[LaneState, Update]):
         asked = _asked(activation, input)
         with activation.reported():
             starts = [_start(self.atask, each) for each in asked]
-            return self._update(activation, input, asked, await arun_tasks(starts, SharedControl()))
+            return self._update(activation, input, asked, await arun_tasks(starts, inner_stop()))
 
     def _ask(self, asked: _Asked) -> Any:
         question = Question(value=_request(asked.opened.call), response_schema=self.response_schema)

@@ -6,15 +6,15 @@ or runs the lane of an agent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
-from langgraph.runtime import RunControl
 
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.errors import InvalidOutputError
@@ -23,7 +23,8 @@ from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.threads import run_coroutine
+from agentgraph.nodes.stopping import Stop, stoppable
+from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
 from agentgraph.tools import AgentCall, Request, run_tools
@@ -41,7 +42,7 @@ class Scope(NamedTuple):
     """
 
     outcome: Outcome
-    control: RunControl
+    control: Stop
 
     @property
     def name(self) -> str:
@@ -75,14 +76,14 @@ class CallRunner:
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number):
+        with outcome.activation.reported(outcome.opened.number), Contained():
             outcome.add(self._answer(outcome) or self._tool_node.invoke(_payload(scope)))
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number):
+        with outcome.activation.reported(outcome.opened.number), Contained():
             outcome.add(self._answer(outcome) or await self._tool_node.ainvoke(_payload(scope)))
             return outcome.result(self._may)
 
@@ -158,7 +159,9 @@ class _ActingTool:
         return call[_SCOPE].outcome.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
-        return call[_SCOPE].outcome.take(await self.tool.ainvoke(call, config))
+        with nullcontext() if _is_sync(self.tool) else stoppable():
+            returned = await self.tool.ainvoke(call, config)
+        return call[_SCOPE].outcome.take(returned)
 
 
 class _LaneTool:
@@ -187,6 +190,13 @@ class _LaneTool:
     def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
         scope.outcome.set_values(result["values"])
         return scope.outcome.message(last_text(result))
+
+
+def _is_sync(tool: Any) -> bool:
+    """Return whether LangChain runs a tool in a thread, which is waited for where the run stops."""
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is None
+    return isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
 
 
 def _error_text(error: Exception) -> str:

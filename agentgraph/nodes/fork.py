@@ -11,7 +11,6 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.runtime import RunControl
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
 from agentgraph.failures import failures, mark_failure
@@ -20,7 +19,8 @@ from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.tasks import SharedControl, check_threads, named_task
+from agentgraph.nodes.stopping import Stop, begin_step, inner_stop
+from agentgraph.nodes.tasks import check_threads, named_task
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Position, Update, stamped
 
@@ -43,7 +43,7 @@ class Fork(NamedTuple):
     address: str
     cursor: Cursor
     around: Surroundings
-    control: RunControl
+    control: Stop
 
 
 class Job(NamedTuple):
@@ -111,9 +111,9 @@ class ForkNode(Runnable[LaneState, Update]):
             results = run_lanes(_starts(self.tasks, fork, jobs, schedule), schedule)
             self.finish(fork, results)
             return self._update(fork, results, schedule.failures())
-        except GraphBubbleUp:
+        except (GraphBubbleUp, asyncio.CancelledError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self._raise(fork, error)
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -125,20 +125,21 @@ class ForkNode(Runnable[LaneState, Update]):
             results = await arun_lanes(_starts(self.atasks, fork, jobs, schedule), schedule)
             await self.afinish(fork, results)
             return self._update(fork, results, schedule.failures())
-        except GraphBubbleUp:
+        except (GraphBubbleUp, asyncio.CancelledError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self._raise(fork, error)
 
     def _fork(self, state: LaneState, config: RunnableConfig) -> Fork:
+        begin_step(config)
         cursor = as_cursor(self.site.arrived(state.get("position"))["cursor"])
         around = self.site.surroundings(state, config)
-        return Fork(self.site.address(cursor), cursor, around, SharedControl())
+        return Fork(self.site.address(cursor), cursor, around, inner_stop())
 
-    def _raise(self, fork: Fork, error: Exception) -> NoReturn:
+    def _raise(self, fork: Fork, error: BaseException) -> NoReturn:
         """Raise an error that says where it arose; here, if it does not say so yet."""
         mark_failure(error, fork.address, self.site.place.name)
-        named = self.failure(fork, error)
+        named = self.failure(fork, error) if isinstance(error, Exception) else error
         tell_failures(named)
         raise named from (error.__cause__ if named is error else error)
 

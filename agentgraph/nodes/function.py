@@ -11,6 +11,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
+from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import run_coroutine, run_in_thread
 from agentgraph.schemas import json_schema, plain, schema_fault
 from agentgraph.signals import (
@@ -79,13 +80,14 @@ class FunctionNode(LeafNode):
     async def _afinish(
         self, activation: Activation, left: Awaitable[Any] | AsyncGenerator[Any]
     ) -> None:
-        if isinstance(left, AsyncGenerator):
+        with stoppable():
+            if not isinstance(left, AsyncGenerator):
+                self._take(activation, await left)
+                return
             async with aclosing(left):
                 async for item in left:
                     if self._take(activation, item, live=True):
                         break
-        else:
-            self._take(activation, await left)
 
     def _take(self, activation: Activation, item: Any, *, live: bool = False) -> bool:
         """Take one item; return whether it ends the activation."""

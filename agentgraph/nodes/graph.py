@@ -11,6 +11,7 @@ from agentgraph.agents import GraphAgent
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
+from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.tasks import named_task
 from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
 
@@ -44,10 +45,11 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         new = self._begun(activation)
         config = self._config(activation)
-        async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
-            for number, message in new.since(state):
-                await self.atask(activation.address, number, message)
-                activation.asked_behind = number + 1
+        with stoppable():
+            async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
+                for number, message in new.since(state):
+                    await self.atask(activation.address, number, message)
+                    activation.asked_behind = number + 1
         self._keep(activation, new)
 
     def _begun(self, activation: Activation) -> "_New":

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, NotRequired
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
 
 from agentgraph.addresses import Cursor
 from agentgraph.failures import each_once
 from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
+from agentgraph.nodes.stopping import LaneStop, Stop
 from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal
@@ -41,20 +41,18 @@ class Lane(NamedTuple):
     place: Place
     graph: CompiledStateGraph[Any, Any, Any, Any]
 
-    def run(
-        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
-    ) -> LaneResult:
+    def run(self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop) -> LaneResult:
         """Run it from its start, or go on with it; `cursor` holds the counters around its place."""
         return _ended_well(*self.attempt(site, cursor, lambda: surroundings, control))
 
     async def arun(
-        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
+        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop
     ) -> LaneResult:
         """Run it on the event loop, as `run` does."""
         return _ended_well(*await self.aattempt(site, cursor, lambda: surroundings, control))
 
     def attempt(
-        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: RunControl
+        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: Stop
     ) -> tuple[LaneResult, Exception | None]:
         """Run it, and return what it came to until it ended or failed, and how it failed.
 
@@ -73,7 +71,7 @@ class Lane(NamedTuple):
         return _result(state), None
 
     async def aattempt(
-        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: RunControl
+        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: Stop
     ) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does."""
         state: dict[str, Any] = {}
@@ -89,12 +87,12 @@ class Lane(NamedTuple):
         return _result(state), None
 
     def _arguments(
-        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: RunControl
+        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop
     ) -> dict[str, Any]:
         return {
             "input": {"position": site.position(start(site.tree, self.place, cursor))},
             "config": {"configurable": {SURROUNDINGS: surroundings}},
-            "control": _LaneControl(control),
+            "control": LaneStop(control),
         }
 
 
@@ -105,28 +103,6 @@ def _asking_once() -> Iterator[None]:
         yield
     except GraphInterrupt as paused:
         raise GraphInterrupt(each_once(paused.args[0])) from None
-
-
-class _LaneControl(RunControl):
-    """Stops one lane behind a step; one that goes on takes a step first, maybe with an answer.
-
-    LangGraph asks once before each step, and the first step of a new lane is only its input's.
-    """
-
-    __slots__ = ("_begun", "_shared")
-
-    def __init__(self, shared: RunControl) -> None:
-        super().__init__()
-        self._shared, self._begun = shared, False
-
-    @property
-    def drain_requested(self) -> bool:
-        begun, self._begun = self._begun, True
-        return begun and self._shared.drain_requested
-
-    @property
-    def drain_reason(self) -> str | None:
-        return self._shared.drain_reason
 
 
 def _ended_well(result: LaneResult, error: Exception | None) -> LaneResult:

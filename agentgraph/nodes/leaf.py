@@ -14,6 +14,7 @@ from langgraph.types import TimeoutPolicy
 from agentgraph.errors import AgentGraphError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.site import Site
+from agentgraph.nodes.threads import Contained
 from agentgraph.state import LaneState, Update
 
 
@@ -46,7 +47,7 @@ class LeafNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, from the state of the lane to what the node writes."""
         activation = Activation(self.site, input, config or {})
-        with activation.reported():
+        with activation.reported(), Contained():
             if self._timeout:
                 raise AgentGraphError(
                     f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
@@ -58,7 +59,7 @@ class LeafNode(Runnable[LaneState, Update]):
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
         activation = Activation(self.site, input, config or {})
-        with activation.reported():
+        with activation.reported(), Contained():
             if self._timeout and self._timeout.run_timeout:
                 async with _stopped(self.site.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                     await self.arun(activation)

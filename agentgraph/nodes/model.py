@@ -1,10 +1,12 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -13,7 +15,7 @@ from langchain_core.messages import (
     SystemMessage,
     message_chunk_to_message,
 )
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
 from agentgraph.addresses import address
 from agentgraph.agents import Agent, ChatAgent
@@ -26,6 +28,7 @@ from agentgraph.nodes.calls import with_ids, without_calls
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.nodes.site import Site
+from agentgraph.nodes.stopping import stoppable
 from agentgraph.places import has_tools
 from agentgraph.position import earlier
 from agentgraph.signals import takes_two
@@ -71,7 +74,8 @@ class ModelNode(LeafNode):
         """Ask the model as `run` does, without blocking the event loop."""
         talk, reply = self._talk(activation), None
         while (asked := _next(talk, reply)) is not None:
-            reply = await asked.model.ainvoke(asked.messages, asked.config)
+            with nullcontext() if _is_sync(asked.model) else stoppable():
+                reply = await asked.model.ainvoke(asked.messages, asked.config)
 
     def _talk(self, activation: Activation) -> Talk:
         asked = activation.progress.get("model_calls", 0)
@@ -152,6 +156,16 @@ class ModelNode(LeafNode):
 def _with_tools(agent: ChatAgent, targets: Sequence[Agent]) -> Runnable[Any, Any]:
     offered = [*run_tools(agent, targets), *provider_tools(agent)]
     return cast(Any, agent.model).bind_tools(offered) if offered else agent.model
+
+
+def _is_sync(model: Any) -> bool:
+    """Return whether LangChain runs a model in a thread, which is waited for where the run stops."""
+    while isinstance(model, RunnableBinding):
+        model = model.bound
+    kind = type(model)
+    return isinstance(model, BaseChatModel) and (
+        kind._agenerate is BaseChatModel._agenerate and kind._astream is BaseChatModel._astream
+    )
 
 
 def _next(talk: Talk, reply: Any) -> _Asked | None:

@@ -1,9 +1,16 @@
 """When the lanes of a fork run: each as soon as those are done that it needs, and may it begin at all.
 
-A LangGraph task is known by its name and its place in the order of calls. So the tasks of all lanes
-are called at once, in an order that never changes, and each waits at its gate until it may begin.
-What the node decides by what has finished is then no part of what a task is known by, and a resume
-finds all results again.
+A LangGraph task is known by its name and its place in the order of calls. What the node decides by
+what has finished must be no part of that, or a resume would look for the results elsewhere and run
+finished lanes again. So each lane has a fixed number, the same in sync and async runs:
+
+- On an event loop the tasks of all lanes are called at once, in the order of their numbers, and each
+  waits at its gate until it may begin.
+- In threads that would hold a thread for each lane that waits. There a task is called when its lane
+  may begin, under its number (`numbered`).
+
+On a resume the lanes that had finished have their results at once. They are noted in the order in
+which they finished, so that the same gates open as before.
 """
 
 import asyncio
@@ -13,10 +20,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
-from langgraph.runtime import RunControl
 
 from agentgraph.failures import each_once, failures, raise_together
 from agentgraph.nodes.lane import LaneResult
+from agentgraph.nodes.stopping import Stop
+from agentgraph.nodes.tasks import Start, numbered, watched
 
 _SETTLED = 5
 """How often the event loop goes round until it has handed over the results that were kept."""
@@ -35,7 +43,7 @@ class Schedule:
     def __init__(
         self,
         needs: Sequence[Collection[int]],
-        control: RunControl,
+        control: Stop,
         *,
         on_error: Literal["fail", "wait", "collect", "first"] = "fail",
         in_steps: bool = False,
@@ -111,15 +119,18 @@ class Schedule:
         """Return what the lanes came to, once all tasks have ended.
 
         Raises:
-            Exception: The first failure, if it is not "first" and one has succeeded.
+            BaseException: The first failure, if it is not "first" and one has succeeded; before all
+                others one that is no `Exception`, whatever `on_error` says.
             GraphInterrupt: All questions.
             GraphDrained: The run was stopped.
         """
+        raised = [self._raised[number] for number in sorted(self._raised)]
+        failed = sorted(filter(is_failure, raised), key=is_fatal, reverse=True)
+        if failed and is_fatal(failed[0]):
+            raise_together(failed, ())
         if self.is_decided:
             first = min(self.results, key=lambda number: self.results[number]["finished"])
             return {first: self.results[first]}
-        raised = [self._raised[number] for number in sorted(self._raised)]
-        failed = [e for e in raised if isinstance(e, Exception) and not isinstance(e, GraphBubbleUp)]
         paused = [error for error in raised if isinstance(error, GraphInterrupt)]
         questions = each_once(asked for error in paused for asked in error.args[0])
         if failed and not (questions and self._on_error == "first"):
@@ -134,6 +145,30 @@ class Schedule:
     def failures(self) -> list[tuple[str, str]]:
         """Return where lanes failed and how, each as an address and a `repr`."""
         return [failure for error in self._raised.values() for failure in failures(error)]
+
+    def call_kept(self, call: Callable[[int], Future[Any]]) -> dict[int, Future[Any]]:
+        """Call the tasks that a resume has results of, and those that are ready to begin.
+
+        What has a result is done at once; the others wait at their gates. Whether one has a result is
+        known when those that it needs have theirs.
+        """
+        called: dict[int, Future[Any]] = {}
+        waiting = 0
+
+        def is_ready(number: int) -> bool:
+            needed = [called.get(need) for need in self._needs[number]]
+            return all(each is not None and _has_result(each) for each in needed)
+
+        for number in range(len(self.gates)):
+            if waiting < self._at_once and is_ready(number):
+                called[number] = call(number)
+                waiting += not called[number].done()
+        return called
+
+    @property
+    def begun(self) -> list[int]:
+        """The numbers of the lanes that may begin, or have begun."""
+        return [number for number, gate in enumerate(self.gates) if _has_result(gate)]
 
     @property
     def is_decided(self) -> bool:
@@ -161,12 +196,10 @@ class Schedule:
     def _judge(self, number: int) -> None:
         """Stop what is not needed any more, now that a lane has ended."""
         result, error = self.results.get(number), self._raised.get(number)
-        failed = (result is not None and "failed" in result) or (
-            error is not None and not isinstance(error, GraphBubbleUp)
-        )
-        if self.is_decided or (failed and self._on_error == "fail"):
+        failed = (result is not None and "failed" in result) or is_failure(error)
+        if self.is_decided or is_fatal(error) or (failed and self._on_error == "fail"):
             self._unneeded.update(range(len(self.gates)))
-            self.control.request_drain("another one was first, or failed")
+            self.control.stop("another one was first, or failed")
         if self._in_steps and (failed or (result is not None and result["signal"])):
             self._unneeded.update(self._waiting)
             self.close()
@@ -205,42 +238,71 @@ class Schedule:
                 each.set_exception(why_not)
 
 
+def _has_result(future: Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
+
+def is_failure(error: BaseException | None) -> bool:
+    """Return whether what a lane raised is a failure, and not a question or a stop."""
+    return error is not None and not isinstance(error, GraphBubbleUp)
+
+
+def is_fatal(error: BaseException | None) -> bool:
+    """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
+    return is_failure(error) and not isinstance(error, Exception)
+
+
 def _when(future: Any) -> tuple[bool, int]:
-    """Return what sorts tasks by when they ended, and those last that came to nothing."""
+    """Sort key: finish time; failed and cancelled tasks last."""
     if future.cancelled() or future.exception() is not None:
         return True, 0
     return False, future.result()["finished"]
 
 
-def run_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[int, LaneResult]:
-    """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`."""
-    futures: list[Future[Any]] = []
+def run_lanes(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, LaneResult]:
+    """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`.
+
+    A lane that waits for others holds no thread: its task is called when it may begin.
+
+    Args:
+        starts: Start the tasks.
+        schedule: When each may begin.
+        first: The number of the first task among all that the node calls.
+    """
+
+    def call(number: int) -> Future[Any]:
+        future: Future[Any] = numbered(starts[number], first + number)
+        return future
+
+    noted: set[int] = set()
     try:
-        futures += [start() for start in starts]
-        done, pending = {future for future in futures if future.done()}, set(futures)
-        while pending:
-            schedule.note({n: each for n, each in enumerate(futures) if each in done})
-            pending -= done
-            awaited = {*pending, schedule.wake} if pending else ()
-            done = wait(awaited, return_when=FIRST_COMPLETED).done & pending
+        futures = schedule.call_kept(call)
+        ended = {n: future for n, future in futures.items() if future.done()}
+        while True:
+            schedule.note(ended)
+            noted.update(ended)
+            futures |= {n: call(n) for n in schedule.begun if n not in futures}
+            running = {n: future for n, future in futures.items() if n not in noted}
+            if not running:
+                break
+            wait({*running.values(), schedule.wake}, return_when=FIRST_COMPLETED)
+            ended = {n: future for n, future in running.items() if future.done()}
     finally:
         schedule.control.request_drain("nobody waits any more")
         schedule.close()
     return schedule.finished()
 
 
-async def arun_lanes(starts: Sequence[Callable[[], Any]], schedule: Schedule) -> dict[int, LaneResult]:
-    """Run the tasks of lanes on the event loop, as `run_lanes` does."""
+async def arun_lanes(starts: Sequence[Start], schedule: Schedule) -> dict[int, LaneResult]:
+    """Run the tasks of lanes on the event loop, as `run_lanes` does; all are called at once."""
     try:
-        futures: list[asyncio.Future[Any]] = [start() for start in starts]
+        futures: list[asyncio.Future[Any]] = [watched(start()) for start in starts]
         for _ in range(_SETTLED):
             await asyncio.sleep(0)
         done, pending = {future for future in futures if future.done()}, set(futures)
         while pending:
             schedule.note({n: each for n, each in enumerate(futures) if each in done})
             pending -= done
-            for future in pending if schedule.is_decided else ():
-                future.cancel()
             if pending:
                 awaited = {*pending, asyncio.wrap_future(schedule.wake)}
                 done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

@@ -6,17 +6,19 @@ each when the one before it has ended.
 """
 
 import asyncio
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.func import task
-from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.failures import each_once, raise_together
+from agentgraph.nodes.stopping import Stop
 
 _FEWEST_THREADS = 3
 
@@ -30,11 +32,11 @@ def named_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return cast("Callable[..., Any]", as_task(run))
 
 
-def run_tasks(starts: Sequence[Start], control: RunControl, *, in_order: bool = False) -> list[Any]:
+def run_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False) -> list[Any]:
     """Run tasks in threads, and return their results in declared order.
 
-    Where some fail the others stop behind the step that they are in, and the first failure is
-    raised; where some ask, the others go on, and all questions are raised as one.
+    Where one fails the others stop, and the first failure is raised; where some ask, the others go
+    on, and all questions are raised as one.
     """
     futures: list[Future[Any]] = []
     try:
@@ -51,13 +53,28 @@ def run_tasks(starts: Sequence[Start], control: RunControl, *, in_order: bool = 
     return _joined(futures)
 
 
-async def arun_tasks(
-    starts: Sequence[Start], control: RunControl, *, in_order: bool = False
-) -> list[Any]:
+def numbered(start: Start, number: int) -> Any:
+    """Start a task as the one that its node calls at a place, whatever was called before.
+
+    LangGraph counts the calls of a node, and knows a task by its count. To start tasks as they become
+    ready, and find their results again on a resume, this sets the count.
+    """
+    counter = get_config()["configurable"]["__pregel_scratchpad"].call_counter
+    counter._counter = itertools.count(number).__next__
+    return start()
+
+
+def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    """Return a future whose exception nobody has to ask for: a node that is cancelled does not."""
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
+
+
+async def arun_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False) -> list[Any]:
     """Run tasks on the event loop, as `run_tasks` does."""
     futures: list[asyncio.Future[Any]] = []
     for start in starts:
-        futures.append(start())
+        futures.append(watched(start()))
         if in_order:
             await asyncio.wait(futures[-1:])
             if futures[-1].exception() is not None:
@@ -79,31 +96,10 @@ def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
         )
 
 
-class SharedControl(RunControl):
-    """Stops all tasks of one node; heeds the run's own control too."""
-
-    __slots__ = ("_around",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._around = get_runtime().control
-
-    @property
-    def drain_requested(self) -> bool:
-        """Whether the lanes are to stop behind their step."""
-        around = self._around
-        return super().drain_requested or (around is not None and around.drain_requested)
-
-    @property
-    def drain_reason(self) -> str | None:
-        """Why they are to stop."""
-        return super().drain_reason or (self._around.drain_reason if self._around else None)
-
-
-def _stop_others(done: Collection[Any], control: RunControl) -> None:
+def _stop_others(done: Collection[Any], control: Stop) -> None:
     errors = [future.exception() for future in done]
     if any(error is not None and not isinstance(error, GraphBubbleUp) for error in errors):
-        control.request_drain("another one failed")
+        control.stop("another one failed")
 
 
 def _joined(futures: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.runtime import RunControl
 
 from agentgraph.agents import ChatAgent
 from agentgraph.history import calls_of
@@ -21,7 +20,8 @@ from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.output import keep_result
 from agentgraph.nodes.site import Site
-from agentgraph.nodes.tasks import SharedControl, arun_tasks, check_threads, named_task, run_tasks
+from agentgraph.nodes.stopping import Stop, inner_stop
+from agentgraph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
 from agentgraph.state import LaneState, TaskResult, Update
 
 _INSTEAD = "or make it more than {}"
@@ -42,7 +42,7 @@ class ToolsNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
         check_threads(self.site.place.tools_node, config or {}, _INSTEAD)
-        activation, control = Activation(self.site, input, config or {}), SharedControl()
+        activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             scopes = _scopes(activation, input, control)
             if self._is_task(scopes):
@@ -53,7 +53,7 @@ class ToolsNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls on the event loop."""
-        activation, control = Activation(self.site, input, config or {}), SharedControl()
+        activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             scopes = _scopes(activation, input, control)
             if self._is_task(scopes):
@@ -129,5 +129,5 @@ class ToolsNode(Runnable[LaneState, Update]):
         return any(m.name in self.runner.returning and m.status == "success" for m in messages)
 
 
-def _scopes(activation: Activation, state: LaneState, control: RunControl) -> list[Scope]:
+def _scopes(activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
     return [Scope(Outcome(activation, each), control) for each in open_calls(activation, state)]

@@ -15,7 +15,7 @@ from agentgraph.nodes.fork import Fork, ForkNode, Job, Results
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.tasks import SharedControl
+from agentgraph.nodes.stopping import inner_stop
 from agentgraph.state import speaker_at
 from agentgraph.templates import fill_input
 
@@ -62,9 +62,10 @@ class WorkflowNode(ForkNode):
     def finish(self, fork: Fork, results: Results) -> None:
         """Undo what was done if a step failed, and say so."""
         failed: dict[str, Exception] = {}
-        for name, start, schedule in self._undoing(fork, results, self.tasks):
+        undoing = self._undoing(fork, results, self.tasks)
+        for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
             try:
-                run_lanes([start], schedule)
+                run_lanes([start], schedule, first=number)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -111,7 +112,7 @@ class WorkflowNode(ForkNode):
     ) -> Iterator[tuple[str, Callable[[], Any], Schedule]]:
         """Yield what undoes the finished steps if one failed, each with the name of its step."""
         for name, result in self._to_undo(results).items():
-            fresh = fork._replace(control=SharedControl())
+            fresh = fork._replace(control=inner_stop())
             seen = fork.around.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
             schedule = Schedule([()], fresh.control)

@@ -1,0 +1,164 @@
+"""How what runs is stopped: a run that is left, and the lanes beside one that failed.
+
+When a stop is asked for, three kinds of things may be under way:
+
+- A lane between two of its steps. It does not begin the next one: LangGraph asks its `RunControl`
+  before each step.
+- A coroutine. It is cancelled where it awaits, and its step counts as not done.
+- A function in a thread, which cannot be cancelled. It is waited for, and what it gives is kept.
+
+So what has ended never runs again. Cancelling the tasks of LangGraph instead would drop what
+functions in threads are about to give. A `Stop` is a `RunControl` that also cancels coroutines.
+Stops are nested as lanes are: a stop reaches all that runs inside.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl, get_runtime
+
+_RESUME_MAP = "__pregel_resume_map"
+"""Where LangGraph keeps the answers that a run is resumed with, in `config["configurable"]`."""
+
+
+class Stop(RunControl):
+    """Stops what runs inside a run, a fork, or a node of tool calls.
+
+    Attributes:
+        around: The control around it, whose stop is one of this, too.
+    """
+
+    __slots__ = ("_cancels", "_lock", "around")
+
+    def __init__(self, around: RunControl | None = None) -> None:
+        super().__init__()
+        self.around = around
+        self._cancels: set[Callable[[], None]] = set()
+        self._lock = threading.Lock()
+
+    def stop(self, reason: str) -> None:
+        """Stop lanes after their step, and coroutines at once."""
+        self.request_drain(reason)
+        with self._lock:
+            cancels = list(self._cancels)
+        for cancel in cancels:
+            cancel()
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether the lanes inside are to stop after their step."""
+        return super().drain_requested or (self.around is not None and self.around.drain_requested)
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why they are to stop."""
+        return super().drain_reason or (self.around.drain_reason if self.around else None)
+
+    @contextmanager
+    def cancelling(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Call `cancel` where this, or a stop around it, stops within a `with` block."""
+        stops = list(self._chain())
+        for stop in stops:
+            with stop._lock:
+                stop._cancels.add(cancel)
+        try:
+            yield
+        finally:
+            for stop in stops:
+                with stop._lock:
+                    stop._cancels.discard(cancel)
+
+    def _chain(self) -> Iterator["Stop"]:
+        stop: RunControl | None = self
+        while isinstance(stop, Stop):
+            yield stop
+            stop = stop.around
+
+
+class LaneStop(Stop):
+    """Stops one lane, but not before its first step: that may have the answer of a person to take."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, around: RunControl) -> None:
+        super().__init__(around)
+        self._begun = False
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether the lane is to stop after its step."""
+        return self._begun and super().drain_requested
+
+    def begin_step(self, config: RunnableConfig) -> None:
+        """Note that a node of the lane begins.
+
+        Raises:
+            GraphDrained: The lane is to stop, and the node has no answer to take.
+        """
+        may_answer = not self._begun and bool(config.get("configurable", {}).get(_RESUME_MAP))
+        self._begun = True
+        if self.drain_requested and not may_answer:
+            raise GraphDrained(self.drain_reason or "stopped")
+
+
+def begin_step(config: RunnableConfig) -> None:
+    """Note that a node begins; raises `GraphDrained` where its lane is to stop."""
+    control = get_runtime().control
+    if isinstance(control, LaneStop):
+        control.begin_step(config)
+
+
+def inner_stop() -> Stop:
+    """Return a stop for what a node runs, inside the one that the node runs in."""
+    return Stop(get_runtime().control)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Cancel what is awaited in a `with` block when the run is stopped.
+
+    Raises:
+        GraphDrained: It was.
+    """
+    control = get_runtime().control
+    if not isinstance(control, Stop):
+        yield
+        return
+    scope = _Scope()
+    with control.cancelling(scope.cancel):
+        try:
+            yield
+        except BaseException as error:
+            if scope.close():
+                raise GraphDrained(control.drain_reason or "stopped") from error
+            raise
+        scope.close()
+
+
+class _Scope:
+    """Cancels the current task from any thread, until it is closed, as `asyncio.timeout` does."""
+
+    def __init__(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._is_open, self._is_cancelled = True, False
+
+    def cancel(self) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nothing runs there any more
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def close(self) -> bool:
+        """Take the cancellation back, and tell whether there was one, and none of someone else's."""
+        self._is_open = False
+        if not self._is_cancelled or self._task is None:
+            return False
+        self._is_cancelled = False
+        return self._task.uncancel() == 0
+
+    def _cancel(self) -> None:
+        if self._is_open and self._task is not None:
+            self._is_cancelled = True
+            self._task.cancel()
