@@ -8,8 +8,8 @@ _ASKED = "agentgraph_asked"
 
 
 def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
-    """Write on `error` where it arose, if that is not written there yet."""
-    if not failures(error):
+    """Write on `error` where it arose, if that is not written there yet; not on Ctrl-C."""
+    if not failures(error) and not isinstance(error, KeyboardInterrupt):
         setattr(error, _KEY, [(address, repr(error))])
         error.add_note(f"This happened in the agent {agent_name!r}, at {address}.")
 

@@ -1,14 +1,15 @@
 """One run at a time on a thread: held in this process, and on a SQLite file in all processes.
 
 LangGraph itself has no lock: of several runs on one thread all succeed, and the last one wins.
-A lock ends with the process that holds it, however that process ends.
+A lock ends with the process that holds it, however that process ends. A run that was left takes a
+moment to end, for it waits for functions in threads: who wants its thread waits for that.
 """
 
+import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
 from typing import Any
 
 from agentgraph.errors import ThreadBusyError
@@ -22,47 +23,73 @@ Key = tuple[str | int, str]
 """The file of a saver, or the id of one without a file, and the thread."""
 
 _guard = threading.Lock()
-_held: set[Key] = set()
+_held: "dict[Key, Hold]" = {}
 _files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
-@contextmanager
-def held(saver: Any, thread_id: str) -> Iterator[None]:
-    """Hold a thread of a saver for the time of a `with` block.
+class Hold:
+    """A thread of a saver, held by one run until it is released.
+
+    Attributes:
+        over: Done when it is released.
+        closing: The event loop on which a run that was left is ending; None while the run is held.
+    """
+
+    def __init__(self, key: Key) -> None:
+        self._key = key
+        self.over: Future[None] = Future()
+        self.closing: asyncio.AbstractEventLoop | None = None
+
+    def release(self) -> None:
+        """Let others have the thread; a second time changes nothing."""
+        with _guard:
+            if not self.over.done():
+                del _held[self._key]
+                _unlock_file(self._key)
+                self.over.set_result(None)
+
+
+def hold(saver: Any, thread_id: str) -> Hold:
+    """Hold a thread of a saver, once a run on it that was left has ended.
 
     Raises:
         ThreadBusyError: Another run holds it.
     """
-    key = _key(saver, thread_id)
+    while isinstance(taken := _take(saver, thread_id), Future):
+        taken.result()
+    return taken
+
+
+async def ahold(saver: Any, thread_id: str) -> Hold:
+    """Hold a thread of a saver as `hold` does, without blocking the event loop."""
+    while isinstance(taken := _take(saver, thread_id, waits_on_loop=True), Future):
+        await asyncio.wrap_future(taken)
+    return taken
+
+
+def _take(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> Hold | Future[None]:
+    """Return the hold on a thread, or what is done when a run that is closing has ended."""
+    path: str | None = getattr(saver, "path", None)
+    key: Key = (path or id(saver), thread_id)
     with _guard:
-        if key in _held or not _lock_file(key):
-            raise busy(thread_id)
-        _held.add(key)
-    try:
-        yield
-    finally:
-        with _guard:
-            _held.discard(key)
-            _unlock_file(key)
-
-
-def busy(thread_id: str) -> ThreadBusyError:
-    """Return the error for a thread on which a run is under way."""
-    return ThreadBusyError(
+        if (other := _held.get(key)) is not None:
+            if other.closing is not None and (waits_on_loop or other.closing is not _running_loop()):
+                return other.over
+        elif _lock_file(key):
+            _held[key] = Hold(key)
+            return _held[key]
+    raise ThreadBusyError(
         f"thread {thread_id!r} is busy: another run is under way on it; wait for its end (an iterator "
         "that was left early ends when it is closed), or use another thread_id",
         thread_id,
     )
 
 
-def is_held(saver: Any, thread_id: str) -> bool:
-    """Tell whether a run of this process holds the thread."""
-    return _key(saver, thread_id) in _held
-
-
-def _key(saver: Any, thread_id: str) -> Key:
-    path: str | None = getattr(saver, "path", None)
-    return path or id(saver), str(thread_id)
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _lock_file(key: Key) -> bool:

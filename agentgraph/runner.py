@@ -16,7 +16,6 @@ from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.runtime import RunControl
 from langgraph.store.base import BaseStore
 
 from agentgraph.agents import Agent
@@ -27,10 +26,12 @@ from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
-from agentgraph.locks import busy, held, is_held
+from agentgraph.locks import ahold, hold
+from agentgraph.nodes.stopping import Stop
 from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
 from agentgraph.replay import recalled, replayed
+from agentgraph.runs import AsyncRun, Driver, Run, Source, Told
 from agentgraph.threads import Reads
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
@@ -97,8 +98,8 @@ class Runner:
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
         drop_pending: bool = False,
-    ) -> Iterator[AgentEvent]:
-        """Run a turn, and yield its events as they happen.
+    ) -> Run:
+        """Run a turn, and give its events as they happen.
 
         Args:
             messages: The input: a text, a message, or a list of messages.
@@ -107,11 +108,11 @@ class Runner:
             stream: Whether to tell a model's reply in chunks too, as `partial` events.
             drop_pending: Whether questions that wait on the thread are dropped.
 
-        Yields:
-            The events. An exception in an agent is reported as an event, then raised; `resume`
-            tries the failed step again and nothing that had finished. Of ours these are
-            `MissingValueError`, `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError` and
-            `StepFailedError`.
+        Returns:
+            An iterator of the events, which holds the thread until it ends, is closed, or is dropped.
+            An exception in an agent is reported as an event, then raised; `resume` tries the failed
+            step again and nothing that had finished. Of ours these are `MissingValueError`,
+            `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError` and `StepFailedError`.
 
         Raises:
             PendingInterruptError: Questions wait on the thread.
@@ -124,18 +125,17 @@ class Runner:
         self._reader.check_sync()
         self._check_untimed()
         begin = partial(new_turn, self._tree, thread_id, given, drop_pending)
-        self._refuse(begin, thread_id)
-        return self._stream(begin, thread_id, stream)
+        return self._run(begin, thread_id, stream)
 
-    def query(self, text: str, **options: Any) -> Iterator[AgentEvent]:
+    def query(self, text: str, **options: Any) -> Run:
         """Run a turn on a text, as `run` does: `query("Go.")` is `run("Go.")`.
 
         Args:
             text: The input.
             **options: Those of `run`.
 
-        Yields:
-            The events, as they happen.
+        Returns:
+            The events, as `run` does.
         """
         return self.run(text, **options)
 
@@ -146,7 +146,7 @@ class Runner:
         *,
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
-    ) -> Iterator[AgentEvent]:
+    ) -> Run:
         """Go on where a thread stopped: at its questions, or at the step that failed.
 
         Args:
@@ -157,7 +157,7 @@ class Runner:
             values: Values to write before going on.
             stream: Whether to tell a model's reply in chunks too.
 
-        Yields:
+        Returns:
             The events, as `run` does. Questions left unanswered are reported again, under the
             same ids. On a thread that has ended there is nothing to do, and no event.
 
@@ -173,8 +173,7 @@ class Runner:
         self._reader.check_sync()
         self._check_untimed()
         begin = partial(resumption, self._tree, thread_id, answers, values)
-        self._refuse(begin, thread_id)
-        return self._stream(begin, thread_id, stream)
+        return self._run(begin, thread_id, stream)
 
     def watch(
         self,
@@ -220,13 +219,13 @@ class Runner:
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
-        running = self._stream(begin, thread_id, screen.streams, screen.see)
-        activity = self._reader.read(self._activity(thread_id, messages is None), thread_id)
-        with screen.watching(self._tree, activity), closing(running) as events:
-            for event in events:
-                self._watched = (thread_id, activity)  # it was not refused
-                screen.tell(event)
-                told += [] if event.partial else [event]
+        with self._run(begin, thread_id, screen.streams, screen.see) as events:
+            activity = self._reader.read(self._activity(thread_id, messages is None), thread_id)
+            self._watched = (thread_id, activity)
+            with screen.watching(self._tree, activity):
+                for event in events:
+                    screen.tell(event)
+                    told += [] if event.partial else [event]
         return Watched(thread_id, told, self.pending(thread_id) if _asked(told) else ())
 
     async def awatch(
@@ -243,12 +242,11 @@ class Runner:
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
-        running = self._astream(begin, thread_id, screen.streams, screen.see)
-        activity = await self._reader.aread(self._activity(thread_id, messages is None), thread_id)
-        with screen.watching(self._tree, activity):
-            async with aclosing(running) as events:
+        async with self._arun(begin, thread_id, screen.streams, screen.see) as events:
+            activity = await self._reader.aread(self._activity(thread_id, messages is None), thread_id)
+            self._watched = (thread_id, activity)
+            with screen.watching(self._tree, activity):
                 async for event in events:
-                    self._watched = (thread_id, activity)
                     screen.tell(event)
                     told += [] if event.partial else [event]
         return Watched(thread_id, told, await self.apending(thread_id) if _asked(told) else ())
@@ -285,7 +283,7 @@ class Runner:
         self._reader.check_sync()
         return iter(self._reader.read(replayed(self._tree, thread_id), thread_id))
 
-    async def arun(
+    def arun(
         self,
         messages: Input,
         *,
@@ -293,40 +291,51 @@ class Runner:
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
         drop_pending: bool = False,
-    ) -> AsyncIterator[AgentEvent]:
-        """Run a turn as `run` does, on the event loop."""
-        thread_id = thread_id or str(uuid4())
-        begin = partial(new_turn, self._tree, thread_id, as_input(messages, values), drop_pending)
-        async with aclosing(self._astream(begin, thread_id, stream)) as events:
-            async for event in events:
-                yield event
+    ) -> AsyncRun:
+        """Run a turn as `run` does, on the event loop.
 
-    def aquery(self, text: str, **options: Any) -> AsyncIterator[AgentEvent]:
+        What `run` refuses at the call is refused where the result is awaited, or at the first event:
+
+        ```
+        run = await runner.arun("Go.", thread_id="monday")
+        async for event in run:
+            ...
+        ```
+        """
+        thread_id = thread_id or str(uuid4())
+
+        def begin() -> Reads[Any]:
+            return new_turn(self._tree, thread_id, as_input(messages, values), drop_pending)
+
+        return self._arun(begin, thread_id, stream)
+
+    def aquery(self, text: str, **options: Any) -> AsyncRun:
         """Run a turn on a text as `query` does, on the event loop."""
         return self.arun(text, **options)
 
-    async def aresume(
+    def aresume(
         self,
         thread_id: str,
         answers: Any = UNANSWERED,
         *,
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
-    ) -> AsyncIterator[AgentEvent]:
-        """Go on where a thread stopped as `resume` does, on the event loop."""
+    ) -> AsyncRun:
+        """Go on where a thread stopped as `resume` does, on the event loop; it may be awaited, too."""
         begin = partial(resumption, self._tree, thread_id, answers, values)
-        async with aclosing(self._astream(begin, thread_id, stream)) as events:
-            async for event in events:
-                yield event
+        return self._arun(begin, thread_id, stream)
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, as `pending` does."""
         return await self._reader.aread(pending(self._tree, thread_id), thread_id)
 
-    async def aevents(self, thread_id: str) -> AsyncIterator[AgentEvent]:
-        """Yield the events of a thread again, as `events` does."""
-        for event in await self._reader.aread(replayed(self._tree, thread_id), thread_id):
-            yield event
+    def aevents(self, thread_id: str) -> AsyncRun:
+        """Give the events of a thread again, as `events` does; may be awaited as `arun`."""
+
+        async def admit() -> Source:
+            return Told(await self._reader.aread(replayed(self._tree, thread_id), thread_id))
+
+        return AsyncRun(admit)
 
     def _beginning(
         self,
@@ -362,38 +371,53 @@ class Runner:
             activity.recall((yield from recalled(self._tree, thread_id)))
         return activity
 
-    def _refuse(self, begin: Begin, thread_id: str) -> None:
-        """Raise at once what would be raised when the first event is asked for."""
-        if is_held(self.saver, thread_id):
-            raise busy(thread_id)
-        self._reader.read(begin(), thread_id)
-
-    def _stream(
-        self, begin: Begin, thread_id: str, stream: bool, see: See | None = None
-    ) -> Generator[AgentEvent, None, None]:
-        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
-        with held(self.saver, thread_id):
+    def _run(self, begin: Begin, thread_id: str, stream: bool, see: See | None = None) -> Run:
+        """Admit a run, and return its events."""
+        held = hold(self.saver, thread_id)
+        try:
             given = self._reader.read(begin(), thread_id)
-            with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
-                try:
-                    yield from translator.tell(map(see, parts) if see else parts)
-                finally:
-                    options["control"].request_drain(_LEFT)
+        except BaseException:
+            held.release()
+            raise
+        return Run(self._events(given, thread_id, stream, see), held)
 
-    async def _astream(
-        self, begin: Begin, thread_id: str, stream: bool, see: See | None = None
+    def _arun(self, begin: Begin, thread_id: str, stream: bool, see: See | None = None) -> AsyncRun:
+        """Return the events of a run that is admitted when it is awaited."""
+
+        async def admit() -> Source:
+            held = await ahold(self.saver, thread_id)
+            try:
+                given = await self._reader.aread(begin(), thread_id)
+            except BaseException:
+                held.release()
+                raise
+            control = Stop()
+            events = self._aevents(given, thread_id, stream, control, see)
+            return Driver(events, partial(control.stop, _LEFT), held)
+
+        return AsyncRun(admit)
+
+    def _events(
+        self, given: Any, thread_id: str, stream: bool, see: See | None
+    ) -> Generator[AgentEvent, None, None]:
+        translator, control = Translator(self._tree, thread_id), Stop()
+        options = self._options(thread_id, stream, control, see)
+        with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
+            try:
+                yield from translator.tell(map(see, parts) if see else parts)
+            finally:
+                control.stop(_LEFT)
+
+    async def _aevents(
+        self, given: Any, thread_id: str, stream: bool, control: Stop, see: See | None
     ) -> AsyncGenerator[AgentEvent, None]:
-        translator, options = Translator(self._tree, thread_id), self._options(thread_id, stream, see)
-        with held(self.saver, thread_id):
-            given = await self._reader.aread(begin(), thread_id)
-            async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
-                try:
-                    async for event in translator.atell(_seen(parts, see) if see else parts):
-                        yield event
-                finally:
-                    options["control"].request_drain(_LEFT)
+        translator = Translator(self._tree, thread_id)
+        options = self._options(thread_id, stream, control, see)
+        async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
+            async for event in translator.atell(_seen(parts, see) if see else parts):
+                yield event
 
-    def _options(self, thread_id: str, stream: bool, see: See | None) -> dict[str, Any]:
+    def _options(self, thread_id: str, stream: bool, control: Stop, see: See | None) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
 
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
@@ -405,7 +429,7 @@ class Runner:
             "config": config_of(thread_id),
             "stream_mode": modes,
             "subgraphs": self._tree.runs_tasks,
-            "control": RunControl(),
+            "control": control,
             "durability": "sync",
             "version": "v2",
         }

@@ -99,8 +99,9 @@ class Translator:
         try:
             for part in parts:
                 yield from self.feed(part)
-        except Exception as error:
-            yield from self.fail(error)
+        except BaseException as error:
+            if _is_of_an_agent(error):
+                yield from self.fail(error)
             raise
 
     async def atell(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
@@ -109,8 +110,8 @@ class Translator:
             async for part in parts:
                 for event in self.feed(part):
                     yield event
-        except Exception as error:
-            for event in self.fail(error):
+        except BaseException as error:
+            for event in self.fail(error) if _is_of_an_agent(error) else ():
                 yield event
             raise
 
@@ -299,6 +300,11 @@ def opened_question(tree: Tree, asked: Any) -> Interrupt:
         value=asked.value,
         response_schema=unaddressed(asked.response_schema),
     )
+
+
+def _is_of_an_agent(error: BaseException) -> bool:
+    """Return whether an exception is told: not where the caller closes the stream, or presses Ctrl-C."""
+    return isinstance(error, Exception) or bool(failures(error))
 
 
 def _says(chunk: AIMessageChunk) -> bool:

@@ -36,6 +36,7 @@ prebuilt.supervisor prebuilt.with_helpers prebuilt.validated prebuilt.plan_execu
 prebuilt.progress prebuilt.planning prebuilt
 prebuilt.plans
 runner
+runs
 live.screens
 live.frames live.task_parts
 live.activity
@@ -54,7 +55,7 @@ nodes.outcome
 nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation
 nodes.ending
-nodes.site nodes
+nodes.site nodes nodes.stopping nodes.threads
 context
 validation
 workflow_faults
