@@ -25,6 +25,11 @@ def failures(error: BaseException) -> list[tuple[str, str]]:
     return found
 
 
+def is_fatal(error: BaseException) -> bool:
+    """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
+    return not isinstance(error, Exception)
+
+
 def each_once(asked: Iterable[Any]) -> list[Any]:
     """Return questions without those that are there already: each node on the way up adds its own."""
     return list({one.id: one for one in asked}.values())

@@ -9,9 +9,12 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
+from agentgraph.threads import AllSaved, KeepFailure, NextTasks, Reads, Request, Saved
 
 T = TypeVar("T")
+
+ERROR = "__error__"
+"""The channel under which LangGraph keeps how a task failed."""
 
 
 class Reader:
@@ -68,6 +71,8 @@ class Reader:
                 return self._graph.get_state(config_of(thread_id, namespace)).tasks
             case AllSaved():
                 return list(self._saver.list(config_of(thread_id)))
+            case KeepFailure(saved=saved, task_id=task_id, error=error):
+                return self._saver.put_writes(saved.config, [(ERROR, error)], task_id)
 
     async def _aanswer(self, request: Request, thread_id: str) -> Any:
         match request:
@@ -77,6 +82,8 @@ class Reader:
                 return (await self._graph.aget_state(config_of(thread_id, namespace))).tasks
             case AllSaved():
                 return [saved async for saved in self._saver.alist(config_of(thread_id))]
+            case KeepFailure(saved=saved, task_id=task_id, error=error):
+                return await self._saver.aput_writes(saved.config, [(ERROR, error)], task_id)
 
 
 def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:

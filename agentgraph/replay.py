@@ -198,7 +198,11 @@ def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: Collection[st
         task: _shown(writes["__error__"]) for task, writes in by_task.items() if "__error__" in writes
     }
     inside = {shown[task] for task in shown if task in ran_lanes}
-    return [each for each in dict.fromkeys(shown.values()) if each not in {*inside, "CancelledError()", "KeyboardInterrupt()"}]
+    return [
+        each
+        for each in dict.fromkeys(shown.values())
+        if each not in inside and not each.startswith(("CancelledError(", "KeyboardInterrupt("))
+    ]
 
 
 def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:

@@ -23,6 +23,7 @@ from agentgraph.beginnings import UNANSWERED, Input, as_input, new_turn, resumpt
 from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent, Interrupt
+from agentgraph.failures import failures, is_fatal
 from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
@@ -32,7 +33,7 @@ from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
 from agentgraph.replay import recalled, replayed
 from agentgraph.runs import AsyncRun, Driver, Run, Source, Told
-from agentgraph.threads import Reads
+from agentgraph.threads import Reads, keep_failure
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
 
@@ -330,7 +331,11 @@ class Runner:
         return await self._reader.aread(pending(self._tree, thread_id), thread_id)
 
     def aevents(self, thread_id: str) -> AsyncRun:
-        """Give the events of a thread again, as `events` does; may be awaited as `arun`."""
+        """Give the events of a thread again, as `events` does.
+
+        Returns:
+            The events; what `events` refuses is refused where this is awaited, or at the first event.
+        """
 
         async def admit() -> Source:
             return Told(await self._reader.aread(replayed(self._tree, thread_id), thread_id))
@@ -402,20 +407,32 @@ class Runner:
     ) -> Generator[AgentEvent, None, None]:
         translator, control = Translator(self._tree, thread_id), Stop()
         options = self._options(thread_id, stream, control, see)
-        with closing(cast(Parts, self.graph.stream(given, **options))) as parts:
-            try:
-                yield from translator.tell(map(see, parts) if see else parts)
-            finally:
-                control.stop(_LEFT)
+        try:
+            with control.raising(), closing(cast(Parts, self.graph.stream(given, **options))) as parts:
+                try:
+                    yield from translator.tell(map(see, parts) if see else parts)
+                finally:
+                    control.stop(_LEFT)
+        except BaseException as error:
+            if _is_unkept(error):
+                self._reader.read(keep_failure(error), thread_id)
+            raise
 
     async def _aevents(
         self, given: Any, thread_id: str, stream: bool, control: Stop, see: See | None
     ) -> AsyncGenerator[AgentEvent, None]:
         translator = Translator(self._tree, thread_id)
         options = self._options(thread_id, stream, control, see)
-        async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as parts:
-            async for event in translator.atell(_seen(parts, see) if see else parts):
-                yield event
+        running = cast(AsyncParts, self.graph.astream(given, **options))
+        try:
+            with control.raising():
+                async with aclosing(running) as parts:
+                    async for event in translator.atell(_seen(parts, see) if see else parts):
+                        yield event
+        except BaseException as error:
+            if _is_unkept(error):
+                await self._reader.aread(keep_failure(error), thread_id)
+            raise
 
     def _options(self, thread_id: str, stream: bool, control: Stop, see: See | None) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
@@ -446,6 +463,11 @@ class Runner:
 async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
     async for part in parts:
         yield see(part)
+
+
+def _is_unkept(error: BaseException) -> bool:
+    """Return whether an agent ended the run by what LangGraph may not have kept as a failure."""
+    return is_fatal(error) and bool(failures(error))
 
 
 def _asked(told: Sequence[AgentEvent]) -> bool:

@@ -41,7 +41,29 @@ class AllSaved:
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
 
 
-Request = Saved | NextTasks | AllSaved
+@dataclass(frozen=True, slots=True)
+class KeepFailure:
+    """Asks to keep how a task failed, as LangGraph keeps it."""
+
+    saved: CheckpointTuple
+    task_id: str
+    error: BaseException
+
+
+Request = Saved | NextTasks | AllSaved | KeepFailure
+
+
+def keep_failure(error: BaseException) -> Reads[None]:
+    """Keep what ended a run, where LangGraph did not.
+
+    It keeps the failure of a step that is alone only if that is an `Exception`.
+    """
+    saved: CheckpointTuple | None = yield Saved()
+    if saved is None:
+        return
+    ids = [each.id for each in (yield NextTasks(""))]
+    if len(ids) == 1 and ids[0] not in writes_by_task(saved):
+        yield KeepFailure(saved, ids[0], error)
 
 
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:

@@ -303,7 +303,7 @@ def opened_question(tree: Tree, asked: Any) -> Interrupt:
 
 
 def _is_of_an_agent(error: BaseException) -> bool:
-    """Return whether an exception is told: not where the caller closes the stream, or presses Ctrl-C."""
+    """Return whether an exception is told: not one by which the caller leaves the stream."""
     return isinstance(error, Exception) or bool(failures(error))
 
 

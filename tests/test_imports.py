@@ -55,7 +55,8 @@ nodes.outcome
 nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation
 nodes.ending
-nodes.site nodes nodes.stopping nodes.threads
+nodes.site nodes nodes.threads
+nodes.stopping
 context
 validation
 workflow_faults

@@ -1,6 +1,5 @@
 """One activation of a leaf: what it enters with, what it says and does, and what it writes."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
@@ -20,6 +19,7 @@ from agentgraph.failures import failures, mark_failure
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
+from agentgraph.nodes.threads import is_cancelled
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (
@@ -185,11 +185,12 @@ class Activation:
                     number = self.asked_behind if call is None else call
                     asked.response_schema = addressed(schema, self.address, number)
             raise
-        except (GraphBubbleUp, asyncio.CancelledError):
+        except GraphBubbleUp:
             raise
         except BaseException as error:
-            mark_failure(error, self.address, self.name)
-            tell_failures(error)
+            if not is_cancelled(error):
+                mark_failure(error, self.address, self.name)
+                tell_failures(error)
             raise
 
     def _under_way(self) -> int:

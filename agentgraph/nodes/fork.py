@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
-from agentgraph.failures import failures, mark_failure
+from agentgraph.failures import failures, is_fatal, mark_failure
 from agentgraph.nodes.activation import tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.lane import Lane, LaneResult
@@ -21,6 +21,7 @@ from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, begin_step, inner_stop
 from agentgraph.nodes.tasks import check_threads, named_task
+from agentgraph.nodes.threads import is_cancelled
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Position, Update, stamped
 
@@ -111,7 +112,7 @@ class ForkNode(Runnable[LaneState, Update]):
             results = run_lanes(_starts(self.tasks, fork, jobs, schedule), schedule)
             self.finish(fork, results)
             return self._update(fork, results, schedule.failures())
-        except (GraphBubbleUp, asyncio.CancelledError):
+        except GraphBubbleUp:
             raise
         except BaseException as error:
             self._raise(fork, error)
@@ -125,7 +126,7 @@ class ForkNode(Runnable[LaneState, Update]):
             results = await arun_lanes(_starts(self.atasks, fork, jobs, schedule), schedule)
             await self.afinish(fork, results)
             return self._update(fork, results, schedule.failures())
-        except (GraphBubbleUp, asyncio.CancelledError):
+        except GraphBubbleUp:
             raise
         except BaseException as error:
             self._raise(fork, error)
@@ -138,6 +139,8 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _raise(self, fork: Fork, error: BaseException) -> NoReturn:
         """Raise an error that says where it arose; here, if it does not say so yet."""
+        if is_cancelled(error):
+            raise error
         mark_failure(error, fork.address, self.site.place.name)
         named = self.failure(fork, error) if isinstance(error, Exception) else error
         tell_failures(named)
@@ -149,10 +152,10 @@ class ForkNode(Runnable[LaneState, Update]):
             see = partial(job.sees, schedule.results)
             try:
                 ended = lane.attempt(self.site, job.cursor, see, fork.control)
+                return self._ended(lane, job, schedule, number, *ended)
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
-            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
 
@@ -162,12 +165,24 @@ class ForkNode(Runnable[LaneState, Update]):
             see = partial(job.sees, schedule.results)
             try:
                 ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
+                return self._ended(lane, job, schedule, number, *ended)
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
-            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
+
+    def _ended(
+        self,
+        lane: Lane,
+        job: Job,
+        schedule: Schedule,
+        number: int,
+        result: LaneResult,
+        error: Exception | None,
+    ) -> LaneResult:
+        kept = self._kept(lane, job, result, error)
+        return _finished(kept, job, schedule.results, number)
 
     def _kept(self, lane: Lane, job: Job, result: LaneResult, error: Exception | None) -> LaneResult:
         """Return the result of a lane, with how it failed where that is kept; that is told at once."""
@@ -175,7 +190,7 @@ class ForkNode(Runnable[LaneState, Update]):
             return result
         place = lane.place
         mark_failure(error, address(place, entered(place, job.cursor)), place.name)
-        if not self.keeps_failure(lane):
+        if is_fatal(error) or not self.keeps_failure(lane):
             raise error
         found = failures(error)
         said = result["messages"]

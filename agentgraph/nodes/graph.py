@@ -1,11 +1,15 @@
 """The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import run_in_executor
+from langgraph.graph import START
+from langgraph.pregel import Pregel
 
 from agentgraph.agents import GraphAgent
 from agentgraph.nodes.activation import Activation
@@ -45,7 +49,7 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         new = self._begun(activation)
         config = self._config(activation)
-        with stoppable():
+        with nullcontext() if _is_sync(self.agent.graph) else stoppable():
             async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
                 for number, message in new.since(state):
                     await self.atask(activation.address, number, message)
@@ -71,6 +75,18 @@ class GraphNode(LeafNode):
         text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})
+
+
+def _is_sync(graph: Any) -> bool:
+    """Return whether LangGraph runs all nodes of a graph in threads, which are waited for."""
+    if not isinstance(graph, Pregel):
+        return False
+    nodes = [node.bound for name, node in graph.nodes.items() if name != START]
+    return all(_is_sync(node) or _runs_in_executor(node) for node in nodes)
+
+
+def _runs_in_executor(node: Any) -> bool:
+    return getattr(getattr(node, "afunc", None), "func", None) is run_in_executor
 
 
 class _New:

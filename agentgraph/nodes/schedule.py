@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
-from agentgraph.failures import each_once, failures, raise_together
+from agentgraph.failures import each_once, failures, is_fatal, raise_together
 from agentgraph.nodes.lane import LaneResult
 from agentgraph.nodes.stopping import Stop
-from agentgraph.nodes.tasks import Start, numbered, watched
+from agentgraph.nodes.tasks import Start, numbered, unwrapped, watched
 
 _SETTLED = 5
 """How often the event loop goes round until it has handed over the results that were kept."""
@@ -186,9 +186,13 @@ class Schedule:
         if future.cancelled():
             self._raised[number] = GraphDrained("it is not needed any more")
         elif (error := future.exception()) is not None:
-            self._raised[number] = error
+            self._raised[number] = unwrapped(error)
         else:
             self.results[number] = future.result()
+
+    def _is_fatal(self, number: int) -> bool:
+        error = self._raised.get(number)
+        return error is not None and is_failure(error) and is_fatal(error)
 
     def _has_failed(self) -> bool:
         return any("failed" in result for result in self.results.values())
@@ -197,7 +201,7 @@ class Schedule:
         """Stop what is not needed any more, now that a lane has ended."""
         result, error = self.results.get(number), self._raised.get(number)
         failed = (result is not None and "failed" in result) or is_failure(error)
-        if self.is_decided or is_fatal(error) or (failed and self._on_error == "fail"):
+        if self.is_decided or self._is_fatal(number) or (failed and self._on_error == "fail"):
             self._unneeded.update(range(len(self.gates)))
             self.control.stop("another one was first, or failed")
         if self._in_steps and (failed or (result is not None and result["signal"])):
@@ -245,11 +249,6 @@ def _has_result(future: Future[Any]) -> bool:
 def is_failure(error: BaseException | None) -> bool:
     """Return whether what a lane raised is a failure, and not a question or a stop."""
     return error is not None and not isinstance(error, GraphBubbleUp)
-
-
-def is_fatal(error: BaseException | None) -> bool:
-    """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
-    return is_failure(error) and not isinstance(error, Exception)
 
 
 def _when(future: Any) -> tuple[bool, int]:

@@ -30,15 +30,26 @@ class Stop(RunControl):
 
     Attributes:
         around: The control around it, whose stop is one of this, too.
+        carried: What is to be raised where the run was started, once all has stopped.
     """
 
-    __slots__ = ("_cancels", "_lock", "around")
+    __slots__ = ("_cancels", "_lock", "around", "carried")
 
     def __init__(self, around: RunControl | None = None) -> None:
         super().__init__()
         self.around = around
+        self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
+
+    def begin_step(self, config: RunnableConfig) -> None:
+        """Note that a node begins: LangGraph asked some time before whether to stop.
+
+        Raises:
+            GraphDrained: It is not to run any more.
+        """
+        if self.drain_requested:
+            raise GraphDrained(self.drain_reason or "stopped")
 
     def stop(self, reason: str) -> None:
         """Stop lanes after their step, and coroutines at once."""
@@ -59,9 +70,19 @@ class Stop(RunControl):
         return super().drain_reason or (self.around.drain_reason if self.around else None)
 
     @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise what was carried out of the run where the run stops in a `with` block."""
+        try:
+            yield
+        except GraphDrained:
+            if self.carried is None:
+                raise
+            raise self.carried from None
+
+    @contextmanager
     def cancelling(self, cancel: Callable[[], None]) -> Iterator[None]:
         """Call `cancel` where this, or a stop around it, stops within a `with` block."""
-        stops = list(self._chain())
+        stops = list(self.chain())
         for stop in stops:
             with stop._lock:
                 stop._cancels.add(cancel)
@@ -72,7 +93,8 @@ class Stop(RunControl):
                 with stop._lock:
                     stop._cancels.discard(cancel)
 
-    def _chain(self) -> Iterator["Stop"]:
+    def chain(self) -> Iterator["Stop"]:
+        """Yield this stop, and those around it."""
         stop: RunControl | None = self
         while isinstance(stop, Stop):
             yield stop
@@ -94,22 +116,33 @@ class LaneStop(Stop):
         return self._begun and super().drain_requested
 
     def begin_step(self, config: RunnableConfig) -> None:
-        """Note that a node of the lane begins.
-
-        Raises:
-            GraphDrained: The lane is to stop, and the node has no answer to take.
-        """
+        """Note that a node of the lane begins; the first one may have an answer to take."""
         may_answer = not self._begun and bool(config.get("configurable", {}).get(_RESUME_MAP))
         self._begun = True
-        if self.drain_requested and not may_answer:
-            raise GraphDrained(self.drain_reason or "stopped")
+        if not may_answer:
+            super().begin_step(config)
 
 
 def begin_step(config: RunnableConfig) -> None:
     """Note that a node begins; raises `GraphDrained` where its lane is to stop."""
     control = get_runtime().control
-    if isinstance(control, LaneStop):
+    if isinstance(control, Stop):
         control.begin_step(config)
+
+
+def carry(error: BaseException) -> None:
+    """Stop the run to raise `error` where it was started; does nothing in a run without a `Stop`.
+
+    Raises:
+        GraphDrained: In the place of the error.
+    """
+    control = get_runtime().control
+    if not isinstance(control, Stop):
+        return
+    *_, outermost = control.chain()
+    outermost.carried = outermost.carried or error
+    outermost.stop("a function ended the process")
+    raise GraphDrained("a function ended the process") from error
 
 
 def inner_stop() -> Stop:

@@ -8,7 +8,9 @@ each when the one before it has ended.
 import asyncio
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +31,45 @@ Start = Callable[[], Any]
 def named_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that starts `run` as a LangGraph task."""
     as_task: Callable[..., Any] = task(name=name)
-    return cast("Callable[..., Any]", as_task(run))
+    return cast("Callable[..., Any]", as_task(_wrapping(run)))
+
+
+class _Wrapped(Exception):
+    """Takes an exception through futures that would hand on a copy of it, without its notes."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def __repr__(self) -> str:
+        return repr(self.error)
+
+
+_COPIED = (TimeoutError, CancelledError, InvalidStateError)
+"""The exceptions of which futures of one kind hand a copy to those of the other."""
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Return what the function of a task raised, where its future has `error`."""
+    return error.error if isinstance(error, _Wrapped) else error
+
+
+def _wrapping(run: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run)
+    def call(*arguments: Any) -> Any:
+        try:
+            return run(*arguments)
+        except _COPIED as error:
+            raise _Wrapped(error) from error
+
+    @wraps(run)
+    async def acall(*arguments: Any) -> Any:
+        try:
+            return await run(*arguments)
+        except _COPIED as error:
+            raise _Wrapped(error) from error
+
+    return acall if iscoroutinefunction(run) else call
 
 
 def run_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False) -> list[Any]:
@@ -104,7 +144,8 @@ def _stop_others(done: Collection[Any], control: Stop) -> None:
 
 def _joined(futures: Sequence[Any]) -> list[Any]:
     """Return the results; else raise the first failure, or all questions."""
-    raised = [error for future in futures if (error := future.exception()) is not None]
+    errors = [future.exception() for future in futures]
+    raised = [unwrapped(error) for error in errors if error is not None]
     failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
     paused = [error for error in raised if isinstance(error, GraphInterrupt)]
     questions = each_once(asked for error in paused for asked in error.args[0])

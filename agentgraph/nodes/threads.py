@@ -1,33 +1,28 @@
 """Calls of functions of users: sync ones in async runs, coroutines in sync ones, what they raise."""
 
 import asyncio
-import concurrent.futures
 import contextvars
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+from agentgraph.nodes.stopping import carry
 
 T = TypeVar("T")
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 """Where sync functions wait in an async run, so that as many branches as there are wait at once."""
 
-_STEERING = (
-    StopIteration,
-    StopAsyncIteration,
-    GeneratorExit,
-    asyncio.CancelledError,
-    concurrent.futures.CancelledError,
-)
-"""Exceptions by which Python ends generators and tasks: raised by a function they would end ours."""
-
 
 async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
     """Call a sync function without blocking the event loop."""
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_THREADS, context.run, _contained, fn, *arguments)
+    given, error = await loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
+    if error is not None:  # asyncio's futures refuse some exceptions, and copy others
+        raise error
+    return cast(T, given)
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -41,10 +36,11 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Contained:
-    """Turns what must not leave a function into a `RuntimeError`, as generators do it (PEP 479).
+    """Lets nothing out of a function that would end what runs it.
 
-    A cancellation that was asked for stays one. This is no `@contextmanager`: `contextlib` would
-    raise the `StopIteration` again.
+    `StopIteration` becomes a `RuntimeError`, as in generators (PEP 479). What would end a task or the
+    event loop, with all that runs beside, is carried to the caller of the run; but a cancellation that
+    was asked for stays one. This is no `@contextmanager`: `contextlib` raises `StopIteration` again.
     """
 
     __slots__ = ("_task",)
@@ -55,20 +51,31 @@ class Contained:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if isinstance(error, _STEERING) and not self._is_asked_for(error):
+        if isinstance(error, StopIteration | StopAsyncIteration):
             raise RuntimeError(f"the function raised {type(error).__name__}") from error
+        ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        ends_loop = self._task is not None and isinstance(error, SystemExit | KeyboardInterrupt)
+        if error is not None and (ends_task or ends_loop) and not self._is_asked_for(error):
+            carry(error)
 
     def _is_asked_for(self, error: BaseException) -> bool:
-        task = self._task
         if isinstance(error, GeneratorExit):  # else the coroutine was thrown away
-            return task is not None and task is not _current_task()
-        is_cancelled = isinstance(error, asyncio.CancelledError)
-        return is_cancelled and task is not None and bool(task.cancelling())
+            return self._task is not _current_task()
+        return is_cancelled(error)
 
 
-def _contained(fn: Callable[..., T], *arguments: Any) -> T:
-    with Contained():
-        return fn(*arguments)
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether an exception is the cancellation of the task that runs now."""
+    task = _current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+
+
+def _outcome(fn: Callable[..., T], *arguments: Any) -> tuple[T | None, BaseException | None]:
+    try:
+        with Contained():
+            return fn(*arguments), None
+    except BaseException as error:
+        return None, error
 
 
 def _current_task() -> asyncio.Task[Any] | None:
