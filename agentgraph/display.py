@@ -20,6 +20,7 @@ from agentgraph.compiler import compile_agent
 from agentgraph.drawing import drawings
 from agentgraph.errors import InvalidAgentError
 from agentgraph.events import AgentEvent
+from agentgraph.shown import shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +72,7 @@ def tree_lines(agent: Agent) -> list[str]:
         agent: The root of the tree; it may have faults.
     """
     return [
-        f"{head}{getattr(each, 'name', repr(each))} ({kind_of(each)})"
+        f"{head}{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})"
         for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
     ]
 

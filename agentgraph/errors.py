@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentgraph.shown import shown
+
 
 class AgentGraphError(Exception):
     """The root of all errors of this library; each can be pickled, with its data."""
@@ -125,13 +127,13 @@ class StepFailedError(AgentGraphError):
     ) -> None:
         self.workflow, self.step = workflow, step
         self.undone, self.not_undone = tuple(undone or ()), dict(not_undone or {})
-        told = [f"{workflow}: the step {step!r} failed: {error}"]
+        told = [f"{workflow}: the step {shown(step)} failed: {error}"]
         if undone is None:
             told.append("a resume tries it again, and nothing that had finished")
         else:
             told.append(f"undone: {', '.join(self.undone) or 'nothing'}")
         for name, why in self.not_undone.items():
-            told.append(f"undoing {name!r} failed: {why}; a resume tries that again")
+            told.append(f"undoing {shown(name)} failed: {why}; a resume tries that again")
         super().__init__("; ".join(told))
 
 

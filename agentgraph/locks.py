@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentgraph.errors import ThreadBusyError
+from agentgraph.shown import shown
 
 try:
     import fcntl
@@ -49,8 +50,8 @@ def held(saver: Any, thread_id: str) -> Iterator[None]:
 def busy(thread_id: str) -> ThreadBusyError:
     """Return the error for a thread on which a run is under way."""
     return ThreadBusyError(
-        f"thread {thread_id!r} is busy: another run is under way on it; wait for its end (an iterator "
-        "that was left early ends when it is closed), or use another thread_id",
+        f"thread {shown(thread_id)} is busy: another run is under way on it; wait for its end (an "
+        "iterator that was left early ends when it is closed), or use another thread_id",
         thread_id,
     )
 

@@ -31,6 +31,7 @@ from agentgraph.locks import busy, held, is_held
 from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
 from agentgraph.replay import recalled, replayed
+from agentgraph.shown import shown
 from agentgraph.threads import Reads
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
@@ -340,7 +341,7 @@ class Runner:
         if messages is not None:
             if answers is not UNANSWERED:
                 raise AgentGraphError(
-                    f"answers={answers!r} are for a thread that goes on: leave the messages out"
+                    f"answers={shown(answers)} are for a thread that goes on: leave the messages out"
                 )
             thread_id = thread_id or str(uuid4())
             return partial(

@@ -15,6 +15,7 @@ from agentgraph.addresses import address, as_cursor
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
+from agentgraph.shown import shown
 from agentgraph.state import Position
 
 T = TypeVar("T")
@@ -54,8 +55,8 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     saved: CheckpointTuple | None = yield Saved()
     if saved is None:
         raise UnknownThreadError(
-            f"thread {thread_id!r} is not known to this saver; start it with run(..., "
-            f"thread_id={thread_id!r}), or look whether the saver is the one that ran it",
+            f"thread {shown(thread_id)} is not known to this saver; start it with run(..., "
+            f"thread_id={shown(thread_id)}), or look whether the saver is the one that ran it",
             thread_id,
         )
     position = position_of(saved)
@@ -106,8 +107,8 @@ def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]
     was = next((p["outline"] for p in positions if p and "outline" in p), [])
     lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
     return TreeChangedError(
-        f"thread {thread_id!r} was left by a tree of another shape, so that its place cannot be found "
-        "in this one; use the tree that ran, or start a new thread",
+        f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "
+        "found in this one; use the tree that ran, or start a new thread",
         thread_id,
         "\n".join(lines),
     )

@@ -31,6 +31,7 @@ from agentgraph.parts import Parts, as_message, as_question
 from agentgraph.places import Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
+from agentgraph.shown import LONGEST_ERROR, cut, shown_error
 from agentgraph.state import GRAPH_AGENT, STAMP, address_of, in_order, speaker_at
 from agentgraph.validation import validate
 
@@ -142,11 +143,12 @@ class Translator:
         """
         yield from self._questions(asked_beside(error))
         arose = failures(error) or [*self._failed.items()]
-        for at, shown in arose or [(root_address(self._tree), repr(error))]:
+        for at, shown in arose or [(root_address(self._tree), shown_error(error))]:
             yield self.error(at, shown)
 
     def error(self, at: str, error: str) -> AgentEvent:
         """Return the event of a failure at an address."""
+        error = cut(error, LONGEST_ERROR)
         return self._event(at, error=error, id=str(uuid5(NAMESPACE_URL, f"{at} {error}")))
 
     def question(self, asked: Any) -> AgentEvent:

@@ -28,6 +28,7 @@ from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.live.screens import Screen, Terminal, is_live
 from agentgraph.runner import Runner
 from agentgraph.savers import sqlite_saver
+from agentgraph.shown import said
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
@@ -177,7 +178,7 @@ class Session:
             raise error
         if self._with_traceback:
             traceback.print_exception(error)
-        self._printer.note(f"Failed: {type(error).__name__}: {error}")
+        self._printer.note(f"Failed: {type(error).__name__}: {said(error)}")
         for note in _own_notes(error):
             self._printer.note(f"  {note}")
         if not (self._with_traceback or isinstance(error, AgentGraphError)):

@@ -185,9 +185,11 @@ class Activation:
         except GraphBubbleUp:
             raise
         except Exception as error:
-            mark_failure(error, self.address, self.name)
-            tell_failures(error)
-            raise
+            marked = mark_failure(error, self.address, self.name)
+            tell_failures(marked)
+            if marked is error:
+                raise
+            raise marked from error
 
     def _under_way(self) -> int:
         """Return how many of the last messages are those of this activation, and of attempts before."""

@@ -137,7 +137,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _raise(self, fork: Fork, error: Exception) -> NoReturn:
         """Raise an error that says where it arose; here, if it does not say so yet."""
-        mark_failure(error, fork.address, self.site.place.name)
+        error = mark_failure(error, fork.address, self.site.place.name)
         named = self.failure(fork, error)
         tell_failures(named)
         raise named from (error.__cause__ if named is error else error)
@@ -173,7 +173,7 @@ class ForkNode(Runnable[LaneState, Update]):
         if error is None:
             return result
         place = lane.place
-        mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        error = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
         if not self.keeps_failure(lane):
             raise error
         found = failures(error)

@@ -13,6 +13,7 @@ from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.threads import run_coroutine, run_in_thread
 from agentgraph.schemas import json_schema, plain, schema_fault
+from agentgraph.shown import shown
 from agentgraph.signals import (
     Ask,
     BreakLoop,
@@ -117,8 +118,8 @@ class FunctionNode(LeafNode):
                 return True
             case _:
                 raise InvalidOutputError(
-                    f"{activation.address}: the function gave {item!r}; return or yield a string, a "
-                    "LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
+                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
+                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
                     "SetValues(...) or None, and yield them one by one where there are several"
                 )
         return False
@@ -148,7 +149,8 @@ def known_target(activation: Activation, target: str) -> str:
     if target not in there:
         names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
         raise InvalidOutputError(
-            f"{activation.address}: there is no transfer to {target!r} from here; possible: {names}"
+            f"{activation.address}: there is no transfer to {shown(target)} from here; possible: "
+            f"{names}"
         )
     return target
 
