@@ -13,6 +13,7 @@ from typing import Any
 
 from agentgraph.errors import ThreadBusyError
 from agentgraph.shown import shown
+from agentgraph.threads import checked_id
 
 try:
     import fcntl
@@ -63,7 +64,7 @@ def is_held(saver: Any, thread_id: str) -> bool:
 
 def _key(saver: Any, thread_id: str) -> Key:
     path: str | None = getattr(saver, "path", None)
-    return path or id(saver), str(thread_id)
+    return path or id(saver), checked_id(thread_id)
 
 
 def _lock_file(key: Key) -> bool:

@@ -9,7 +9,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
+from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved, checked_id
 
 T = TypeVar("T")
 
@@ -80,8 +80,12 @@ class Reader:
 
 
 def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:
-    """Return LangGraph's config for a thread, or for a namespace of it."""
-    config: RunnableConfig = {"configurable": {"thread_id": str(thread_id)}}
+    """Return LangGraph's config for a thread, or for a namespace of it.
+
+    Raises:
+        AgentGraphError: It is no id of a thread.
+    """
+    config: RunnableConfig = {"configurable": {"thread_id": checked_id(thread_id)}}
     if namespace is not None:
         config["configurable"]["checkpoint_ns"] = namespace
     return config

@@ -120,7 +120,7 @@ class Runner:
             AgentGraphError: The input cannot be read, an agent has a timeout, or the saver is an
                 async SQLite saver.
         """
-        thread_id = thread_id or str(uuid4())
+        thread_id = str(uuid4()) if thread_id is None else thread_id
         given = as_input(messages, values)
         self._reader.check_sync()
         self._check_untimed()
@@ -296,7 +296,7 @@ class Runner:
         drop_pending: bool = False,
     ) -> AsyncIterator[AgentEvent]:
         """Run a turn as `run` does, on the event loop."""
-        thread_id = thread_id or str(uuid4())
+        thread_id = str(uuid4()) if thread_id is None else thread_id
         begin = partial(new_turn, self._tree, thread_id, as_input(messages, values), drop_pending)
         async with aclosing(self._astream(begin, thread_id, stream)) as events:
             async for event in events:
@@ -343,7 +343,7 @@ class Runner:
                 raise AgentGraphError(
                     f"answers={shown(answers)} are for a thread that goes on: leave the messages out"
                 )
-            thread_id = thread_id or str(uuid4())
+            thread_id = str(uuid4()) if thread_id is None else thread_id
             return partial(
                 new_turn, self._tree, thread_id, as_input(messages, values), drop_pending
             ), thread_id

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.addresses import address, as_cursor
-from agentgraph.errors import TreeChangedError, UnknownThreadError
+from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
 from agentgraph.shown import shown
@@ -43,6 +43,25 @@ class AllSaved:
 
 
 Request = Saved | NextTasks | AllSaved
+
+
+def checked_id(thread_id: object) -> str:
+    """Return the id of a thread, as all savers can keep it.
+
+    Raises:
+        AgentGraphError: It is no id.
+    """
+    if not isinstance(thread_id, str) or not thread_id:
+        raise AgentGraphError(
+            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
+            "such as 'monday', or leave it out of a run for a new one"
+        )
+    if "\0" in thread_id or not _is_unicode(thread_id):
+        raise AgentGraphError(
+            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
+            "databases do not keep; pass another name"
+        )
+    return thread_id
 
 
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
@@ -100,6 +119,14 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = position_of(saved)
     place = place_of(tree, position)
     return address(place, as_cursor(position["cursor"])) if place and position else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:

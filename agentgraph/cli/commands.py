@@ -175,7 +175,7 @@ def run(
 ) -> None:
     """Run a tree on INPUT, or on standard input where INPUT is -."""
     agent = target.load()
-    where = target.thread(thread or new_thread_id(), db)
+    where = target.thread(new_thread_id() if thread is None else thread, db)
     given = _standard_input() if text == "-" else text
     with open_runner(agent, db) as runner:
         start = partial(
