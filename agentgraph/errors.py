@@ -150,6 +150,21 @@ class RemoteRunError(AgentGraphError):
         super().__init__(f"the run failed on the server with {name}: {message}")
 
 
+class SaverError(AgentGraphError):
+    """The saver failed: a file that cannot be opened, read or written, or a database out of reach.
+
+    What was saved before stays as it is. The saver's own error is the `__cause__`.
+
+    Attributes:
+        thread_id: The thread that was read or run, if there was one.
+        path: The file of the saver, if it is known.
+    """
+
+    def __init__(self, message: str, *, thread_id: str | None = None, path: str | None = None) -> None:
+        self.thread_id, self.path = thread_id, path
+        super().__init__(message)
+
+
 class ThreadError(AgentGraphError):
     """Something about a thread stands against the call; raised before anything runs.
 

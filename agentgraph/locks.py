@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentgraph.errors import ThreadBusyError
+from agentgraph.errors import SaverError, ThreadBusyError
 from agentgraph.shown import shown
 from agentgraph.threads import checked_id
 
@@ -72,12 +72,23 @@ def _lock_file(key: Key) -> bool:
     if fcntl is None or isinstance(path, int):
         return True
     if path not in _files:
-        _files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
+        _files[path] = _opened(f"{path}-lock")
     try:
         fcntl.lockf(_files[path], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread_id))
     except OSError:
         return False
     return True
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise SaverError(
+            f"{path} cannot be opened: {error.strerror}; by this file processes know that they share a "
+            "thread, so its folder must be one that may be written to",
+            path=path.removesuffix("-lock"),
+        ) from error
 
 
 def _unlock_file(key: Key) -> None:

@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import sqlite3
 import sys
 import textwrap
 import traceback
@@ -206,23 +205,15 @@ class Session:
         os._exit(STOPPED)
 
 
-class DatabaseError(AgentGraphError):
-    """A file that cannot be opened as a SQLite file."""
-
-
 @contextmanager
 def open_runner(agent: Agent, db: str) -> Iterator[Runner]:
     """Make a runner whose threads are kept in a SQLite file.
 
     Raises:
-        DatabaseError: The file cannot be opened.
+        SaverError: The file cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    try:
-        saver = sqlite_saver(db)
-    except sqlite3.Error as error:
-        raise DatabaseError(f"{db} cannot be opened as a SQLite file: {error}") from error
-    with saver:
+    with sqlite_saver(db) as saver:
         yield Runner(agent, checkpointer=saver)
 
 
