@@ -233,6 +233,8 @@ def calls(*made: ToolCall, text: str = "") -> AIMessage:
 def transcript(events: Iterable[AgentEvent]) -> list[str]:
     """Return what a run said and did as lines, a line for each event; chunks are left out.
 
+    A text is as it was said: what is printed on a terminal is cleaned there, by `print_event`.
+
     ```
     transcript(runner.query("bees"))
     ['report/writer: A draft.', 'report/writer/critic: [break_loop]', 'report/boss: [asks] Print it?']
