@@ -170,7 +170,7 @@ class May:
 EVERYTHING = May(exit=True, break_loop=True, transfer=True, ask=True)
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
-"""What a tool may return several items in."""
+"""What a function or a tool may return several items in."""
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -205,9 +205,9 @@ def allowed(fn: Callable[..., Any]) -> May:
     kinds = {kind for hint in hints for kind in _given(hint)}
     if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
         return EVERYTHING
-    streamed = any(typing.get_origin(hint) in _STREAMS for hint in hints)
+    may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
     return May(
-        go_on=streamed or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
+        go_on=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
         exit=Exit in kinds,
         break_loop=BreakLoop in kinds,
         transfer=TransferTo in kinds,

@@ -88,8 +88,13 @@ class FunctionNode(LeafNode):
         else:
             self._take(activation, await left)
 
-    def _take(self, activation: Activation, item: Any, *, live: bool = False) -> bool:
-        """Take one item; return whether it ends the activation."""
+    def _take(self, activation: Activation, given: Any, *, live: bool = False) -> bool:
+        """Take an item or a list of them; return whether one ends the activation, the last taken."""
+        items = given if isinstance(given, list | tuple) else (given,)
+        return any(self._take_one(activation, item, live=live) for item in items)
+
+    def _take_one(self, activation: Activation, item: Any, *, live: bool) -> bool:
+        """Take an item; return whether it ends the activation."""
         match item:
             case None:
                 return False
@@ -120,7 +125,7 @@ class FunctionNode(LeafNode):
                 raise InvalidOutputError(
                     f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
                     "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
-                    "SetValues(...) or None, and yield them one by one where there are several"
+                    "SetValues(...) or None, or a list of these"
                 )
         return False
 
