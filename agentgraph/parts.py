@@ -98,7 +98,7 @@ def _opened(part: Any) -> Part:
         return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
     raise AgentGraphError(
         f"{shown(part, 80)} is no part of a LangGraph stream that says its mode; ask for a list of "
-        "modes: stream(..., stream_mode=list(STREAM_MODES), subgraphs=True)"
+        "modes: stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )
 
 

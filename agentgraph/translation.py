@@ -18,7 +18,7 @@ is told to be void as soon as another attempt begins or another message is writt
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage, ToolMessage
@@ -35,8 +35,9 @@ from agentgraph.shown import LONGEST_ERROR, cut, shown_error
 from agentgraph.state import GRAPH_AGENT, STAMP, address_of, in_order, speaker_at
 from agentgraph.validation import validate
 
-STREAM_MODES = ("updates", "custom", "messages")
-"""The stream modes that tell all there is to tell; without "messages" no chunks."""
+STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
+"""The stream modes that tell all there is to tell, as `graph.stream(stream_mode=STREAM_MODES)` takes
+them: LangGraph takes several in a list only. Without "messages" there are no chunks."""
 
 
 def translate(
@@ -46,8 +47,7 @@ def translate(
 
     ```
     graph = compile_agent(report)
-    modes = list(STREAM_MODES)
-    parts = graph.stream(input, stream_mode=modes, subgraphs=True, version="v2")
+    parts = graph.stream(input, stream_mode=STREAM_MODES, subgraphs=True, version="v2")
     for event in translate(report, parts): ...
     ```
 
