@@ -9,6 +9,7 @@ from langgraph.types import Command
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.pending import pending, resume_map, unclear_question
 from agentgraph.places import Tree
+from agentgraph.shown import reason, shown
 from agentgraph.threads import Reads, Saved, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
@@ -35,14 +36,13 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
     try:
         converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
     except Exception as error:
-        reason = str(error).partition("\n")[0]
         raise AgentGraphError(
-            f"{messages!r} cannot be read as messages ({reason}); pass a text, a LangChain message, "
-            "or a list of messages"
-        ) from None
+            f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
+            "message, or a list of messages"
+        ) from error
     if not isinstance(values, Mapping | None):
         raise AgentGraphError(
-            f"values={values!r} are no mapping; pass a dict such as {{'topic': 'bees'}}"
+            f"values={shown(values)} are no mapping; pass a dict such as {{'topic': 'bees'}}"
         )
     given: dict[str, Any] = {"messages": converted}
     return {**given, "values": dict(values)} if values else given
@@ -64,7 +64,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
     if questions:
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
-            f"thread {thread_id!r} waits for answers to {waiting}; answer them with resume(), or "
+            f"thread {shown(thread_id)} waits for answers to {waiting}; answer them with resume(), or "
             "run with drop_pending=True to drop them",
             thread_id,
         )

@@ -186,7 +186,8 @@ def function_agent(
 
     `fn` returns, or yields one by one, `str` (said as an assistant message), a LangChain
     message, `Exit()`, `BreakLoop()`, `TransferTo(name)`, `Ask(...)`, `Custom(data)`,
-    `SetValues(...)`, or nothing.
+    `SetValues(...)`, or nothing; or it returns a list of these. Nothing is taken after one that
+    ends the agent.
     Its return annotation says what it may do, and so what is drawn: `-> str` only speaks,
     `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; without one it may do all.
     A run raises `InvalidOutputError` where `fn` gives anything else, or what its annotation does not

@@ -15,6 +15,7 @@ from agentgraph.agents import (
     Step,
     WorkflowAgent,
 )
+from agentgraph.shown import shown
 
 
 def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
@@ -146,7 +147,7 @@ def step(
         The step, for `workflow(name, [...])`.
     """
     if compensate is not None and not isinstance(compensate, AGENTS):
-        name = f"undo_{getattr(agent, 'name', agent)}"
+        name = f"undo_{agent.name if hasattr(agent, 'name') else shown(agent)}"
         compensate = FunctionAgent(name=name, fn=compensate)
     return Step(
         agent=agent,

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from agentgraph.shown import shown
+
 DependsOn = Mapping[str, Sequence[str]]
 """The names of the steps, in declared order, each with the names of those it depends on."""
 
@@ -14,17 +16,17 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
     ["the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"]
     """
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"{names.count(name)} steps are named {name!r}; give each a name of its own"
+        yield f"{names.count(name)} steps are named {shown(name)}; give each a name of its own"
     unknown = [
         (name, each) for name in depends_on for each in depends_on[name] if each not in depends_on
     ]
     for name, each in unknown:
-        there = ", ".join(map(repr, depends_on))
-        yield f"the step {name!r} depends on {each!r}, which is no step; there are: {there}"
+        there = ", ".join(map(shown, depends_on))
+        yield f"the step {shown(name)} depends on {shown(each)}, which is no step; there are: {there}"
     try:
         TopologicalSorter(depends_on).prepare()
     except CycleError as error:
-        circle = " -> ".join(map(repr, reversed(error.args[1])))
+        circle = " -> ".join(map(shown, reversed(error.args[1])))
         yield f"the steps {circle} wait for each other; take one 'depends_on' out"
 
 

@@ -20,6 +20,7 @@ from agentgraph.compiler import compile_agent
 from agentgraph.drawing import drawings
 from agentgraph.errors import InvalidAgentError
 from agentgraph.events import AgentEvent
+from agentgraph.shown import cut, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,7 @@ _STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "mage
 _ACTION_STYLE = "yellow"
 _CONTROLS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links
+    r"|\x1b[\]PX^_].*?(?:\x07|\x9c|\x1b\\|$)"  # titles, links
     r"|\x1b.?|\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
     re.DOTALL,
 )
@@ -71,7 +72,7 @@ def tree_lines(agent: Agent) -> list[str]:
         agent: The root of the tree; it may have faults.
     """
     return [
-        f"{head}{getattr(each, 'name', repr(each))} ({kind_of(each)})"
+        f"{head}{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})"
         for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
     ]
 
@@ -149,20 +150,32 @@ def _calls_text(message: BaseMessage | None) -> str:
 def without_controls(text: str) -> str:
     r"""Return a text without what steers a terminal; only lines and tabs stay.
 
+    All that is printed goes through here, for pipes and files too: they end at a terminal as well.
+    `AgentEvent.text`, `transcript` and `--json` keep a text as it was said; JSON escapes it.
+
     >>> without_controls("\x1b[31mred\x1b[0m\a")
     'red'
 
     Args:
-        text: A text that a terminal is to show, of a model or a person.
+        text: A text that is to be printed, of a model, a person, or an exception.
     """
-    return _CONTROLS.sub("", text)
+    return cut(_CONTROLS.sub("", text), len(text))
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line without what steers a terminal.
+
+    Args:
+        text: A text that is to be printed.
+    """
+    return " ".join(without_controls(text).split())
 
 
 def print_event(console: "Console", event: AgentEvent) -> None:
     """Print an event at once as `run/path: text`; further lines of the text are indented.
 
-    On a terminal it is coloured and wrapped at words, and nothing in it steers the terminal; in a
-    pipe it is plain.
+    Nothing in it steers the terminal. On one it is coloured and wrapped at words; in a pipe it is
+    plain.
 
     Args:
         console: Where it is printed.
@@ -170,9 +183,9 @@ def print_event(console: "Console", event: AgentEvent) -> None:
     """
     from rich.text import Text
 
-    before, slash, name = str(event.run_path).rpartition("/")
+    before, slash, name = one_line(str(event.run_path)).rpartition("/")
     style = _STYLES.get(event.kind, _ACTION_STYLE)
-    text = without_controls(event_text(event)) if console.is_terminal else event_text(event)
+    text = without_controls(event_text(event))
     line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (text, style))
     if console.is_terminal:
         lines = line.wrap(console, max(console.width - len(_INDENT), 20))

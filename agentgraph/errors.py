@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentgraph.shown import shown
+
 
 class AgentGraphError(Exception):
     """The root of all errors of this library; each can be pickled, with its data."""
@@ -125,13 +127,13 @@ class StepFailedError(AgentGraphError):
     ) -> None:
         self.workflow, self.step = workflow, step
         self.undone, self.not_undone = tuple(undone or ()), dict(not_undone or {})
-        told = [f"{workflow}: the step {step!r} failed: {error}"]
+        told = [f"{workflow}: the step {shown(step)} failed: {error}"]
         if undone is None:
             told.append("a resume tries it again, and nothing that had finished")
         else:
             told.append(f"undone: {', '.join(self.undone) or 'nothing'}")
         for name, why in self.not_undone.items():
-            told.append(f"undoing {name!r} failed: {why}; a resume tries that again")
+            told.append(f"undoing {shown(name)} failed: {why}; a resume tries that again")
         super().__init__("; ".join(told))
 
 
@@ -146,6 +148,21 @@ class RemoteRunError(AgentGraphError):
         self.error = error
         name, message = error.get("error", "error"), error.get("message", "")
         super().__init__(f"the run failed on the server with {name}: {message}")
+
+
+class SaverError(AgentGraphError):
+    """The saver failed: a file that cannot be opened, read or written, or a database out of reach.
+
+    What was saved before stays as it is. The saver's own error is the `__cause__`.
+
+    Attributes:
+        thread_id: The thread that was read or run, if there was one.
+        path: The file of the saver, if it is known.
+    """
+
+    def __init__(self, message: str, *, thread_id: str | None = None, path: str | None = None) -> None:
+        self.thread_id, self.path = thread_id, path
+        super().__init__(message)
 
 
 class ThreadError(AgentGraphError):

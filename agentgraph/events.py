@@ -1,13 +1,20 @@
 """Agent events: what agents do, as frozen values with a JSON and a server-sent form."""
 
 import json
-from dataclasses import dataclass
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, fields
+from math import isfinite
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 from pydantic_core import to_jsonable_python
 
 from agentgraph.run_path import RunPath, RunStep
+from agentgraph.shown import cut, shown
+
+_OURS = "$agentgraph"
+"""The only key of an object that stands for something which JSON lacks."""
+_PLAIN = (str, int, float, bool, type(None))
 
 Kind = Literal[
     "message",
@@ -155,6 +162,8 @@ class AgentEvent:
 
         Its keys are those of the event's attributes. The run path is a list of
         `[agent_name, iteration]`, and a message has LangChain's form `{"type": ..., "data": ...}`.
+        What JSON lacks is under a key of ours: bytes are `{"$agentgraph": ["bytes", "<base64>"]}`, a
+        number that is not finite is `{"$agentgraph": ["float", "nan"]}`.
         """
         output, action = self.output, self.action
         return {
@@ -163,11 +172,11 @@ class AgentEvent:
             "address": self.address,
             "output": output
             and {
-                "message": output.message and _message_to_dict(output.message),
-                "custom": to_jsonable_python(output.custom),
+                "message": output.message and _as_json(message_to_dict(output.message)),
+                "custom": _as_json(output.custom),
                 "partial": output.partial,
             },
-            "action": action and _action_to_dict(action),
+            "action": action and _as_json(action),
             "error": self.error,
             "id": self.id,
             "thread_id": self.thread_id,
@@ -184,7 +193,7 @@ class AgentEvent:
         Args:
             data: What `to_dict` gave, also by way of JSON.
         """
-        output, action = data["output"], data["action"]
+        output, action = _from_json(data["output"]), _from_json(data["action"])
         return cls(
             **{
                 **data,
@@ -213,15 +222,42 @@ class AgentEvent:
         Its name is the event's `kind`, or "partial" for a chunk; its data that of `to_dict`.
         """
         kind = "partial" if self.partial else self.kind
-        line_id = " ".join(self.id.splitlines())
+        line_id = cut(" ".join(self.id.splitlines()), len(self.id))
         return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
 
 
-def _message_to_dict(message: BaseMessage) -> dict[str, Any]:
-    told: dict[str, Any] = to_jsonable_python(message_to_dict(message), fallback=str)
-    return told
+def _as_json(value: Any) -> Any:
+    """Return a value as JSON data, from which `_from_json` makes it again; objects by pydantic."""
+    match value:
+        case dict():
+            told = {str(key): _as_json(each) for key, each in value.items()}
+            return {_OURS: ["dict", told]} if _OURS in told else told
+        case list() | tuple():
+            return [_as_json(each) for each in value]
+        case bytes() | bytearray():
+            return {_OURS: ["bytes", b64encode(value).decode()]}
+        case float() if not isfinite(value):
+            return {_OURS: ["float", repr(float(value))]}
+        case Action() | Interrupt():
+            return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+        case _ if type(value) in _PLAIN:
+            return value
+    try:
+        return _as_json(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
+    except Exception:
+        return shown(value)
 
 
-def _action_to_dict(action: Action) -> dict[str, Any]:
-    told: dict[str, Any] = to_jsonable_python(action)
-    return told
+def _from_json(value: Any) -> Any:
+    match value:
+        case {"$agentgraph": ["bytes", str(text)], **others} if not others:
+            return b64decode(text)
+        case {"$agentgraph": ["float", str(text)], **others} if not others:
+            return float(text)
+        case {"$agentgraph": ["dict", dict(told)], **others} if not others:
+            return {key: _from_json(each) for key, each in told.items()}
+        case dict():
+            return {key: _from_json(each) for key, each in value.items()}
+        case list():
+            return [_from_json(each) for each in value]
+    return value

@@ -3,31 +3,75 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
+from agentgraph.errors import AgentGraphError
+from agentgraph.shown import shown_error
+
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
 
 
-def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
-    """Write on `error` where it arose, if that is not written there yet; not on Ctrl-C."""
-    if not failures(error) and not isinstance(error, KeyboardInterrupt):
-        setattr(error, _KEY, [(address, repr(error))])
-        error.add_note(f"This happened in the agent {agent_name!r}, at {address}.")
+def mark_failure(error: BaseException, address: str, agent_name: str) -> BaseException:
+    """Return `error` with where it arose written on it, if that is not written there yet.
+
+    Nothing is written on Ctrl-C. LangGraph writes notes on an exception on its way out, and keeps its
+    `repr`. Of an `Exception` that does not allow that only the failure to do so would be heard of, so
+    an error of ours is returned in its place, with the exception as its cause.
+    """
+    if failures(error) or isinstance(error, KeyboardInterrupt):
+        return error
+    marked = error
+    if isinstance(error, Exception) and not _can_travel(error):
+        marked = _stand_in(error, address)
+    _kept_on(marked)[_KEY] = [(address, shown_error(marked))]
+    add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
+    return marked
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an exception, also to one that takes no attributes."""
+    _kept_on(error).setdefault("__notes__", []).append(note)
 
 
 def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:
     """Write the failures of several errors, in their order, on the one that is raised for all."""
-    setattr(error, _KEY, [failure for each in errors for failure in failures(each)])
+    _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
 def failures(error: BaseException) -> list[tuple[str, str]]:
     """Return the failures that `error` is raised for, each as an address and a `repr`."""
-    found: list[tuple[str, str]] = getattr(error, _KEY, [])
+    found: list[tuple[str, str]] = _kept_on(error).get(_KEY, [])
     return found
 
 
 def is_fatal(error: BaseException) -> bool:
     """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
     return not isinstance(error, Exception)
+
+
+def _kept_on(error: BaseException) -> dict[str, Any]:
+    """Return the attributes of an exception, whatever its class makes of reading and writing them."""
+    kept: dict[str, Any] = object.__getattribute__(error, "__dict__")
+    return kept
+
+
+def _can_travel(error: Exception) -> bool:
+    """Tell whether LangGraph can keep an exception and Python pass it on: both write attributes."""
+    try:
+        repr(error).encode()
+        error.__traceback__ = error.__traceback__
+        error.__notes__ = getattr(error, "__notes__", [])
+    except Exception:
+        return False
+    return True
+
+
+def _stand_in(error: Exception, address: str) -> AgentGraphError:
+    stand_in = AgentGraphError(
+        f"{address}: {shown_error(error)} was raised, which cannot be kept as it is; raise an "
+        "exception that has a repr and takes attributes"
+    )
+    stand_in.__cause__ = error
+    return stand_in
 
 
 def each_once(asked: Iterable[Any]) -> list[Any]:
@@ -37,12 +81,12 @@ def each_once(asked: Iterable[Any]) -> list[Any]:
 
 def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
     """Write on `error` the questions that were asked beside it, and that nothing else tells."""
-    setattr(error, _ASKED, list(asked))
+    _kept_on(error)[_ASKED] = list(asked)
 
 
 def asked_beside(error: BaseException) -> list[Any]:
     """Return the questions that were asked beside the failure that `error` is raised for."""
-    found: list[Any] = getattr(error, _ASKED, [])
+    found: list[Any] = _kept_on(error).get(_ASKED, [])
     return found
 
 

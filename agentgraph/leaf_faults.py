@@ -24,6 +24,7 @@ from agentgraph.agents import (
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES, TRANSFER_PREFIX
 from agentgraph.schemas import output_fault
+from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
 from agentgraph.tools import as_tool, own_tools
 
@@ -32,9 +33,12 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
     yield from agent.faults
     if not isinstance(agent.model, Runnable):
-        yield f"the model {agent.model!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)"
+        yield (
+            f"the model {shown(agent.model)} is no LangChain chat model; pass one, such as "
+            "ChatOpenAI(...)"
+        )
     if not isinstance(agent.instruction, str):
-        yield f"the instruction {agent.instruction!r} is no string; pass a template"
+        yield f"the instruction {shown(agent.instruction)} is no string; pass a template"
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
@@ -43,8 +47,8 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not is_hook(agent.model_input):
         yield (
-            f"model_input={agent.model_input!r} cannot be used; pass a sync function of the messages, "
-            "or of a context and the messages"
+            f"model_input={shown(agent.model_input)} cannot be used; pass a sync function of the "
+            "messages, or of a context and the messages"
         )
     if fault := output_fault(agent.output_schema):
         yield fault
@@ -55,7 +59,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
 def function_faults(agent: FunctionAgent) -> Iterator[str]:
     """Yield what is wrong with a function agent."""
     if not callable(agent.fn):
-        yield f"{agent.fn!r} cannot be called; pass a function that takes a context"
+        yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     if isinstance(agent.history, Summarized):
@@ -67,11 +71,11 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
     graph = agent.graph
     if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
         if not hasattr(graph, "assistant_id"):  # a graph on a server
-            yield f"{graph!r} is no compiled LangGraph graph; call compile() on its builder"
+            yield f"{shown(graph)} is no compiled LangGraph graph; call compile() on its builder"
     elif "messages" not in getattr(graph, "channels", {"messages": None}):
         yield "the state of its graph has no 'messages'; add them, as in MessagesState"
     if agent.input is not None and not callable(agent.input):
-        yield f"input={agent.input!r} cannot be called; pass a function that takes a context"
+        yield f"input={shown(agent.input)} cannot be called; pass a function that takes a context"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     if isinstance(agent.history, Summarized):
@@ -83,13 +87,13 @@ def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
     if not is_number and (needed or limit is not None):
         instead = "" if needed else ", or None for no bound"
-        yield f"{name}={limit!r} is no limit; use a whole number from 1{instead}"
+        yield f"{name}={shown(limit)} is no limit; use a whole number from 1{instead}"
 
 
 def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
     """Yield what is wrong with an option that is one of some words."""
-    if word not in words:
-        yield f"{name}={word!r} is not known; use {' or '.join(map(repr, words))}"
+    if not isinstance(word, str) or word not in words:
+        yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"
 
 
 def is_agent(thing: object) -> bool:
@@ -114,12 +118,15 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
     given = agent.retry
     several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
     if given is not None and not all(hasattr(each, "max_attempts") for each in several):
-        yield f"retry={given!r} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+        yield f"retry={shown(given)} is no policy; pass langgraph.types.RetryPolicy(...), or several"
     limit = agent.timeout
     seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
     if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
-        yield f"timeout={limit!r} is no timeout; pass seconds above 0, a timedelta, or a TimeoutPolicy"
+        yield (
+            f"timeout={shown(limit)} is no timeout; pass seconds above 0, a timedelta, or a "
+            "TimeoutPolicy"
+        )
 
 
 def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
@@ -134,19 +141,18 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         try:
             tools.append(as_tool(given))
         except Exception as error:
-            reason = str(error).partition("\n")[0]
             yield (
-                f"no tool can be made of {given!r} ({reason}); pass a LangChain tool, or a function "
-                "with a docstring"
+                f"no tool can be made of {shown(given)} ({reason(error)}); pass a LangChain tool, or a "
+                "function with a docstring"
             )
     around = [above] if above else []
     targets = [each for each in (*agent.sub_agents, *around) if is_agent(each)]
     names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
     for name, count in Counter(names).items():
         if count > 1:
-            yield f"{count} tools are named {name!r}; a name means one tool, rename the others"
+            yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"
     yield from (
-        f"the tool name {tool.name!r} begins as those of transfers do; rename the tool"
+        f"the tool name {shown(tool.name)} begins as those of transfers do; rename the tool"
         for tool in tools
         if tool.name.startswith(TRANSFER_PREFIX)
     )
@@ -154,7 +160,7 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
         if unknown:
             there = ", ".join(names) or "none"
-            named = ", ".join(map(repr, unknown))
+            named = ", ".join(map(shown, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
     for model in _toolless(agent.model) if names else ():
         instead = (
@@ -179,5 +185,5 @@ def _history_faults(history: object) -> Iterator[str]:
     if isinstance(history, Trimmed | Summarized):
         yield from limit_faults("max_tokens", history.max_tokens)
         history = history.history
-    if not callable(history) and history not in tuple(POLICIES):
-        yield f"unknown history {history!r}; use one of {', '.join(POLICIES)}, or a function"
+    if not callable(history) and not (isinstance(history, str) and history in POLICIES):
+        yield f"unknown history {shown(history)}; use one of {', '.join(POLICIES)}, or a function"

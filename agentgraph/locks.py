@@ -12,7 +12,9 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from agentgraph.errors import ThreadBusyError
+from agentgraph.errors import SaverError, ThreadBusyError
+from agentgraph.shown import shown
+from agentgraph.threads import checked_id
 
 try:
     import fcntl
@@ -70,7 +72,7 @@ async def ahold(saver: Any, thread_id: str) -> Hold:
 def _take(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> Hold | Future[None]:
     """Return the hold on a thread, or what is done when a run that is closing has ended."""
     path: str | None = getattr(saver, "path", None)
-    key: Key = (path or id(saver), thread_id)
+    key: Key = (path or id(saver), checked_id(thread_id))
     with _guard:
         if (other := _held.get(key)) is not None:
             if other.closing is not None and (waits_on_loop or other.closing is not _running_loop()):
@@ -79,8 +81,8 @@ def _take(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> Hold | 
             _held[key] = Hold(key)
             return _held[key]
     raise ThreadBusyError(
-        f"thread {thread_id!r} is busy: another run is under way on it; wait for its end (an iterator "
-        "that was left early ends when it is closed), or use another thread_id",
+        f"thread {shown(thread_id)} is busy: another run is under way on it; wait for its end (an "
+        "iterator that was left early ends when it is closed), or use another thread_id",
         thread_id,
     )
 
@@ -97,12 +99,23 @@ def _lock_file(key: Key) -> bool:
     if fcntl is None or isinstance(path, int):
         return True
     if path not in _files:
-        _files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
+        _files[path] = _opened(f"{path}-lock")
     try:
         fcntl.lockf(_files[path], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread_id))
     except OSError:
         return False
     return True
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise SaverError(
+            f"{path} cannot be opened: {error.strerror}; by this file processes know that they share a "
+            "thread, so its folder must be one that may be written to",
+            path=path.removesuffix("-lock"),
+        ) from error
 
 
 def _unlock_file(key: Key) -> None:

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, messages_from_d
 from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 
 from agentgraph.errors import AgentGraphError, RemoteRunError
+from agentgraph.shown import shown
 
 
 class Part(NamedTuple):
@@ -96,8 +97,8 @@ def _opened(part: Any) -> Part:
     if isinstance(part, tuple) and len(part) in (2, 3) and isinstance(part[-2], str):
         return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
     raise AgentGraphError(
-        f"{repr(part)[:80]} is no part of a LangGraph stream that says its mode; ask for a list of "
-        "modes: stream(..., stream_mode=list(STREAM_MODES), subgraphs=True)"
+        f"{shown(part, 80)} is no part of a LangGraph stream that says its mode; ask for a list of "
+        "modes: stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )
 
 

@@ -13,6 +13,7 @@ from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import answer_fault, asker, plain
+from agentgraph.shown import shown
 from agentgraph.state import Position
 from agentgraph.threads import (
     NextTasks,
@@ -59,8 +60,8 @@ def resume_map(
         found[named[0].id] = plain(answer)
         if fault := answer_fault(named[0].response_schema, found[named[0].id]):
             raise InvalidAnswerError(
-                f"the answer {answer!r} to {named[0].address} does not fit: {fault}; the question is "
-                f"still pending, answer it again{_to_fit(named[0])}",
+                f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
+                f"is still pending, answer it again{_to_fit(named[0])}",
                 thread_id,
             )
     return found
@@ -79,7 +80,7 @@ def unknown_question(
     there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
     wrong = "is answered more than once" if repeated else "is not pending (was it answered already?)"
     return UnknownInterruptError(
-        f"thread {thread_id!r}: the question {key!r} {wrong}; pending: {there}", thread_id
+        f"thread {shown(thread_id)}: the question {shown(key)} {wrong}; pending: {there}", thread_id
     )
 
 
@@ -93,7 +94,7 @@ def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownI
     else:
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)
         why = f"{len(questions)} questions are pending; answer by id or address, as a dict: {there}"
-    return UnknownInterruptError(f"thread {thread_id!r}: {why}", thread_id)
+    return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
 def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:

@@ -1,15 +1,24 @@
 """Reads what functions ask of a thread from its saver, sync or async."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads import AllSaved, KeepFailure, NextTasks, Reads, Request, Saved
+from agentgraph.savers import async_fault, saver_error, sync_fault
+from agentgraph.threads import (
+    AllSaved,
+    KeepFailure,
+    NextTasks,
+    Reads,
+    Request,
+    Saved,
+    checked_id,
+)
 
 T = TypeVar("T")
 
@@ -26,7 +35,11 @@ class Reader:
         self._saver, self._graph = saver, graph
 
     def read(self, reads: Reads[T], thread_id: str) -> T:
-        """Run a function that reads a thread, and return its result."""
+        """Run a function that reads a thread, and return its result.
+
+        Raises:
+            SaverError: The saver failed.
+        """
         answer: Any = None
         while True:
             try:
@@ -34,7 +47,8 @@ class Reader:
             except StopIteration as stop:
                 result: T = stop.value
                 return result
-            answer = self._answer(request, thread_id)
+            with self._named_errors(thread_id):
+                answer = self._answer(request, thread_id)
 
     async def aread(self, reads: Reads[T], thread_id: str) -> T:
         """Run a function that reads a thread on the event loop, and return its result."""
@@ -46,22 +60,26 @@ class Reader:
             except StopIteration as stop:
                 result: T = stop.value
                 return result
-            answer = await self._aanswer(request, thread_id)
+            with self._named_errors(thread_id):
+                answer = await self._aanswer(request, thread_id)
 
     def check_sync(self) -> None:
         """Refuse a saver that serves the async calls only."""
-        if isinstance(self._saver, AsyncSqliteSaver):
-            raise AgentGraphError(
-                "an async SQLite saver serves arun, aresume, apending and aevents only; for their sync "
-                "twins open the file with sqlite_saver()"
-            )
+        if fault := sync_fault(self._saver):
+            raise AgentGraphError(fault)
 
     def _check_async(self) -> None:
-        if isinstance(self._saver, SqliteSaver):
-            raise AgentGraphError(
-                "a sync SQLite saver serves run, resume, pending and events only; for their async "
-                "twins open the file with async_sqlite_saver()"
-            )
+        if fault := async_fault(self._saver):
+            raise AgentGraphError(fault)
+
+    @contextmanager
+    def _named_errors(self, thread_id: str) -> Iterator[None]:
+        try:
+            yield
+        except AgentGraphError:
+            raise
+        except Exception as error:
+            raise saver_error(error, self._saver, thread_id) from error
 
     def _answer(self, request: Request, thread_id: str) -> Any:
         match request:
@@ -87,8 +105,12 @@ class Reader:
 
 
 def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:
-    """Return LangGraph's config for a thread, or for a namespace of it."""
-    config: RunnableConfig = {"configurable": {"thread_id": str(thread_id)}}
+    """Return LangGraph's config for a thread, or for a namespace of it.
+
+    Raises:
+        AgentGraphError: It is no id of a thread.
+    """
+    config: RunnableConfig = {"configurable": {"thread_id": checked_id(thread_id)}}
     if namespace is not None:
         config["configurable"]["checkpoint_ns"] = namespace
     return config

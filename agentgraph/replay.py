@@ -11,6 +11,7 @@ from agentgraph.events import AgentEvent
 from agentgraph.failures import each_once
 from agentgraph.places import Tree
 from agentgraph.schemas import asker
+from agentgraph.shown import shown_error
 from agentgraph.threads import (
     AllSaved,
     Reads,
@@ -234,4 +235,4 @@ def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTupl
 
 
 def _shown(error: Any) -> str:
-    return error if isinstance(error, str) else repr(error)
+    return error if isinstance(error, str) else shown_error(error)

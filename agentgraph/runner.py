@@ -33,6 +33,8 @@ from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
 from agentgraph.replay import recalled, replayed
 from agentgraph.runs import AsyncRun, Driver, Run, Source, Told
+from agentgraph.savers import is_of_database, saver_error
+from agentgraph.shown import shown
 from agentgraph.threads import Reads, keep_failure
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
@@ -121,7 +123,7 @@ class Runner:
             AgentGraphError: The input cannot be read, an agent has a timeout, or the saver is an
                 async SQLite saver.
         """
-        thread_id = thread_id or str(uuid4())
+        thread_id = str(uuid4()) if thread_id is None else thread_id
         given = as_input(messages, values)
         self._reader.check_sync()
         self._check_untimed()
@@ -303,7 +305,7 @@ class Runner:
             ...
         ```
         """
-        thread_id = thread_id or str(uuid4())
+        thread_id = str(uuid4()) if thread_id is None else thread_id
 
         def begin() -> Reads[Any]:
             return new_turn(self._tree, thread_id, as_input(messages, values), drop_pending)
@@ -354,9 +356,9 @@ class Runner:
         if messages is not None:
             if answers is not UNANSWERED:
                 raise AgentGraphError(
-                    f"answers={answers!r} are for a thread that goes on: leave the messages out"
+                    f"answers={shown(answers)} are for a thread that goes on: leave the messages out"
                 )
-            thread_id = thread_id or str(uuid4())
+            thread_id = str(uuid4()) if thread_id is None else thread_id
             return partial(
                 new_turn, self._tree, thread_id, as_input(messages, values), drop_pending
             ), thread_id
@@ -416,6 +418,7 @@ class Runner:
         except BaseException as error:
             if _is_unkept(error):
                 self._reader.read(keep_failure(error), thread_id)
+            self._raise_of_saver(error, thread_id)
             raise
 
     async def _aevents(
@@ -432,7 +435,12 @@ class Runner:
         except BaseException as error:
             if _is_unkept(error):
                 await self._reader.aread(keep_failure(error), thread_id)
+            self._raise_of_saver(error, thread_id)
             raise
+
+    def _raise_of_saver(self, error: BaseException, thread_id: str) -> None:
+        if isinstance(error, Exception) and is_of_database(error):
+            raise saver_error(error, self.saver, thread_id) from error
 
     def _options(self, thread_id: str, stream: bool, control: Stop, see: See | None) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.

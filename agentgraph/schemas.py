@@ -20,6 +20,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.shown import reason, said, shown
 
 _NOTES = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "deprecated", "description", "discriminator"}
@@ -76,8 +77,9 @@ def plain(value: Any) -> Any:
         return to_jsonable_python(value, by_alias=True)
     except Exception as error:
         raise AgentGraphError(
-            f"{value!r} has no JSON form ({error}); use plain data: strings, numbers, lists, dicts"
-        ) from None
+            f"{shown(value)} has no JSON form ({said(error)}); use plain data: strings, numbers, "
+            "lists, dicts"
+        ) from error
 
 
 def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -98,8 +100,8 @@ def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
     except _Refused as refused:
         return f"the response schema {refused}"
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        return f"the response schema {schema!r} is neither a type nor a JSON schema ({reason})"
+        why = reason(error)
+        return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
     return None
 
 
@@ -119,8 +121,8 @@ def output_fault(schema: type | dict[str, Any] | None) -> str | None:
     try:
         json_schema(schema)
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        return f"the output schema {schema!r} is neither a type nor a JSON schema ({reason})"
+        why = reason(error)
+        return f"the output schema {shown(schema)} is neither a type nor a JSON schema ({why})"
     return None
 
 
@@ -205,7 +207,7 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     if schema is True or schema == {}:
         return Any
     if not isinstance(schema, dict):
-        raise _Refused(f"has {schema!r} where a schema should stand")
+        raise _Refused(f"has {shown(schema)} where a schema should stand")
     rest = {k: v for k, v in schema.items() if k not in _NOTES and not k.startswith("x-")}
     if "$ref" in rest:
         return _referred(rest, defs, within)

@@ -22,6 +22,8 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.tool import ToolOutputMixin
 
+from agentgraph.shown import shown
+
 Signal = Literal["exit", "break_loop"]
 """How an agent steers what runs next: out of the run, or out of the nearest loop."""
 
@@ -80,6 +82,9 @@ class Ask(ToolOutputMixin):
     value: Any
     response_schema: type | dict[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        return f"Ask(value={shown(self.value)}, response_schema={shown(self.response_schema)})"
+
 
 @dataclass(frozen=True, slots=True)
 class Custom(ToolOutputMixin):
@@ -92,6 +97,9 @@ class Custom(ToolOutputMixin):
     """
 
     data: Any
+
+    def __repr__(self) -> str:
+        return f"Custom(data={shown(self.data)})"
 
 
 class SetValues(ToolOutputMixin):
@@ -111,7 +119,7 @@ class SetValues(ToolOutputMixin):
         self.values = values
 
     def __repr__(self) -> str:
-        return f"SetValues({', '.join(f'{k}={v!r}' for k, v in self.values.items())})"
+        return f"SetValues({', '.join(f'{k}={shown(v)}' for k, v in self.values.items())})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SetValues) and self.values == other.values
@@ -162,7 +170,7 @@ class May:
 EVERYTHING = May(exit=True, break_loop=True, transfer=True, ask=True)
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
-"""What a tool may return several items in."""
+"""What a function or a tool may return several items in."""
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -197,9 +205,9 @@ def allowed(fn: Callable[..., Any]) -> May:
     kinds = {kind for hint in hints for kind in _given(hint)}
     if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
         return EVERYTHING
-    streamed = any(typing.get_origin(hint) in _STREAMS for hint in hints)
+    may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
     return May(
-        go_on=streamed or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
+        go_on=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
         exit=Exit in kinds,
         break_loop=BreakLoop in kinds,
         transfer=TransferTo in kinds,

@@ -11,6 +11,10 @@ _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<o
 
 _REFERENCE = re.compile(r"\$\{(results\.(?P<result>[\w-]+)|(values\.)?(?P<value>[^\W\d]\w*))\}")
 
+_BARE_REFERENCE = re.compile(
+    r"\{\{|\$\{|[\w\]}]\{|(?P<bare>\{\s*(?:results\.[\w-]+|values\.[^\W\d]\w*)\s*\})"
+)
+
 _LIKE_A_REFERENCE = re.compile(r"\$\{[\w\s.-]+\}")
 
 
@@ -81,6 +85,18 @@ def unreadable_in(template: str) -> list[str]:
     """
     found = [match[0] for match in _LIKE_A_REFERENCE.finditer(template)]
     return [each for each in found if not _REFERENCE.fullmatch(each)]
+
+
+def bare_in(template: str) -> list[str]:
+    """Return what is meant as a reference in the input of a step, but lacks its dollar sign.
+
+    The argument of a LaTeX command is none, and neither is what stands in double braces.
+
+    >>> bare_in("Use {results.find}, not {{results.find}}, ref{results.find} or {find: {}}.")
+    ['{results.find}']
+    """
+    found = (match["bare"] for match in _BARE_REFERENCE.finditer(template))
+    return [bare for bare in found if bare]
 
 
 def _text(value: Any) -> str:

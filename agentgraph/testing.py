@@ -28,6 +28,7 @@ from agentgraph.display import event_text
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent
 from agentgraph.history import call_id, calls_of
+from agentgraph.shown import shown
 
 Reply = str | AIMessage | BaseException
 Response = Reply | Callable[[list[BaseMessage]], Reply]
@@ -143,7 +144,7 @@ class ScriptedChatModel(BaseChatModel):
             raise reply
         if not isinstance(reply, str | AIMessage):
             raise ScriptError(
-                f"response {call + 1} of the script is {reply!r}; use a text, an AIMessage, an "
+                f"response {call + 1} of the script is {shown(reply)}; use a text, an AIMessage, an "
                 "exception, or a function from the messages to one of these"
             )
         said = AIMessage(reply) if isinstance(reply, str) else reply.model_copy()
@@ -231,6 +232,8 @@ def calls(*made: ToolCall, text: str = "") -> AIMessage:
 
 def transcript(events: Iterable[AgentEvent]) -> list[str]:
     """Return what a run said and did as lines, a line for each event; chunks are left out.
+
+    A text is as it was said: what is printed on a terminal is cleaned there, by `print_event`.
 
     ```
     transcript(runner.query("bees"))

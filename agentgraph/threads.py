@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.addresses import address, as_cursor
-from agentgraph.errors import TreeChangedError, UnknownThreadError
+from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
+from agentgraph.shown import shown
 from agentgraph.state import Position
 
 T = TypeVar("T")
@@ -66,6 +67,25 @@ def keep_failure(error: BaseException) -> Reads[None]:
         yield KeepFailure(saved, ids[0], error)
 
 
+def checked_id(thread_id: object) -> str:
+    """Return the id of a thread, as all savers can keep it.
+
+    Raises:
+        AgentGraphError: It is no id.
+    """
+    if not isinstance(thread_id, str) or not thread_id:
+        raise AgentGraphError(
+            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
+            "such as 'monday', or leave it out of a run for a new one"
+        )
+    if "\0" in thread_id or not _is_unicode(thread_id):
+        raise AgentGraphError(
+            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
+            "databases do not keep; pass another name"
+        )
+    return thread_id
+
+
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     """Return where a thread stands.
 
@@ -76,8 +96,8 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     saved: CheckpointTuple | None = yield Saved()
     if saved is None:
         raise UnknownThreadError(
-            f"thread {thread_id!r} is not known to this saver; start it with run(..., "
-            f"thread_id={thread_id!r}), or look whether the saver is the one that ran it",
+            f"thread {shown(thread_id)} is not known to this saver; start it with run(..., "
+            f"thread_id={shown(thread_id)}), or look whether the saver is the one that ran it",
             thread_id,
         )
     position = position_of(saved)
@@ -123,13 +143,21 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
     return address(place, as_cursor(position["cursor"])) if place and position else None
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:
     positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
     was = next((p["outline"] for p in positions if p and "outline" in p), [])
     lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
     return TreeChangedError(
-        f"thread {thread_id!r} was left by a tree of another shape, so that its place cannot be found "
-        "in this one; use the tree that ran, or start a new thread",
+        f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "
+        "found in this one; use the tree that ran, or start a new thread",
         thread_id,
         "\n".join(lines),
     )

@@ -18,7 +18,7 @@ is told to be void as soon as another attempt begins or another message is writt
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage, ToolMessage
@@ -31,11 +31,13 @@ from agentgraph.parts import Parts, as_message, as_question
 from agentgraph.places import Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 from agentgraph.schemas import asker, unaddressed
+from agentgraph.shown import LONGEST_ERROR, cut, shown_error
 from agentgraph.state import GRAPH_AGENT, STAMP, address_of, in_order, speaker_at
 from agentgraph.validation import validate
 
-STREAM_MODES = ("updates", "custom", "messages")
-"""The stream modes that tell all there is to tell; without "messages" no chunks."""
+STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
+"""The stream modes that tell all there is to tell, as `graph.stream(stream_mode=STREAM_MODES)` takes
+them: LangGraph takes several in a list only. Without "messages" there are no chunks."""
 
 
 def translate(
@@ -45,8 +47,7 @@ def translate(
 
     ```
     graph = compile_agent(report)
-    modes = list(STREAM_MODES)
-    parts = graph.stream(input, stream_mode=modes, subgraphs=True, version="v2")
+    parts = graph.stream(input, stream_mode=STREAM_MODES, subgraphs=True, version="v2")
     for event in translate(report, parts): ...
     ```
 
@@ -143,11 +144,12 @@ class Translator:
         """
         yield from self._questions(asked_beside(error))
         arose = failures(error) or [*self._failed.items()]
-        for at, shown in arose or [(root_address(self._tree), repr(error))]:
+        for at, shown in arose or [(root_address(self._tree), shown_error(error))]:
             yield self.error(at, shown)
 
     def error(self, at: str, error: str) -> AgentEvent:
         """Return the event of a failure at an address."""
+        error = cut(error, LONGEST_ERROR)
         return self._event(at, error=error, id=str(uuid5(NAMESPACE_URL, f"{at} {error}")))
 
     def question(self, asked: Any) -> AgentEvent:

@@ -34,6 +34,7 @@ from agentgraph.leaf_faults import (
 )
 from agentgraph.places import Tree, lay_out
 from agentgraph.schemas import schema_fault
+from agentgraph.shown import LONGEST, cut, shown
 from agentgraph.signals import allowed
 from agentgraph.tools import tools_may
 from agentgraph.workflow_faults import workflow_faults
@@ -58,12 +59,14 @@ def _faults(root: Agent) -> Iterator[str]:
     for where, agent, around in _walk(root):
         if not is_agent(agent):
             it = unchecked(agent)
-            yield f"{where}: {it!r} is no agent; build one with chat_agent, human, sequential, ..."
+            yield f"{where}: {shown(it)} is no agent; build one with chat_agent, human, sequential, ..."
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
-        namesake = known.setdefault(str(agent.name), agent)
+        namesake = known.setdefault(_shown_name(agent), agent)
         if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
-            yield f"{where}: two agents are named {agent.name!r}; a name means one agent, rename one"
+            yield (
+                f"{where}: two agents are named {shown(agent.name)}; a name means one agent, rename one"
+            )
         yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
         if sum(check.repeats for check in checks_of(agent)) > 1:
             yield f"{where}: it is validated twice; make the two checks one"
@@ -90,10 +93,8 @@ class _Around(NamedTuple):
 
 
 def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agent, _Around]]:  # noqa: B008
-    name = agent.name if is_agent(agent) else None
-    where = (
-        f"{around.where}/{name}" if around.where and name else around.where or str(name or "the root")
-    )
+    name = _shown_name(agent) if is_agent(agent) else ""
+    where = f"{around.where}/{name}" if around.where and name else around.where or name or "the root"
     yield where, agent, around
     inner = unchecked(agent)
     in_loop = around.in_loop or isinstance(inner, LoopAgent)
@@ -104,11 +105,19 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
         yield from _walk(child, _Around(where))
 
 
+def _shown_name(agent: Agent) -> str:
+    name: object = agent.name
+    return cut(name, LONGEST) if isinstance(name, str) else shown(name)
+
+
 def _name_faults(name: object) -> Iterator[str]:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        yield f"the name {name!r} is not allowed; use letters, digits, '_' and single '-', letter first"
+        yield (
+            f"the name {shown(name)} is not allowed; use letters, digits, '_' and single '-', letter "
+            "first"
+        )
     elif name in _RESERVED or name.startswith("__"):
-        yield f"the name {name!r} is reserved; choose another"
+        yield f"the name {shown(name)} is reserved; choose another"
 
 
 def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
@@ -165,7 +174,7 @@ def _sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Ite
 def _loop_faults(agent: LoopAgent) -> Iterator[str]:
     yield from limit_faults("max_iterations", agent.max_iterations)
     if agent.until is not None and not callable(agent.until):
-        yield f"until={agent.until!r} cannot be called; pass a function that takes a context"
+        yield f"until={shown(agent.until)} cannot be called; pass a function that takes a context"
     unbounded = agent.max_iterations is None and agent.until is None
     if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
         yield (
@@ -180,7 +189,7 @@ def _kind(agent: Agent) -> str:
 
 def _key_faults(key: object) -> Iterator[str]:
     if key is not None and (not isinstance(key, str) or not key.isidentifier()):
-        yield f"output_key={key!r} cannot stand in a template; use a plain name such as 'draft'"
+        yield f"output_key={shown(key)} cannot stand in a template; use a plain name such as 'draft'"
 
 
 def _shared_keys(agents: Sequence[Agent], what: str) -> Iterator[str]:
@@ -189,11 +198,11 @@ def _shared_keys(agents: Sequence[Agent], what: str) -> Iterator[str]:
         for _, agent, _ in _walk(branch):
             inner = unchecked(agent)
             if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
-                writers.setdefault(inner.output_key, {})[i] = repr(getattr(branch, "name", branch))
+                writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
     for key, branches in writers.items():
         if len(branches) > 1:
             yield (
-                f"the {what} {' and '.join(branches.values())} write one output_key {key!r}; "
+                f"the {what} {' and '.join(branches.values())} write one output_key {shown(key)}; "
                 "give each a key of its own"
             )
 

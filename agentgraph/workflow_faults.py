@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from agentgraph.agents import Step, WorkflowAgent
 from agentgraph.dependencies import DependsOn, dependency_faults, upstream
 from agentgraph.leaf_faults import is_agent, policy_faults, word_faults
-from agentgraph.templates import results_in, unreadable_in
+from agentgraph.shown import shown
+from agentgraph.templates import bare_in, results_in, unreadable_in
 
 
 def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
@@ -19,7 +20,7 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
     depends_on = {step.name: step.depends_on for step in agent.steps}
     yield from dependency_faults(names, depends_on)
     for step in agent.steps:
-        yield from (f"the step {step.name!r}: {fault}" for fault in policy_faults(step))
+        yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
         yield from _input_faults(step, depends_on)
 
 
@@ -27,18 +28,34 @@ def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
     if step.input is None:
         return
     if not isinstance(step.input, str):
-        yield f"the input {step.input!r} of the step {step.name!r} is no string; pass a template"
+        yield (
+            f"the input {shown(step.input)} of the step {shown(step.name)} is no string; pass a "
+            "template"
+        )
         return
     for text in unreadable_in(step.input):
         yield (
-            f"the input of the step {step.name!r} names {text}, which cannot be read; use "
+            f"the input of the step {shown(step.name)} names {text}, which cannot be read; use "
             "${results.STEP} for what a step said, or ${VALUE} for a value of the run"
         )
-    before = upstream(depends_on, step.name)
+    for text in dict.fromkeys(bare_in(step.input)):
+        inside = text.strip("{} ")
+        yield (
+            f"the input of the step {shown(step.name)} has {text}, which is sent as it is; write "
+            f"${{{inside}}} for the value, or {{{{{inside}}}}} for the braces"
+        )
     for name in dict.fromkeys(results_in(step.input)):
-        if name not in before:
-            there = "does not come before it" if name in depends_on else "is no step"
-            yield (
-                f"the input of the step {step.name!r} names ${{results.{name}}}, which {there}; "
-                f"add {name!r} to its depends_on, or take it out"
-            )
+        if wrong := _result_fault(name, step.name, depends_on):
+            yield f"the input of the step {shown(step.name)} names ${{results.{name}}}, which {wrong}"
+
+
+def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
+    """Return why a step cannot have the result of another one as its input, and what to do."""
+    if name in upstream(depends_on, step):
+        return None
+    if name not in depends_on:
+        there = ", ".join(shown(each) for each in depends_on if each != step) or "none but itself"
+        return f"is no step; there are: {there}"
+    if name == step or step in upstream(depends_on, name):
+        return "is done after it; take it out"
+    return f"does not come before it; add {shown(name)} to its depends_on, or take it out"

@@ -18,6 +18,7 @@ ERRORS = [
     ag.ThreadBusyError("busy", "t"),
     ag.TreeChangedError("changed", "t", "- a"),
     ag.InvalidOutputError("no"),
+    ag.SaverError("no", thread_id="t", path="x.db"),
 ]
 
 

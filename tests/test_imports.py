@@ -70,6 +70,7 @@ agents
 events schemas state templates
 budgets dependencies failures run_path signals
 errors
+shown
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
@@ -77,7 +78,7 @@ PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
 live.activity live.frames live.screens live.task_parts live.watched parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
-prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools translation
+prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""

@@ -112,5 +112,5 @@ def test_a_part_that_does_not_say_its_mode_is_refused(part: Any) -> None:
         opened(part)
     assert str(caught.value) == (
         f"{part!r} is no part of a LangGraph stream that says its mode; ask for a list of modes: "
-        "stream(..., stream_mode=list(STREAM_MODES), subgraphs=True)"
+        "stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )

@@ -259,8 +259,8 @@ def test_output_key_is_the_text_of_the_last_message():
             None,
             3,
             "a: the function gave 3; return or yield a string, a LangChain message, Exit(), "
-            "BreakLoop(), TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, and yield "
-            "them one by one where there are several",
+            "BreakLoop(), TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, or a list "
+            "of these",
         ),
     ],
 )
@@ -641,13 +641,13 @@ def test_input_that_is_no_message_is_refused(messages):
 def test_a_saver_of_the_wrong_kind_is_named(tmp_path):
     async def main():
         async with ag.async_sqlite_saver(tmp_path / "a.db") as saver:
-            with pytest.raises(ag.AgentGraphError, match="open the file with sqlite_saver"):
+            with pytest.raises(ag.AgentGraphError, match=r"use sqlite_saver\(\) on the same file"):
                 ag.Runner(says("a"), checkpointer=saver).run("hi")
 
     asyncio.run(main())
     with (
         ag.sqlite_saver(tmp_path / "b.db") as saver,
-        pytest.raises(ag.AgentGraphError, match=r"open the file with async_sqlite_saver"),
+        pytest.raises(ag.AgentGraphError, match=r"use async_sqlite_saver\(\) on the same file"),
     ):
         asyncio.run(acollect(ag.Runner(says("a"), checkpointer=saver).arun("hi")))
 

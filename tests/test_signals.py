@@ -133,7 +133,7 @@ def test_an_annotation_that_says_nothing_allows_everything(annotation):
         (list[str], May()),
         (list[str | Exit], May(exit=True)),
         (list[ToolMessage | BreakLoop | SetValues], May(break_loop=True)),
-        (list[Exit], May(go_on=False, exit=True)),
+        (list[Exit], May(exit=True)),
         (str | list[TransferTo | Custom], May(transfer=True)),
         (tuple[str, Exit], May(exit=True)),
         (list[list[int]], May()),
@@ -143,7 +143,7 @@ def test_an_annotation_that_says_nothing_allows_everything(annotation):
         (Awaitable[list[str | Exit]], May(exit=True)),
     ],
 )
-def test_a_tool_may_do_what_is_in_the_list_that_it_returns(annotation, may):
+def test_a_function_and_a_tool_may_do_what_is_in_the_list_that_they_return(annotation, may):
     assert allowed(annotated(annotation)) == may
 
 

@@ -38,7 +38,7 @@ LINES = ["s/a: x", "s/a: y", "s/a/p/b: b", "s/a/p/q/h: [asks] h?"]
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_both_versions_of_a_stream_are_translated(version):
     graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
-    options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
+    options = {"stream_mode": ag.STREAM_MODES, "subgraphs": True, "version": version}
     parts = graph.stream({"messages": ["hi"]}, CONFIG, **options)
     assert sorted(transcript(ag.translate(tree(), parts))) == sorted(LINES)
     parts = graph.stream(Command(resume="yes"), CONFIG, **options)
@@ -65,7 +65,7 @@ def test_an_async_stream_is_translated():
         parts = graph.astream(
             {"messages": ["hi"]},
             CONFIG,
-            stream_mode=list(ag.STREAM_MODES),
+            stream_mode=ag.STREAM_MODES,
             subgraphs=True,
             version="v2",
         )
@@ -145,7 +145,7 @@ DESK_LINES = [
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize(
-    "modes", [["updates"], ["updates", "custom"], ["updates", "messages"], list(ag.STREAM_MODES)]
+    "modes", [["updates"], ["updates", "custom"], ["updates", "messages"], ag.STREAM_MODES]
 )
 def test_transfers_and_agents_as_tools_are_told_once_in_every_stream_mode(version, modes):
     options = {"stream_mode": modes, "subgraphs": True, "version": version}
@@ -153,7 +153,7 @@ def test_transfers_and_agents_as_tools_are_told_once_in_every_stream_mode(versio
     assert transcript(ag.translate(desk(), parts)) == DESK_LINES
 
 
-@pytest.mark.parametrize("modes", [["updates"], list(ag.STREAM_MODES)])
+@pytest.mark.parametrize("modes", [["updates"], ag.STREAM_MODES])
 def test_transfers_and_agents_as_tools_of_an_async_stream_are_told_once(modes):
     async def main():
         parts = ag.compile_agent(desk()).astream(
@@ -172,7 +172,7 @@ def test_a_question_of_an_agent_as_a_tool_is_told_once_and_answered():
 
     root = tree()
     graph = ag.compile_agent(root, checkpointer=InMemorySaver())
-    options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": "v2"}
+    options = {"stream_mode": ag.STREAM_MODES, "subgraphs": True, "version": "v2"}
     parts = graph.stream({"messages": ["hi"]}, CONFIG, **options)
     assert transcript(ag.translate(root, parts)) == [
         'w: [calls] ask({"request": "x"})',
@@ -197,7 +197,7 @@ def test_a_tree_that_is_a_node_of_another_graph_tells_its_events_by_that_node(ve
     builder.add_edge(START, "other")
     builder.add_edge("other", "letters")
     graph = builder.compile(checkpointer=InMemorySaver())
-    modes: Any = list(ag.STREAM_MODES)
+    modes: Any = ag.STREAM_MODES
     config: Any = {"configurable": {"thread_id": "t"}}
 
     def told(given: Any) -> list[str]:

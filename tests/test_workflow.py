@@ -377,8 +377,7 @@ def steps(*made: Any, **options: Any) -> ag.Agent:
         ),
         (
             lambda: steps(does("a"), ag.step(does("b"), depends_on=["a"], input="${results.x}")),
-            "wf: the input of the step 'b' names ${results.x}, which is no step; "
-            "add 'x' to its depends_on, or take it out",
+            "wf: the input of the step 'b' names ${results.x}, which is no step; there are: 'a'",
         ),
         (
             lambda: steps(ag.step(does("a"), input=3)),

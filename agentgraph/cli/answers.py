@@ -8,6 +8,7 @@ from pydantic_core import from_json
 from rich.console import Console
 from rich.text import Text
 
+from agentgraph.display import one_line, without_controls
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import Interrupt
 from agentgraph.schemas import answer_fault
@@ -96,15 +97,16 @@ def ask(console: Console, question: Interrupt) -> Any:
     """
     schema = question.response_schema
     choices = choices_of(question)
-    hint = f" ({', '.join(choices)})" if choices else ""
+    hint = f" ({one_line(', '.join(choices))})" if choices else ""
     while True:
-        text = console.input(Text.assemble((question.address, "magenta"), hint, ": ")).strip()
+        text = console.input(Text.assemble((one_line(question.address), "magenta"), hint, ": ")).strip()
         answer = _YES_NO.get(text, text) if _is_yes_no(schema) else text
         answer = _read(answer, question) if isinstance(answer, str) else answer
         fault = _fault(schema, answer)
         if fault is None:
             return answer
-        console.print(Text(f"{text!r} does not fit: {fault}", "red"), soft_wrap=True)
+        wrong = without_controls(f"{text!r} does not fit: {fault}")
+        console.print(Text(wrong, "red"), soft_wrap=True)
 
 
 def choices_of(question: Interrupt) -> list[str]:

@@ -25,7 +25,7 @@ from agentgraph.cli.session import (
 )
 from agentgraph.cli.target import load
 from agentgraph.compiler import compile_agent
-from agentgraph.display import tree_lines
+from agentgraph.display import tree_lines, without_controls
 from agentgraph.drawing import mermaid
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.skills import json_schema
@@ -35,6 +35,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 class _Refusal(click.ClickException):
     exit_code = WRONG_USE
+
+    def format_message(self) -> str:
+        return without_controls(self.message)
 
 
 class _Group(click.Group):
@@ -175,7 +178,7 @@ def run(
 ) -> None:
     """Run a tree on INPUT, or on standard input where INPUT is -."""
     agent = target.load()
-    where = target.thread(thread or new_thread_id(), db)
+    where = target.thread(new_thread_id() if thread is None else thread, db)
     given = _standard_input() if text == "-" else text
     with open_runner(agent, db) as runner:
         start = partial(
@@ -236,7 +239,8 @@ def draw(target: Target, tree: bool) -> None:
     """Print the graph of a tree as Mermaid text."""
     agent = target.load()
     graph = compile_agent(agent)
-    click.echo("\n".join(tree_lines(agent)) if tree else mermaid(graph).rstrip())
+    text = "\n".join(tree_lines(agent)) if tree else mermaid(graph).rstrip()
+    click.echo(without_controls(text))
 
 
 @commands.command()
@@ -246,9 +250,9 @@ def check(target: Target) -> None:
     try:
         compile_agent(target.load())
     except (InvalidAgentError, InvalidSkillError) as error:
-        click.echo("\n".join(error.faults), err=True)
+        click.echo(without_controls("\n".join(error.faults)), err=True)
         sys.exit(WRONG_USE)
-    click.echo(f"{target.name.rpartition(':')[2]}: no faults")
+    click.echo(without_controls(f"{target.name.rpartition(':')[2]}: no faults"))
 
 
 @commands.command()

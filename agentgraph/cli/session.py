@@ -5,7 +5,6 @@ import os
 import shlex
 import shutil
 import signal
-import sqlite3
 import sys
 import textwrap
 import traceback
@@ -22,12 +21,13 @@ from rich.console import Console
 from agentgraph.agents import Agent
 from agentgraph.cli.answers import ask, choices_of, name_of
 from agentgraph.cli.screens import Printed
-from agentgraph.display import print_event
+from agentgraph.display import one_line, print_event, without_controls
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.live.screens import Screen, Terminal, is_live
 from agentgraph.runner import Runner
 from agentgraph.savers import sqlite_saver
+from agentgraph.shown import said
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
@@ -92,10 +92,11 @@ class Printer:
 
     def say(self, text: str) -> None:
         """Print a text between events."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(without_controls(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Print a remark; below a tree that is being drawn."""
+        """Print a remark; below a tree that is being drawn. Nothing in it steers the terminal."""
+        text = without_controls(text)
         if isinstance(self.screen, Terminal) and self.screen.is_shown:
             self.screen.remark = text
         else:
@@ -176,10 +177,10 @@ class Session:
         if isinstance(error, AgentGraphError) and not told:
             raise error
         if self._with_traceback:
-            traceback.print_exception(error)
-        self._printer.note(f"Failed: {type(error).__name__}: {error}")
+            self._printer.note(_indented("".join(traceback.format_exception(error)).rstrip()))
+        self._printer.note(_indented(f"Failed: {type(error).__name__}: {said(error)}"))
         for note in _own_notes(error):
-            self._printer.note(f"  {note}")
+            self._printer.note(_indented(f"  {note}"))
         if not (self._with_traceback or isinstance(error, AgentGraphError)):
             self._printer.note("  Where in the code, --traceback tells.")
         if isinstance(error, MissingValueError):
@@ -201,12 +202,9 @@ class Session:
     def _stop_at_once(self, *_: object) -> NoReturn:
         if self._printer.draws:
             os.write(1, _SHOW_CURSOR)
-        os.write(2, f"{self._on('Stopped. Go on')}\n".encode())  # not by a console: one may be in use
+        line = without_controls(self._on("Stopped. Go on"))
+        os.write(2, f"{line}\n".encode())  # not by a console: one may be in use
         os._exit(STOPPED)
-
-
-class DatabaseError(AgentGraphError):
-    """A file that cannot be opened as a SQLite file."""
 
 
 @contextmanager
@@ -214,14 +212,10 @@ def open_runner(agent: Agent, db: str) -> Iterator[Runner]:
     """Make a runner whose threads are kept in a SQLite file.
 
     Raises:
-        DatabaseError: The file cannot be opened.
+        SaverError: The file cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    try:
-        saver = sqlite_saver(db)
-    except sqlite3.Error as error:
-        raise DatabaseError(f"{db} cannot be opened as a SQLite file: {error}") from error
-    with saver:
+    with sqlite_saver(db) as saver:
         yield Runner(agent, checkpointer=saver)
 
 
@@ -247,8 +241,13 @@ def _own_notes(error: Exception) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if not note.startswith("During task")]
 
 
+def _indented(text: str) -> str:
+    """Return a text whose further lines cannot be taken for lines of ours."""
+    return text.replace("\n", "\n    ")
+
+
 def _question_line(question: Interrupt) -> str:
     value = question.value if isinstance(question.value, str) else json.dumps(question.value)
     choices = ", ".join(choices_of(question))
-    head = f"  {question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
-    return f"{head}: {textwrap.shorten(value, _SHOWN, placeholder=' ...')}"
+    head = f"{question.address} (id {question.id})" + (f", one of {choices}" if choices else "")
+    return f"  {one_line(head)}: {textwrap.shorten(one_line(value), _SHOWN, placeholder=' ...')}"

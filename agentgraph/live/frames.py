@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from agentgraph.display import without_controls
+from agentgraph.display import one_line
 from agentgraph.live.activity import Row, State
 
 Line = list[tuple[str, str]]
@@ -214,18 +214,14 @@ def _fitted(text: str, width: int) -> str:
 def _said(row: Row, width: int) -> str:
     """Return what was said as one line; of what is being said the end, so that it is seen to grow."""
     if not row.is_growing:
-        return _fitted(_one_line(row.text[: _LONGEST * width]), width)
-    text = _one_line(row.text[-_LONGEST * width :])
+        return _fitted(one_line(row.text[: _LONGEST * width]), width)
+    text = one_line(row.text[-_LONGEST * width :])
     if cell_len(text) <= width:
         return text
     text = text[-width:]
     while text and cell_len(text) >= width:
         text = text[1:]
     return f"…{text}" if width else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(without_controls(text).split())
 
 
 def _tokens(row: Row) -> str:

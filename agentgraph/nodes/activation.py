@@ -188,10 +188,13 @@ class Activation:
         except GraphBubbleUp:
             raise
         except BaseException as error:
-            if not is_cancelled(error):
-                mark_failure(error, self.address, self.name)
-                tell_failures(error)
-            raise
+            if is_cancelled(error):
+                raise
+            marked = mark_failure(error, self.address, self.name)
+            tell_failures(marked)
+            if marked is error:
+                raise
+            raise marked from error
 
     def _under_way(self) -> int:
         """Return how many of the last messages are those of this activation, and of attempts before."""

@@ -26,6 +26,7 @@ from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
+from agentgraph.shown import shown_error
 from agentgraph.state import TaskResult
 from agentgraph.tools import AgentCall, Request, run_tools
 
@@ -203,7 +204,7 @@ def _error_text(error: Exception) -> str:
     """Return what the model is told of an exception, worded as LangGraph does."""
     if isinstance(error, ToolInvocationError):
         return str(error.message)
-    return f"Error: {error!r}\n Please fix your mistakes."
+    return f"Error: {shown_error(error)}\n Please fix your mistakes."
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 
 from agentgraph.addresses import Cursor, address, attempt, is_inside, settled
 from agentgraph.context import Context
+from agentgraph.failures import add_note
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.schemas import plain
@@ -29,7 +30,7 @@ class Ending:
         try:
             return bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
         except Exception as error:
-            error.add_note(f"It was `until` of the loop {loop.name!r} that failed.")
+            add_note(error, f"It was `until` of the loop {loop.name!r} that failed.")
             raise
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:

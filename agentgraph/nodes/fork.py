@@ -141,7 +141,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """Raise an error that says where it arose; here, if it does not say so yet."""
         if is_cancelled(error):
             raise error
-        mark_failure(error, fork.address, self.site.place.name)
+        error = mark_failure(error, fork.address, self.site.place.name)
         named = self.failure(fork, error) if isinstance(error, Exception) else error
         tell_failures(named)
         raise named from (error.__cause__ if named is error else error)
@@ -189,10 +189,10 @@ class ForkNode(Runnable[LaneState, Update]):
         if error is None:
             return result
         place = lane.place
-        mark_failure(error, address(place, entered(place, job.cursor)), place.name)
-        if is_fatal(error) or not self.keeps_failure(lane):
-            raise error
-        found = failures(error)
+        marked = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        if is_fatal(marked) or not self.keeps_failure(lane):
+            raise marked
+        found = failures(marked)
         said = result["messages"]
         told = [[len(said), str(uuid4()), "error", [at, shown]] for at, shown in found]
         at, shown = found[0]

@@ -14,6 +14,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import run_coroutine, run_in_thread
 from agentgraph.schemas import json_schema, plain, schema_fault
+from agentgraph.shown import shown
 from agentgraph.signals import (
     Ask,
     BreakLoop,
@@ -89,8 +90,13 @@ class FunctionNode(LeafNode):
                     if self._take(activation, item, live=True):
                         break
 
-    def _take(self, activation: Activation, item: Any, *, live: bool = False) -> bool:
-        """Take one item; return whether it ends the activation."""
+    def _take(self, activation: Activation, given: Any, *, live: bool = False) -> bool:
+        """Take an item or a list of them; return whether one ends the activation, the last taken."""
+        items = given if isinstance(given, list | tuple) else (given,)
+        return any(self._take_one(activation, item, live=live) for item in items)
+
+    def _take_one(self, activation: Activation, item: Any, *, live: bool) -> bool:
+        """Take an item; return whether it ends the activation."""
         match item:
             case None:
                 return False
@@ -119,9 +125,9 @@ class FunctionNode(LeafNode):
                 return True
             case _:
                 raise InvalidOutputError(
-                    f"{activation.address}: the function gave {item!r}; return or yield a string, a "
-                    "LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
-                    "SetValues(...) or None, and yield them one by one where there are several"
+                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
+                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
+                    "SetValues(...) or None, or a list of these"
                 )
         return False
 
@@ -150,7 +156,8 @@ def known_target(activation: Activation, target: str) -> str:
     if target not in there:
         names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
         raise InvalidOutputError(
-            f"{activation.address}: there is no transfer to {target!r} from here; possible: {names}"
+            f"{activation.address}: there is no transfer to {shown(target)} from here; possible: "
+            f"{names}"
         )
     return target
 

@@ -31,6 +31,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.places import has_tools
 from agentgraph.position import earlier
+from agentgraph.shown import shown
 from agentgraph.signals import takes_two
 from agentgraph.state import address_of
 from agentgraph.templates import fill
@@ -210,8 +211,8 @@ def _hook(
         given = fn(context, messages) if takes_context else fn(messages)
         if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
             raise InvalidOutputError(
-                f"{activation.address}: model_input gave {given!r}; return the list of messages that "
-                "the model is to be sent"
+                f"{activation.address}: model_input gave {shown(given)}; return the list of messages "
+                "that the model is to be sent"
             )
         return given
 

@@ -11,6 +11,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
 from agentgraph.schemas import plain
+from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
 from agentgraph.tools import Content
@@ -71,7 +72,8 @@ class Outcome:
         if self._refused is not None:
             raise InvalidOutputError(
                 f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
-                f"{self._refused!r}; call langgraph.types.interrupt() in it, which returns the answer"
+                f"{shown(self._refused)}; call langgraph.types.interrupt() in it, which returns the "
+                "answer"
             )
         for kind, permitted in (("exit", may.exit), ("break_loop", may.break_loop)):
             if kind in self._acts and not permitted:
@@ -139,9 +141,9 @@ class Outcome:
         update = command.update if isinstance(command.update, dict) else {}
         if command.goto or command.graph or set(update) - {"messages", "values"}:
             raise InvalidOutputError(
-                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave {command!r}; a "
-                "command may update 'messages' and 'values' only; return TransferTo(name), Exit() or "
-                "BreakLoop() to go elsewhere"
+                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
+                f"{shown(command)}; a command may update 'messages' and 'values' only; return "
+                "TransferTo(name), Exit() or BreakLoop() to go elsewhere"
             )
         return update
 

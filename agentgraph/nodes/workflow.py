@@ -16,6 +16,7 @@ from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import inner_stop
+from agentgraph.shown import shown_error
 from agentgraph.state import speaker_at
 from agentgraph.templates import fill_input
 
@@ -138,7 +139,7 @@ class WorkflowNode(ForkNode):
             self.steps[first].name,
             results[first]["failed"],
             undone=undone,
-            not_undone={name: repr(each) for name, each in failed.items()},
+            not_undone={name: shown_error(each) for name, each in failed.items()},
         )
         mark_failure(error, fork.address, self.site.place.name)
         join_failures(error, [*failed.values(), error])

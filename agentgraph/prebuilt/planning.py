@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from agentgraph.agents import Item
 from agentgraph.errors import CheckFailedError
 from agentgraph.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
+from agentgraph.shown import said
 from agentgraph.signals import Ask, SetValues, Verdict
 
 ATTEMPTS = 3
@@ -206,7 +207,7 @@ class Approval:
         try:
             work = replace(work, left=tuple(read_plan(ctx.answer)))
         except ValueError as error:
-            return self._ask(work, fault=str(error))
+            return self._ask(work, fault=said(error))
         return SetValues(**work.values(self.name))
 
     def _ask(self, work: Work, **more: str) -> Ask:

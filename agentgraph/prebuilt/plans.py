@@ -8,6 +8,7 @@ from typing import Any
 
 from agentgraph.dependencies import dependency_faults, in_order
 from agentgraph.schemas import read_json
+from agentgraph.shown import shown
 
 _LINE = re.compile(r"\s*(?:\d+[.)]|[-*•])\s+(?P<task>\S.*)")
 _STEPS = ("steps", "plan")
@@ -123,7 +124,7 @@ def _step(item: Any, number: int, free: Iterator[str]) -> PlanStep:
     elif isinstance(item, str) and item.strip():
         return PlanStep(next(free), item)
     raise ValueError(
-        f"step {number} is {item!r}; a step is a text, or "
+        f"step {number} is {shown(item)}; a step is a text, or "
         '{"name": ..., "task": ..., "depends_on": [...]}'
     )
 

@@ -11,6 +11,7 @@ from agentgraph.agents import Agent, CheckedAgent
 from agentgraph.errors import CheckFailedError
 from agentgraph.leaf_faults import is_hook, limit_faults
 from agentgraph.schemas import fitted, output_fault, read_json
+from agentgraph.shown import said, shown
 from agentgraph.signals import Verdict, is_async, takes_two
 
 Check = Callable[..., Any]
@@ -86,7 +87,7 @@ class Validation:
                 return None
             found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
         except Exception as error:
-            return str(error) or repr(error)
+            return said(error)
         if found is None or found is True:
             return None
         return str(found) if found else "it was refused, without a reason"
@@ -98,11 +99,11 @@ def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
         if fault := output_fault(check):
             yield fault.replace("output schema", "check", 1)
     elif is_async(check):
-        yield f"the check {check!r} is async; pass a sync function, or check in an agent in a loop"
+        yield f"the check {shown(check)} is async; pass a sync function, or check in an agent in a loop"
     elif not is_hook(check):
         yield (
-            f"the check {check!r} cannot be used; pass a type, a JSON schema, or a sync function of a "
-            "text, or of a context and a text"
+            f"the check {shown(check)} cannot be used; pass a type, a JSON schema, or a sync function "
+            "of a text, or of a context and a text"
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from agentgraph.agents import AGENTS
 from agentgraph.errors import AgentGraphError
+from agentgraph.shown import reason, shown
 
 Registry = Literal["tools", "models", "agents"]
 
@@ -43,7 +44,8 @@ class References:
         for each in self.allow:
             if not isinstance(each, str) or not _ALLOWED.fullmatch(each):
                 raise AgentGraphError(
-                    f"{each!r} cannot be allowed; write 'module:name' with a public name, or 'module:*'"
+                    f"{shown(each)} cannot be allowed; write 'module:name' with a public name, or "
+                    "'module:*'"
                 )
 
     def find(self, registry: Registry, name: str) -> Any:
@@ -92,8 +94,8 @@ def _module(module_name: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise UnknownReferenceError(f"{name!r} cannot be imported: {reason}") from error
+        why = f"{type(error).__name__}: {reason(error)}"
+        raise UnknownReferenceError(f"{name!r} cannot be imported: {why}") from error
 
 
 def _public(module: ModuleType) -> list[str]:

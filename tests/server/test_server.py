@@ -77,7 +77,7 @@ def by_remote_graph(version: str) -> Stream:
         client: LangGraphClient, graph: str, thread: str, turn: Turn
     ) -> AsyncIterator[Any]:
         given = Command(**turn["command"]) if "command" in turn else turn["input"]
-        options: Any = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
+        options: Any = {"stream_mode": ag.STREAM_MODES, "subgraphs": True, "version": version}
         config: Any = {"configurable": {"thread_id": thread}}
         async for part in RemoteGraph(graph, client=client).astream(given, config, **options):
             yield part

@@ -1,0 +1,93 @@
+"""Users' values and exceptions as text for messages: bounded, and made without ever failing.
+
+A message about a value must not fail because its `repr` does, nor cost what a huge one would. So
+all that comes from users and is shown in a message goes through here.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+LONGEST = 500
+"""How many characters of a value are shown."""
+LONGEST_ERROR = 10_000
+"""How many characters of an exception are shown: often it is all there is to find the fault by."""
+
+_BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+
+
+def shown(value: object, longest: int = LONGEST) -> str:
+    """Return the `repr` of a value, cut where it is long; its type where the `repr` fails.
+
+    >>> shown(["bees", 1]), shown("x" * 1000, longest=5), shown(type("Odd", (), {"__repr__": 0})())
+    ("['bees', 1]", "'xxxx…", '<Odd, whose repr fails>')
+
+    Args:
+        value: Anything.
+        longest: How many characters are shown.
+    """
+    parts: list[str] = []
+    left = longest + 1
+    try:
+        for part in _parts(value, left, ()):
+            parts.append(part)
+            left -= len(part)
+            if left <= 0:
+                break
+    except Exception:
+        return f"<{type(value).__name__}, whose repr fails>"
+    return cut("".join(parts), longest)
+
+
+def shown_error(error: BaseException) -> str:
+    """Return the `repr` of an exception, as events tell it."""
+    return shown(error, LONGEST_ERROR)
+
+
+def said(error: BaseException) -> str:
+    """Return what an exception says; its `repr` where it says nothing, or cannot."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return cut(text, LONGEST_ERROR) if text else shown_error(error)
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of what an exception says, to be put in brackets."""
+    return cut(said(error).partition("\n")[0], LONGEST)
+
+
+def cut(text: str, longest: int) -> str:
+    r"""Return a text that can be written as UTF-8, at most so long.
+
+    >>> cut("\ud800", 10), cut("bees", 2)
+    ('\\ud800', 'be…')
+
+    Args:
+        text: A text, maybe with surrogates that stand alone.
+        longest: How many characters are kept.
+    """
+    kept = text[:longest].encode("utf-8", "backslashreplace").decode()
+    return kept if len(text) <= longest else f"{kept}…"
+
+
+def _parts(value: Any, most: int, around: tuple[int, ...]) -> Iterator[str]:
+    """Yield the `repr` of a value in parts, so that whoever has read enough can stop."""
+    kind = type(value)
+    if kind in (str, bytes):
+        yield repr(value[:most])
+    elif kind not in _BRACKETS or not value:
+        yield repr(value)
+    elif id(value) in around:
+        yield "...".join(_BRACKETS[kind])
+    else:
+        yield _BRACKETS[kind][0]
+        for number, item in enumerate(islice(value, most)):
+            yield ", " if number else ""
+            yield from _parts(item, most, (*around, id(value)))
+            if kind is dict:
+                yield ": "
+                yield from _parts(value[item], most, (*around, id(value)))
+        yield "," if kind is tuple and len(value) == 1 else ""
+        yield _BRACKETS[kind][1]
