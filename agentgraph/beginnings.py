@@ -6,9 +6,11 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.types import Command
 
+from agentgraph.entrance import Admitted, unstamped
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.pending import pending, resume_map, unclear_question
 from agentgraph.places import Tree
+from agentgraph.salvage import salvaged
 from agentgraph.threads import Reads, Saved, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
@@ -44,31 +46,31 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
         raise AgentGraphError(
             f"values={values!r} are no mapping; pass a dict such as {{'topic': 'bees'}}"
         )
-    given: dict[str, Any] = {"messages": converted}
+    given: dict[str, Any] = {"messages": unstamped(converted)}
     return {**given, "values": dict(values)} if values else given
 
 
 def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
-    """Return new input, unless the thread waits for answers.
+    """Return new input, unless the thread waits for answers, with what a turn before it leaves.
 
     Raises:
         PendingInterruptError: It does, and they are not to be dropped.
     """
-    if drop_pending:
-        return given
     saved = yield Saved()
     position = None if saved is None else position_of(saved)
     if not position or not position["next"]:
         return given
-    questions = yield from pending(tree, thread_id)
-    if questions:
+    if not drop_pending and (questions := (yield from pending(tree, thread_id))):
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
             f"thread {thread_id!r} waits for answers to {waiting}; answer them with resume(), or "
             "run with drop_pending=True to drop them",
             thread_id,
         )
-    return given
+    kept = yield from salvaged(tree, saved)
+    messages = [*kept.messages, *given["messages"]]
+    values = kept.merged(given.get("values", {}))
+    return Admitted(messages=messages, values=values) if values else Admitted(messages=messages)
 
 
 def resumption(

@@ -6,9 +6,8 @@ from typing import Any
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.addresses import address, as_cursor, way_to
-from agentgraph.agents import FORKS, GraphAgent, WorkflowAgent
-from agentgraph.dependencies import in_order
+from agentgraph.addresses import address, as_cursor
+from agentgraph.agents import FORKS, GraphAgent
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
@@ -20,6 +19,7 @@ from agentgraph.threads import (
     Saved,
     number_of,
     opened,
+    order_of,
     place_of,
     placed,
     position_of,
@@ -163,24 +163,13 @@ def _asked_by_tasks(
     for task in asked.keys() - {runs.id}:
         for lane in tree.lanes(place):
             if inner := (yield from _asked_in(tree, _inside(outer, f"{lane.node}:{task}"))):
-                found.append((_order(lane, inner[0]), inner))
+                found.append((order_of(lane, inner[0].address), inner))
                 break
         else:
             own = _unanswered(_inside(outer, f"{place.call_task}:{task}"), asked[task])
             mine = [one for one in own if asker(one.response_schema) == at]
             found += [(number_of(one), [opened_question(tree, one)]) for one in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
-
-
-def _order(lane: Place, question: Interrupt) -> int:
-    """Return the place of a lane among those of its node: that of its result, or the call's number."""
-    if lane.is_called:
-        part = question.address.split("/")[len(way_to(lane)) - 1]
-        return int(part.partition("(")[2].partition(")")[0])
-    fork = lane.parent.agent if lane.parent else None
-    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
-        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
-    return lane.index
 
 
 def _inside(namespace: str, task: str) -> str:

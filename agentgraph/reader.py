@@ -1,5 +1,6 @@
 """Reads what functions ask of a thread from its saver, sync or async."""
 
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -9,7 +10,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
+from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved, State
 
 T = TypeVar("T")
 
@@ -66,6 +67,10 @@ class Reader:
                 return self._saver.get_tuple(config_of(thread_id, namespace))
             case NextTasks(namespace=namespace):
                 return self._graph.get_state(config_of(thread_id, namespace)).tasks
+            case State():
+                with suppress(ValueError):  # the tree has no such lane any more
+                    return self._graph.get_state(_at(thread_id, request)).values
+                return {}
             case AllSaved():
                 return list(self._saver.list(config_of(thread_id)))
 
@@ -75,6 +80,10 @@ class Reader:
                 return await self._saver.aget_tuple(config_of(thread_id, namespace))
             case NextTasks(namespace=namespace):
                 return (await self._graph.aget_state(config_of(thread_id, namespace))).tasks
+            case State():
+                with suppress(ValueError):
+                    return (await self._graph.aget_state(_at(thread_id, request))).values
+                return {}
             case AllSaved():
                 return [saved async for saved in self._saver.alist(config_of(thread_id))]
 
@@ -84,4 +93,11 @@ def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:
     config: RunnableConfig = {"configurable": {"thread_id": str(thread_id)}}
     if namespace is not None:
         config["configurable"]["checkpoint_ns"] = namespace
+    return config
+
+
+def _at(thread_id: str, request: State) -> RunnableConfig:
+    """Return LangGraph's config for one checkpoint."""
+    config = config_of(thread_id, request.namespace)
+    config["configurable"]["checkpoint_id"] = request.checkpoint_id
     return config

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.addresses import address, as_cursor
+from agentgraph.addresses import address, as_cursor, way_to
+from agentgraph.agents import WorkflowAgent
+from agentgraph.dependencies import in_order
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
@@ -37,11 +39,19 @@ class NextTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """Asks for what a checkpoint holds, by channel; for nothing where the tree has no such lane."""
+
+    namespace: str
+    checkpoint_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class AllSaved:
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
 
 
-Request = Saved | NextTasks | AllSaved
+Request = Saved | NextTasks | State | AllSaved
 
 
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
@@ -99,6 +109,17 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = position_of(saved)
     place = place_of(tree, position)
     return address(place, as_cursor(position["cursor"])) if place and position else None
+
+
+def order_of(lane: Place, at: str) -> int:
+    """Return where a lane stands among those of its node, by an address in it: its result's number."""
+    if lane.is_called:
+        part = at.split("/")[len(way_to(lane)) - 1]
+        return int(part.partition("(")[2].partition(")")[0])
+    fork = lane.parent.agent if lane.parent else None
+    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
+        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
+    return lane.index
 
 
 def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:

@@ -40,7 +40,7 @@ live.screens
 live.frames live.task_parts
 live.activity
 beginnings reader
-pending replay locks savers
+pending replay locks salvage savers
 threads translation
 parts
 display live live.watched
@@ -62,7 +62,7 @@ leaf_faults position
 addresses
 places
 tools
-builders history
+builders history entrance
 composites
 agents
 events schemas state templates
