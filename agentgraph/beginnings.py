@@ -1,13 +1,16 @@
 """How a run begins: a new turn that is admitted, or what a thread that stopped goes on with."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.types import Command
 
+from agentgraph.addresses import parse_address
 from agentgraph.entrance import Admitted, unstamped
 from agentgraph.errors import AgentGraphError, PendingInterruptError
+from agentgraph.events import Interrupt
 from agentgraph.pending import pending, resume_map, unclear_question
 from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
@@ -15,6 +18,10 @@ from agentgraph.threads import Reads, Saved, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+
+
+_ID = re.compile("[0-9a-f]{32}")
+"""The ids of questions."""
 
 
 class _Unanswered:
@@ -83,12 +90,30 @@ def resumption(
         InvalidAnswerError: An answer that does not fit its question's schema.
     """
     questions = yield from pending(tree, thread_id)
-    if answers is None and not questions:
-        answers = UNANSWERED
-    if answers is not UNANSWERED and not isinstance(answers, Mapping):
-        if len(questions) != 1:
-            raise unclear_question(thread_id, questions)
-        answers = {questions[0].id: answers}
-    named = {} if answers is UNANSWERED else resume_map(thread_id, questions, answers)
+    named = resume_map(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     update = {"values": dict(values)} if values else None
     return Command(resume=named or None, update=update) if named or update else None
+
+
+def _by_name(
+    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
+) -> Mapping[str, Any]:
+    """Return answers by id or address; a bare one is that to the only question.
+
+    A dict is bare, too, where none of its keys could name a question of the tree.
+    """
+    if answers is UNANSWERED or (answers is None and not questions):
+        return {}
+    is_map = isinstance(answers, Mapping)
+    if is_map and any(_could_name(tree, key) for key in answers):
+        return cast(Mapping[str, Any], answers)
+    if len(questions) == 1:
+        return {questions[0].id: answers}
+    if is_map:
+        return cast(Mapping[str, Any], answers)
+    raise unclear_question(thread_id, questions)
+
+
+def _could_name(tree: Tree, key: object) -> bool:
+    """Tell whether a key of a dict is an id, or an address of the tree."""
+    return isinstance(key, str) and bool(_ID.fullmatch(key) or parse_address(tree, key))
