@@ -11,10 +11,10 @@ from agentgraph.addresses import parse_address
 from agentgraph.entrance import Admitted, unstamped
 from agentgraph.errors import AgentGraphError, PendingInterruptError
 from agentgraph.events import Interrupt
-from agentgraph.pending import pending, resume_map, unclear_question
+from agentgraph.pending import edited, pending, resume_map, unclear_question, waiting
 from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
-from agentgraph.threads import Reads, Saved, position_of
+from agentgraph.threads import Reads, Saved, before_edits, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
@@ -74,7 +74,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
             "run with drop_pending=True to drop them",
             thread_id,
         )
-    kept = yield from salvaged(tree, saved)
+    kept = yield from salvaged(tree, (yield from before_edits(saved)))
     messages = [*kept.messages, *given["messages"]]
     values = kept.merged(given.get("values", {}))
     return Admitted(messages=messages, values=values) if values else Admitted(messages=messages)
@@ -89,10 +89,22 @@ def resumption(
         UnknownInterruptError: An answer to a question that is not pending.
         InvalidAnswerError: An answer that does not fit its question's schema.
     """
-    questions = yield from pending(tree, thread_id)
+    questions, answered = yield from waiting(tree, thread_id)
     named = resume_map(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     update = {"values": dict(values)} if values else None
+    if named and answered == "by new id":
+        update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
+    elif named and answered != "by id":
+        (answer,) = named.values() if answered == "bare" else (None,)
+        if _cannot_be_bare(answer):
+            raise edited(thread_id, questions)
+        return Command(resume=answer, update=update)
     return Command(resume=named or None, update=update) if named or update else None
+
+
+def _cannot_be_bare(answer: Any) -> bool:
+    """Tell whether LangGraph takes an answer without an id for something else: none, or a map."""
+    return answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer)))
 
 
 def _by_name(

@@ -63,10 +63,10 @@ class Reader:
 
     def _answer(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return self._saver.get_tuple(config_of(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return self._graph.get_state(config_of(thread_id, namespace)).tasks
+            case Saved():
+                return self._saver.get_tuple(_at(thread_id, request))
+            case NextTasks():
+                return self._graph.get_state(_at(thread_id, request)).tasks
             case State():
                 with suppress(ValueError):  # the tree has no such lane any more
                     return self._graph.get_state(_at(thread_id, request)).values
@@ -76,10 +76,10 @@ class Reader:
 
     async def _aanswer(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return await self._saver.aget_tuple(config_of(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return (await self._graph.aget_state(config_of(thread_id, namespace))).tasks
+            case Saved():
+                return await self._saver.aget_tuple(_at(thread_id, request))
+            case NextTasks():
+                return (await self._graph.aget_state(_at(thread_id, request))).tasks
             case State():
                 with suppress(ValueError):
                     return (await self._graph.aget_state(_at(thread_id, request))).values
@@ -96,8 +96,9 @@ def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:
     return config
 
 
-def _at(thread_id: str, request: State) -> RunnableConfig:
-    """Return LangGraph's config for one checkpoint."""
+def _at(thread_id: str, request: Saved | NextTasks | State) -> RunnableConfig:
+    """Return LangGraph's config for what is asked: the latest checkpoint, unless one is named."""
     config = config_of(thread_id, request.namespace)
-    config["configurable"]["checkpoint_id"] = request.checkpoint_id
+    if request.checkpoint_id is not None:
+        config["configurable"]["checkpoint_id"] = request.checkpoint_id
     return config

@@ -24,18 +24,25 @@ Reads = Generator["Request", Any, T]
 """A function that yields requests, is sent what they ask for, and returns a `T`."""
 
 
+_CAME_TO = {"__interrupt__", "__return__", "__error__"}
+_EDITS = ("update", "fork")
+"""How LangGraph marks the checkpoints that `update_state` writes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Asks for the latest `CheckpointTuple` of a namespace, or None."""
+    """Asks for the latest `CheckpointTuple` of a namespace, or one by its id; or None."""
 
     namespace: str = ""
+    checkpoint_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NextTasks:
-    """Asks for the tasks that LangGraph runs next in a namespace."""
+    """Asks for the tasks that LangGraph runs next in a namespace, or ran behind a checkpoint."""
 
     namespace: str
+    checkpoint_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,28 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     if position is not None and position["tree"] != tree.fingerprint:
         raise _changed(tree, thread_id, (yield AllSaved()))
     return saved
+
+
+def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
+    """Return the root's checkpoint behind which the step ran that is next.
+
+    `update_state` writes a checkpoint of its own, beside which nothing lies of what that step came
+    to. It is the one before all edits, if these left the position as it was.
+    """
+    origin: CheckpointTuple | None = saved
+    while origin is not None and origin.metadata.get("source") in _EDITS and not ran_behind(origin):
+        before = (origin.parent_config or {}).get("configurable", {})
+        origin = (yield Saved("", before["checkpoint_id"])) if "checkpoint_id" in before else None
+    if origin is None or origin is saved:
+        return saved
+    was, now = position_of(origin), position_of(saved)
+    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    return origin if stayed else saved
+
+
+def ran_behind(saved: CheckpointTuple) -> set[str]:
+    """Return the tasks behind a checkpoint that asked, failed or handed something back."""
+    return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
 
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
