@@ -4,7 +4,7 @@ Nothing here reads by itself. A function that needs something of the saver yield
 is sent the answer, so that sync and async runners share all but the line that calls.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
 from agentgraph.state import Position
+from agentgraph.tree_changes import can_go_on, fingerprint_of
 
 T = TypeVar("T")
 Reads = Generator["Request", Any, T]
@@ -77,7 +78,13 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         )
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
-        raise _changed(tree, thread_id, (yield AllSaved()))
+        every: list[CheckpointTuple] = yield AllSaved()
+        was = _outline(every)
+        visited = {each["next"] for each in map(position_of, every) if each}
+        if fingerprint_of(was) != position["tree"] or not can_go_on(
+            was, tree.outline, position["next"], visited
+        ):
+            raise _changed(tree, thread_id, was)
     return saved
 
 
@@ -151,9 +158,13 @@ def order_of(lane: Place, at: str) -> int:
     return lane.index
 
 
-def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:
+def _outline(newest_first: Iterable[CheckpointTuple]) -> list[str]:
+    """Return the outline that a thread keeps of its tree; nothing where it keeps none."""
     positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
-    was = next((p["outline"] for p in positions if p and "outline" in p), [])
+    return next((p["outline"] for p in positions if p and "outline" in p), [])
+
+
+def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError:
     lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
     return TreeChangedError(
         f"thread {thread_id!r} was left by a tree of another shape, so that its place cannot be found "

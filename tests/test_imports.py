@@ -42,6 +42,7 @@ live.activity
 beginnings reader
 pending replay locks salvage savers
 threads translation
+tree_changes
 parts
 display live live.watched
 compiler
@@ -76,7 +77,7 @@ addresses agents budgets builders composites dependencies errors events failures
 live.activity live.frames live.screens live.task_parts live.watched parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools translation
-validation workflow_faults
+tree_changes validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 
