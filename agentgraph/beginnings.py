@@ -1,19 +1,28 @@
 """How a run begins: a new turn that is admitted, or what a thread that stopped goes on with."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.types import Command
 
+from agentgraph.addresses import parse_address
+from agentgraph.entrance import Admitted, unstamped
 from agentgraph.errors import AgentGraphError, PendingInterruptError
-from agentgraph.pending import pending, resume_map, unclear_question
+from agentgraph.events import Interrupt
+from agentgraph.pending import edited, pending, resume_map, unclear_question, waiting
 from agentgraph.places import Tree
+from agentgraph.salvage import salvaged
 from agentgraph.shown import reason, shown
-from agentgraph.threads import Reads, Saved, position_of
+from agentgraph.threads import Reads, Saved, before_edits, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+
+
+_ID = re.compile("[0-9a-f]{32}")
+"""The ids of questions."""
 
 
 class _Unanswered:
@@ -44,31 +53,31 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
         raise AgentGraphError(
             f"values={shown(values)} are no mapping; pass a dict such as {{'topic': 'bees'}}"
         )
-    given: dict[str, Any] = {"messages": converted}
+    given: dict[str, Any] = {"messages": unstamped(converted)}
     return {**given, "values": dict(values)} if values else given
 
 
 def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
-    """Return new input, unless the thread waits for answers.
+    """Return new input, unless the thread waits for answers, with what a turn before it leaves.
 
     Raises:
         PendingInterruptError: It does, and they are not to be dropped.
     """
-    if drop_pending:
-        return given
     saved = yield Saved()
     position = None if saved is None else position_of(saved)
     if not position or not position["next"]:
         return given
-    questions = yield from pending(tree, thread_id)
-    if questions:
+    if not drop_pending and (questions := (yield from pending(tree, thread_id))):
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
             f"thread {shown(thread_id)} waits for answers to {waiting}; answer them with resume(), or "
             "run with drop_pending=True to drop them",
             thread_id,
         )
-    return given
+    kept = yield from salvaged(tree, (yield from before_edits(saved)))
+    messages = [*kept.messages, *given["messages"]]
+    values = kept.merged(given.get("values", {}))
+    return Admitted(messages=messages, values=values) if values else Admitted(messages=messages)
 
 
 def resumption(
@@ -80,13 +89,43 @@ def resumption(
         UnknownInterruptError: An answer to a question that is not pending.
         InvalidAnswerError: An answer that does not fit its question's schema.
     """
-    questions = yield from pending(tree, thread_id)
-    if answers is None and not questions:
-        answers = UNANSWERED
-    if answers is not UNANSWERED and not isinstance(answers, Mapping):
-        if len(questions) != 1:
-            raise unclear_question(thread_id, questions)
-        answers = {questions[0].id: answers}
-    named = {} if answers is UNANSWERED else resume_map(thread_id, questions, answers)
+    questions, answered = yield from waiting(tree, thread_id)
+    named = resume_map(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     update = {"values": dict(values)} if values else None
+    if named and answered == "by new id":
+        update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
+    elif named and answered != "by id":
+        (answer,) = named.values() if answered == "bare" else (None,)
+        if _cannot_be_bare(answer):
+            raise edited(thread_id, questions)
+        return Command(resume=answer, update=update)
     return Command(resume=named or None, update=update) if named or update else None
+
+
+def _cannot_be_bare(answer: Any) -> bool:
+    """Tell whether LangGraph takes an answer without an id for something else: none, or a map."""
+    return answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer)))
+
+
+def _by_name(
+    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
+) -> Mapping[str, Any]:
+    """Return answers by id or address; a bare one is that to the only question.
+
+    A dict is bare, too, where none of its keys could name a question of the tree.
+    """
+    if answers is UNANSWERED or (answers is None and not questions):
+        return {}
+    is_map = isinstance(answers, Mapping)
+    if is_map and any(_could_name(tree, key) for key in answers):
+        return cast(Mapping[str, Any], answers)
+    if len(questions) == 1:
+        return {questions[0].id: answers}
+    if is_map:
+        return cast(Mapping[str, Any], answers)
+    raise unclear_question(thread_id, questions)
+
+
+def _could_name(tree: Tree, key: object) -> bool:
+    """Tell whether a key of a dict is an id, or an address of the tree."""
+    return isinstance(key, str) and bool(_ID.fullmatch(key) or parse_address(tree, key))

@@ -14,6 +14,7 @@ from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
+from agentgraph.entrance import from_outside
 from agentgraph.nodes.turn import NEW_TURN
 from agentgraph.places import is_drawable
 
@@ -27,8 +28,35 @@ _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """The graph of a tree; in Jupyter it draws itself, and sends its shape nowhere to be drawn.
 
-    It is what `compile_agent` returns: LangGraph's `CompiledStateGraph` in all else.
+    It is what `compile_agent` returns: LangGraph's `CompiledStateGraph` in all else, but that no
+    input can speak as an agent. All ways to run it lead through `stream` or `astream`.
     """
+
+    def stream(self, input: Any, config: Any = None, **options: Any) -> Any:
+        """Run as LangGraph does, on input without our stamps.
+
+        Args:
+            input: The input, a command, or None to go on.
+            config: LangGraph's config.
+            **options: LangGraph's other options.
+
+        Returns:
+            What LangGraph's own method returns.
+        """
+        return super().stream(from_outside(input), config, **options)
+
+    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
+        """Run as LangGraph does, on input without our stamps.
+
+        Args:
+            input: The input, a command, or None to go on.
+            config: LangGraph's config.
+            **options: LangGraph's other options.
+
+        Returns:
+            What LangGraph's own method returns.
+        """
+        return super().astream(from_outside(input), config, **options)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**drawings(self), "text/plain": repr(self)}

@@ -36,8 +36,8 @@ TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
 RESPONDED = "responded"
 """The key of a result that says that a person gave it, in the place of the tool."""
-UNFINISHED = "The call was not finished."
-"""What answers a call that has no answer."""
+NO_RESULT = "No result of this call was kept."
+"""What answers a call that has no answer: true whatever became of it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     >>> call = {"name": "search", "args": {}, "id": "1", "type": "tool_call"}
     >>> asked, late = AIMessage("", tool_calls=[call]), HumanMessage("And?")
     >>> [message.text for message in paired([asked, late])]
-    ['', 'The call was not finished.', 'And?']
+    ['', 'No result of this call was kept.', 'And?']
     >>> [message.text for message in paired([ToolMessage("3 hits", name="search", tool_call_id="1")])]
     ['search returned: 3 hits']
     """
@@ -179,7 +179,7 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
 
 
 def _unfinished(call: ToolCall | InvalidToolCall) -> ToolMessage:
-    return ToolMessage(UNFINISHED, name=call["name"], tool_call_id=call_id(call), status="error")
+    return ToolMessage(NO_RESULT, name=call["name"], tool_call_id=call_id(call), status="error")
 
 
 def _is_transfer(message: BaseMessage) -> bool:

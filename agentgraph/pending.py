@@ -1,14 +1,14 @@
 """The questions of a thread that wait for answers, and the answers to them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast
 
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.addresses import address, as_cursor, way_to
-from agentgraph.agents import FORKS, GraphAgent, WorkflowAgent
-from agentgraph.dependencies import in_order
+from agentgraph.addresses import address, as_cursor
+from agentgraph.agents import FORKS, GraphAgent, HumanAgent
 from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
@@ -16,20 +16,37 @@ from agentgraph.schemas import answer_fault, asker, plain
 from agentgraph.shown import shown
 from agentgraph.state import Position
 from agentgraph.threads import (
+    AllSaved,
     NextTasks,
     Reads,
     Saved,
+    before_edits,
     number_of,
     opened,
+    order_of,
     place_of,
     placed,
     position_of,
+    ran_behind,
     writes_by_task,
 )
 from agentgraph.translation import opened_question
 
 _SHOWN = 200
 """How long a schema may be to be shown in a message."""
+
+
+class Waiting(NamedTuple):
+    """The questions of a thread, and how they can be answered.
+
+    Attributes:
+        questions: The questions, in the order of the tree.
+        answered: "by id"; or, where an edit of the state lets the step begin anew that asked them,
+            the node's own "by new id", the only one inside "bare", others when asked "anew".
+    """
+
+    questions: list[Interrupt]
+    answered: Literal["by id", "by new id", "bare", "anew"] = "by id"
 
 
 def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
@@ -39,8 +56,58 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    yield from opened(tree, thread_id)
-    return (yield from _asked_in(tree, ""))
+    return (yield from waiting(tree, thread_id)).questions
+
+
+def waiting(tree: Tree, thread_id: str) -> Reads[Waiting]:
+    """Return the questions that wait, and how they can be answered; errors as `pending`."""
+    saved = yield from opened(tree, thread_id)
+    origin = yield from before_edits(saved)
+    if origin is saved:
+        return Waiting((yield from _asked_in(tree, "", saved)))
+    return (yield from _asked_before_edits(tree, origin))
+
+
+def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
+    """Return the questions that were asked behind a checkpoint before the state was edited.
+
+    The step that asked them is to begin anew, so its node's own question has another id by now. A
+    lane's has none before it is asked again; but where there was only one, and nothing had been
+    answered, the next answer is for that.
+    """
+    position = position_of(origin)
+    tasks = yield NextTasks("")
+    questions = yield from _asked_in(tree, "", origin)
+    if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
+        return Waiting([])
+    place = placed(tree, position)
+    node = f"{position['next']}:{tasks[0].id}"
+    (ran,) = yield NextTasks("", origin.checkpoint["id"])
+    asks_itself = position["next"] == place.question_node or isinstance(place.agent, HumanAgent)
+    is_first = asks_itself or not (yield from _is_answered(origin))
+    alone = ran_behind(origin) == {ran.id} and not isinstance(place.agent, (GraphAgent, *FORKS))
+    if len(questions) == 1 and is_first and alone:
+        own = LangGraphInterrupt.from_ns(None, node).id
+        return Waiting([replace(questions[0], id=own)], "by new id")
+    return Waiting(questions, "bare" if len(questions) == 1 and is_first else "anew")
+
+
+def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
+    """Tell whether anything was answered in the step behind a checkpoint of the root."""
+    began = origin.checkpoint["id"]
+    every: Sequence[CheckpointTuple] = yield AllSaved()
+    inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
+    return any("__resume__" in told for at in [origin, *inside] for told in writes_by_task(at).values())
+
+
+def edited(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
+    """Return the error for answers to what is to be asked anew, as the state was edited."""
+    there = ", ".join(question.address for question in questions)
+    return UnknownInterruptError(
+        f"thread {thread_id!r}: the state was edited (update_state) while {there} waited, so that the "
+        "step begins anew; resume(thread_id) asks again, under new ids",
+        thread_id,
+    )
 
 
 def resume_map(
@@ -97,21 +164,19 @@ def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownI
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(tree: Tree, namespace: str) -> Reads[list[Interrupt]]:
+def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Interrupt]]:
     """Return the questions of a lane, those of the lanes inside it included.
 
     A task of LangGraph's keeps its last question also when it was answered and the task failed
     then, so a question is looked for where it was asked, with the answers that came since.
     """
-    saved: CheckpointTuple | None = yield Saved(namespace)
     position = position_of(saved) if saved else None
     place = place_of(tree, position)
     if saved is None or position is None or place is None:
         return []
     asked = {task: writes for task, writes in writes_by_task(saved).items() if _is_asking(writes)}
     if asked and _runs_tasks(place, position):
-        alone = len(writes_by_task(saved)) == 1
-        return (yield from _asked_by_tasks(tree, namespace, position, asked, alone))
+        return (yield from _asked_by_tasks(tree, namespace, saved, asked))
     found: list[LangGraphInterrupt] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{position['next']}:{task}")
@@ -146,42 +211,32 @@ def _runs_tasks(place: Place, position: Position) -> bool:
 def _asked_by_tasks(
     tree: Tree,
     namespace: str,
-    position: Position,
+    saved: CheckpointTuple,
     asked: Mapping[str, Mapping[str, Any]],
-    alone: bool,
 ) -> Reads[list[Interrupt]]:
     """Return the questions of the lanes and the tool calls that one node runs as tasks.
 
-    A node that is `alone` ran a call without a task.
+    A node that alone wrote anything ran a call without a task.
     """
+    position = cast(Position, position_of(saved))
     place = placed(tree, position)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = yield NextTasks(namespace)
+    (runs,) = yield NextTasks(namespace, saved.checkpoint["id"])
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     found: list[tuple[int, list[Interrupt]]] = []
-    if alone and runs.id in asked:
+    if ran_behind(saved) == {runs.id}:
         return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
     for task in asked.keys() - {runs.id}:
         for lane in tree.lanes(place):
-            if inner := (yield from _asked_in(tree, _inside(outer, f"{lane.node}:{task}"))):
-                found.append((_order(lane, inner[0]), inner))
+            inside = _inside(outer, f"{lane.node}:{task}")
+            if inner := (yield from _asked_in(tree, inside, (yield Saved(inside)))):
+                found.append((order_of(lane, inner[0].address), inner))
                 break
         else:
             own = _unanswered(_inside(outer, f"{place.call_task}:{task}"), asked[task])
             mine = [one for one in own if asker(one.response_schema) == at]
             found += [(number_of(one), [opened_question(tree, one)]) for one in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
-
-
-def _order(lane: Place, question: Interrupt) -> int:
-    """Return the place of a lane among those of its node: that of its result, or the call's number."""
-    if lane.is_called:
-        part = question.address.split("/")[len(way_to(lane)) - 1]
-        return int(part.partition("(")[2].partition(")")[0])
-    fork = lane.parent.agent if lane.parent else None
-    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
-        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
-    return lane.index
 
 
 def _inside(namespace: str, task: str) -> str:

@@ -1,7 +1,7 @@
 """Reads what functions ask of a thread from its saver, sync or async."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -17,6 +17,7 @@ from agentgraph.threads import (
     Reads,
     Request,
     Saved,
+    State,
     checked_id,
 )
 
@@ -83,10 +84,14 @@ class Reader:
 
     def _answer(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return self._saver.get_tuple(config_of(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return self._graph.get_state(config_of(thread_id, namespace)).tasks
+            case Saved():
+                return self._saver.get_tuple(_at(thread_id, request))
+            case NextTasks():
+                return self._graph.get_state(_at(thread_id, request)).tasks
+            case State():
+                with suppress(ValueError):  # the tree has no such lane any more
+                    return self._graph.get_state(_at(thread_id, request)).values
+                return {}
             case AllSaved():
                 return list(self._saver.list(config_of(thread_id)))
             case KeepFailure(saved=saved, task_id=task_id, error=error):
@@ -94,10 +99,14 @@ class Reader:
 
     async def _aanswer(self, request: Request, thread_id: str) -> Any:
         match request:
-            case Saved(namespace=namespace):
-                return await self._saver.aget_tuple(config_of(thread_id, namespace))
-            case NextTasks(namespace=namespace):
-                return (await self._graph.aget_state(config_of(thread_id, namespace))).tasks
+            case Saved():
+                return await self._saver.aget_tuple(_at(thread_id, request))
+            case NextTasks():
+                return (await self._graph.aget_state(_at(thread_id, request))).tasks
+            case State():
+                with suppress(ValueError):
+                    return (await self._graph.aget_state(_at(thread_id, request))).values
+                return {}
             case AllSaved():
                 return [saved async for saved in self._saver.alist(config_of(thread_id))]
             case KeepFailure(saved=saved, task_id=task_id, error=error):
@@ -113,4 +122,12 @@ def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:
     config: RunnableConfig = {"configurable": {"thread_id": checked_id(thread_id)}}
     if namespace is not None:
         config["configurable"]["checkpoint_ns"] = namespace
+    return config
+
+
+def _at(thread_id: str, request: Saved | NextTasks | State) -> RunnableConfig:
+    """Return LangGraph's config for what is asked: the latest checkpoint, unless one is named."""
+    config = config_of(thread_id, request.namespace)
+    if request.checkpoint_id is not None:
+        config["configurable"]["checkpoint_id"] = request.checkpoint_id
     return config

@@ -51,8 +51,9 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     """
     yield from opened(tree, thread_id)
     turn = _last_turn((yield AllSaved()))
+    newest = {namespace_of(saved): saved for saved in reversed(turn)}
+    left = {address_at(tree, saved) for saved in newest.values()}
     steps = [(address_at(tree, saved), behind) for saved, behind in _steps(turn)]
-    left = {at for at, behind in steps if behind == _HEAD}
     came: list[tuple[Key, str | AgentEvent]] = [*_told(tree, thread_id, turn)]
     came += [((behind, _LAST, 0, 0), at) for at, behind in steps if at and at not in left]
     return [each for _, each in sorted(came, key=_key)]
@@ -207,29 +208,34 @@ def _failures(by_task: Mapping[str, Mapping[str, Any]], ran_lanes: Collection[st
 
 
 def _steps(newest_first: Iterable[CheckpointTuple]) -> list[tuple[CheckpointTuple, str]]:
-    """Return the checkpoints that led to the head, each with the id of the one behind it."""
+    """Return the checkpoints that led to the head, each with the id of the one behind it.
+
+    A lane that was left, by a new turn or by a fork that waited no more, ends as the step around it.
+    """
     every = list(newest_first)
     by_id = {(namespace_of(saved), saved.checkpoint["id"]): saved for saved in every}
     heads: dict[str, CheckpointTuple] = {}
     for saved in every:
         heads.setdefault(namespace_of(saved), saved)
-    outer: set[str] = set()
+    ends: dict[tuple[str, str], str] = {}
     steps: list[tuple[CheckpointTuple, str]] = []
     for namespace in sorted(heads):
         saved, ended = heads[namespace], _HEAD
-        if namespace and saved.metadata.get("parents", {}).get("") not in outer:
+        around = saved.metadata.get("parents", {})
+        if namespace and ("", around.get("")) not in ends:
             continue
+        if namespace:
+            ended = next(ends[each] for each in sorted(around.items())[::-1] if each in ends)
         chain = []
         while True:
             chain.append((saved, ended))
+            ends[namespace, saved.checkpoint["id"]] = ended
             ended = saved.checkpoint["id"]
-            around = (saved.parent_config or {}).get("configurable", {})
-            parent = by_id.get((namespace, str(around.get("checkpoint_id"))))
+            before = (saved.parent_config or {}).get("configurable", {})
+            parent = by_id.get((namespace, str(before.get("checkpoint_id"))))
             if parent is None:
                 break
             saved = parent
-        if not namespace:
-            outer = {step.checkpoint["id"] for step, _ in chain}
         steps.extend(reversed(chain))
     return steps
 

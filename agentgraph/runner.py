@@ -155,8 +155,9 @@ class Runner:
         Args:
             thread_id: The thread.
             answers: Answers by the id or the address of their question, all or some; with one
-                question pending a bare answer will do. A dict is always read as such a map.
-                None is an answer; leave it out to go on without one.
+                question pending a bare answer will do. A dict is read as such a map if one of its
+                keys is an id, or an address of the tree. None is an answer; leave it out to go on
+                without one.
             values: Values to write before going on.
             stream: Whether to tell a model's reply in chunks too.
 

@@ -4,37 +4,55 @@ Nothing here reads by itself. A function that needs something of the saver yield
 is sent the answer, so that sync and async runners share all but the line that calls.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.addresses import address, as_cursor
+from agentgraph.addresses import address, as_cursor, way_to
+from agentgraph.agents import WorkflowAgent
+from agentgraph.dependencies import in_order
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import asking_call
 from agentgraph.shown import shown
 from agentgraph.state import Position
+from agentgraph.tree_changes import can_go_on, fingerprint_of
 
 T = TypeVar("T")
 Reads = Generator["Request", Any, T]
 """A function that yields requests, is sent what they ask for, and returns a `T`."""
 
 
+_CAME_TO = {"__interrupt__", "__return__", "__error__"}
+_EDITS = ("update", "fork")
+"""How LangGraph marks the checkpoints that `update_state` writes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Asks for the latest `CheckpointTuple` of a namespace, or None."""
+    """Asks for the latest `CheckpointTuple` of a namespace, or one by its id; or None."""
 
     namespace: str = ""
+    checkpoint_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NextTasks:
-    """Asks for the tasks that LangGraph runs next in a namespace."""
+    """Asks for the tasks that LangGraph runs next in a namespace, or ran behind a checkpoint."""
 
     namespace: str
+    checkpoint_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Asks for what a checkpoint holds, by channel; for nothing where the tree has no such lane."""
+
+    namespace: str
+    checkpoint_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +69,7 @@ class KeepFailure:
     error: BaseException
 
 
-Request = Saved | NextTasks | AllSaved | KeepFailure
+Request = Saved | NextTasks | State | AllSaved | KeepFailure
 
 
 def keep_failure(error: BaseException) -> Reads[None]:
@@ -102,8 +120,36 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         )
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
-        raise _changed(tree, thread_id, (yield AllSaved()))
+        every: list[CheckpointTuple] = yield AllSaved()
+        was = _outline(every)
+        visited = {each["next"] for each in map(position_of, every) if each}
+        if fingerprint_of(was) != position["tree"] or not can_go_on(
+            was, tree.outline, position["next"], visited
+        ):
+            raise _changed(tree, thread_id, was)
     return saved
+
+
+def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
+    """Return the root's checkpoint behind which the step ran that is next.
+
+    `update_state` writes a checkpoint of its own, beside which nothing lies of what that step came
+    to. It is the one before all edits, if these left the position as it was.
+    """
+    origin: CheckpointTuple | None = saved
+    while origin is not None and origin.metadata.get("source") in _EDITS and not ran_behind(origin):
+        before = (origin.parent_config or {}).get("configurable", {})
+        origin = (yield Saved("", before["checkpoint_id"])) if "checkpoint_id" in before else None
+    if origin is None or origin is saved:
+        return saved
+    was, now = position_of(origin), position_of(saved)
+    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    return origin if stayed else saved
+
+
+def ran_behind(saved: CheckpointTuple) -> set[str]:
+    """Return the tasks behind a checkpoint that asked, failed or handed something back."""
+    return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
 
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
@@ -151,9 +197,24 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _changed(tree: Tree, thread_id: str, newest_first: Iterable[CheckpointTuple]) -> TreeChangedError:
+def order_of(lane: Place, at: str) -> int:
+    """Return where a lane stands among those of its node, by an address in it: its result's number."""
+    if lane.is_called:
+        part = at.split("/")[len(way_to(lane)) - 1]
+        return int(part.partition("(")[2].partition(")")[0])
+    fork = lane.parent.agent if lane.parent else None
+    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
+        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
+    return lane.index
+
+
+def _outline(newest_first: Iterable[CheckpointTuple]) -> list[str]:
+    """Return the outline that a thread keeps of its tree; nothing where it keeps none."""
     positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
-    was = next((p["outline"] for p in positions if p and "outline" in p), [])
+    return next((p["outline"] for p in positions if p and "outline" in p), [])
+
+
+def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError:
     lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
     return TreeChangedError(
         f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "

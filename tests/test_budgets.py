@@ -133,7 +133,7 @@ def test_all_messages_are_there_where_no_summary_covers_any(record):
 
 def test_the_summary_covers_the_results_of_a_call_that_it_covers():
     call = asked("1").model_copy(update={"id": "call"})
-    messages = [call, found("1", "The call was not finished."), HumanMessage("Well?")]
+    messages = [call, found("1", "No result of this call was kept."), HumanMessage("Well?")]
     assert texts(since(messages, {"upto": "call", "text": "It looked."}))[1:] == ["Well?"]
 
 

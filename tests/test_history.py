@@ -506,7 +506,7 @@ def test_of_two_transfers_the_one_that_failed_is_told():
 def test_a_transfer_without_an_answer_is_not_left_out():
     messages = [HANDED_OVER[1]]
     assert lines(seen(messages, "report/boss")) == ["human: [writer] called transfer_to_boss({})"]
-    assert lines(seen(messages, "report/writer")) == ["ai: ", "tool: The call was not finished."]
+    assert lines(seen(messages, "report/writer")) == ["ai: ", "tool: No result of this call was kept."]
 
 
 def test_transfers_of_every_round_are_left_out_though_their_ids_repeat():
@@ -574,9 +574,9 @@ class TestPairing:
         asked = calls("search/1", "count/2", "!draw/3")
         assert paired([asked, gives("count/2", "4"), asks("Well?")]) == [
             asked,
-            gives("search/1", "The call was not finished.", status="error"),
+            gives("search/1", "No result of this call was kept.", status="error"),
             gives("count/2", "4"),
-            gives("draw/3", "The call was not finished.", status="error"),
+            gives("draw/3", "No result of this call was kept.", status="error"),
             asks("Well?"),
         ]
 
@@ -609,7 +609,7 @@ class TestPairing:
         assert lines(paired([gives("search/1", "3 hits"), calls("search/1")])) == [
             "human: search returned: 3 hits",
             "ai: ",
-            "tool: The call was not finished.",
+            "tool: No result of this call was kept.",
         ]
 
     def test_ids_of_calls_may_repeat_from_round_to_round(self):
@@ -624,7 +624,7 @@ class TestPairing:
             "ai: ",
             "tool: 1 hit",
             "ai: ",
-            "tool: The call was not finished.",
+            "tool: No result of this call was kept.",
             "ai: ",
             "tool: 3 hits",
         ]
@@ -655,7 +655,7 @@ class TestPairing:
         messages = [calls("search/1"), gives("search/1", "3 hits")]
         assert lines(seen(messages, "report/writer", lambda entries: [entries[0].message])) == [
             "ai: ",
-            "tool: The call was not finished.",
+            "tool: No result of this call was kept.",
         ]
 
     def test_calls_of_others_leave_ones_own_calls_of_the_same_id_alone(self):
@@ -666,7 +666,7 @@ class TestPairing:
         ]
         assert lines(seen(messages, "report/writer")) == [
             "ai: ",
-            "tool: The call was not finished.",
+            "tool: No result of this call was kept.",
             "human: [boss] called count({})",
             "human: [boss] count returned: 4",
         ]
@@ -716,7 +716,7 @@ def test_any_mix_of_messages_is_paired_so_that_a_model_takes_it_and_nothing_is_l
     assert [m for m in result if id(m) in kept and not isinstance(m, ToolMessage)] == spoken
     made_up = [m for m in result if id(m) not in kept]
     assert {m.type for m in made_up} <= {"human", "tool"}
-    assert {m.text for m in made_up if m.type == "tool"} <= {"The call was not finished."}
+    assert {m.text for m in made_up if m.type == "tool"} <= {"No result of this call was kept."}
 
 
 def as_it_is(entries: list[Entry]) -> list[BaseMessage]:

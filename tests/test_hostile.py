@@ -279,7 +279,7 @@ def test_an_agent_without_tools_answers_no_call(drive: Drive) -> None:
     runner = ag.Runner(ag.chat_agent("writer", model))
     list(drive.run(runner, "Go.", thread_id="t"))
     assert transcript(drive.run(runner, "Again.", thread_id="t")) == ["writer: Two."]
-    assert results(model.inputs[1]) == ["1 nope error: The call was not finished."]
+    assert results(model.inputs[1]) == ["1 nope error: No result of this call was kept."]
 
 
 def test_a_model_may_make_fifty_calls_at_once(drive: Drive) -> None:

@@ -41,8 +41,9 @@ live.screens
 live.frames live.task_parts
 live.activity
 beginnings reader
-pending replay locks savers
+pending replay locks salvage savers
 threads translation
+tree_changes
 parts
 display live live.watched
 compiler
@@ -64,7 +65,7 @@ leaf_faults position
 addresses
 places
 tools
-builders history
+builders history entrance
 composites
 agents
 events schemas state templates
@@ -79,7 +80,7 @@ addresses agents budgets builders composites dependencies errors events failures
 live.activity live.frames live.screens live.task_parts live.watched parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
-validation workflow_faults
+tree_changes validation workflow_faults
 """
 """The modules that know nothing of LangGraph."""
 

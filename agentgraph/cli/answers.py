@@ -28,12 +28,13 @@ class AnswerError(AgentGraphError):
 def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, Any]:
     """Return the values of `--answer` by address or id of their question.
 
-    >>> given_answers(["report/boss=yes"], [])
+    >>> asked = Interrupt(id="1", address="report/boss", agent_name="boss", value="Print it?")
+    >>> given_answers(["report/boss=yes"], [asked])
     {'report/boss': 'yes'}
 
     Raises:
-        AnswerError: A text without a name, where not exactly one question is pending, or two
-            answers to one question.
+        AnswerError: A text without a name, where not exactly one question is pending, a name of no
+            pending question, or two answers to one question.
     """
     answers: dict[str, Any] = {}
     for option in options:
@@ -42,7 +43,9 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
         if name in answers:
             raise AnswerError(f"the question {name} is answered more than once")
         asked = next((q for q in questions if name in (q.id, q.address)), None)
-        answers[name] = read_answer(text, None) if asked is None else _read(text, asked)
+        if asked is None:
+            raise AnswerError(f"the question {name!r} is not pending; pending are:{_told(questions)}")
+        answers[name] = _read(text, asked)
     return answers
 
 
@@ -57,9 +60,14 @@ def _only(text: str, questions: Sequence[Interrupt]) -> str:
         return questions[0].address
     if not questions:
         raise AnswerError(f"nothing waits for the answer {text!r}: the thread has no pending question")
-    pending = "".join(f"\n  {name_of(q, questions)}" for q in questions)
     named = "ADDRESS" if name_of(questions[0], questions) == questions[0].address else "ID"
-    raise AnswerError(f"{text!r} answers which question? Write {named}={text}; pending are:{pending}")
+    raise AnswerError(
+        f"{text!r} answers which question? Write {named}={text}; pending are:{_told(questions)}"
+    )
+
+
+def _told(questions: Sequence[Interrupt]) -> str:
+    return "".join(f"\n  {name_of(q, questions)}" for q in questions) or " none"
 
 
 def read_answer(text: str, schema: Schema) -> Any:
