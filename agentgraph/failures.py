@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
+_AT_BORDER = "agentgraph_at_border"
 
 
 def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
@@ -12,6 +13,16 @@ def mark_failure(error: BaseException, address: str, agent_name: str) -> None:
     if not failures(error):
         setattr(error, _KEY, [(address, repr(error))])
         error.add_note(f"This happened in the agent {agent_name!r}, at {address}.")
+
+
+def mark_border(error: BaseException) -> None:
+    """Write on `error` that the agent had ended before: to run that again would not help."""
+    setattr(error, _AT_BORDER, True)
+
+
+def arose_at_border(error: BaseException) -> bool:
+    """Tell whether `error` arose when its agent had ended."""
+    return getattr(error, _AT_BORDER, False)
 
 
 def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:

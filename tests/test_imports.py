@@ -45,7 +45,8 @@ threads translation
 parts
 display live live.watched
 compiler
-drawing pictures
+drawing
+pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
@@ -66,14 +67,14 @@ builders history
 composites
 agents
 events schemas state templates
-budgets dependencies failures run_path signals
+budgets dependencies failures limits run_path signals
 errors
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-live.activity live.frames live.screens live.task_parts live.watched parts places position
+limits live.activity live.frames live.screens live.task_parts live.watched parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas signals templates tools translation
 validation workflow_faults

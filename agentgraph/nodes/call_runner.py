@@ -22,7 +22,7 @@ from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.outcome import Outcome
-from agentgraph.nodes.site import Site, Surroundings
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.threads import run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
@@ -180,12 +180,15 @@ class _LaneTool:
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         request = HumanMessage(Request.model_validate(call["args"]).request)
-        around = activation.seen.messages if self.tool.history == "shared" else ()
-        surroundings = Surroundings([*around, request], activation.seen.values)
+        seen = activation.seen
+        around = seen.messages if self.tool.history == "shared" else ()
+        surroundings = seen.instead([*around, request], seen.values)
         return self.site, (*activation.cursor, number), surroundings, scope.control
 
     def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
         scope.outcome.set_values(result["values"])
+        before = scope.outcome.activation.seen.transfers
+        scope.outcome.add_transfers(result.get("transfers", before) - before)
         return scope.outcome.message(last_text(result))
 
 
