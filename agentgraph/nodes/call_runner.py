@@ -17,7 +17,7 @@ from langgraph.prebuilt.tool_node import ToolInvocationError
 from langgraph.runtime import RunControl
 
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
-from agentgraph.errors import InvalidOutputError
+from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
@@ -193,7 +193,13 @@ class _LaneTool:
 
 
 def _error_text(error: Exception) -> str:
-    """Return what the model is told of an exception, worded as LangGraph does."""
+    """Return what the model is told of an exception, worded as LangGraph does.
+
+    Raises:
+        LimitError: That is no matter of the model's: the turn has reached its end.
+    """
+    if isinstance(error, LimitError):
+        raise error
     if isinstance(error, ToolInvocationError):
         return str(error.message)
     return f"Error: {error!r}\n Please fix your mistakes."
