@@ -20,6 +20,7 @@ from agentgraph.errors import (
     InvalidAnswerError,
     InvalidOutputError,
     InvalidSkillError,
+    LimitError,
     MaxIterationsError,
     MissingValueError,
     PendingInterruptError,
@@ -34,6 +35,7 @@ from agentgraph.errors import (
 )
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.history import Entry
+from agentgraph.limits import Limits
 from agentgraph.live.watched import Watched
 from agentgraph.prebuilt.plan_execute import plan_execute
 from agentgraph.prebuilt.supervisor import supervisor
@@ -64,6 +66,8 @@ __all__ = [
     "InvalidAnswerError",
     "InvalidOutputError",
     "InvalidSkillError",
+    "LimitError",
+    "Limits",
     "MaxIterationsError",
     "MissingValueError",
     "Output",

@@ -30,6 +30,7 @@ from agentgraph.agents import (
     WorkflowAgent,
 )
 from agentgraph.drawing import RootGraph
+from agentgraph.limits import Limits, check_limits
 from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
@@ -44,10 +45,10 @@ from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes
-from agentgraph.places import Place, Tree, has_tools
-from agentgraph.position import ends, may_do, may_do_by_tools, start
+from agentgraph.places import Place, Tree, has_tools, targets
+from agentgraph.position import asks_functions, ends, may_do, may_do_by_tools, start
 from agentgraph.signals import May
-from agentgraph.state import Conversation, LaneState, Whereabouts
+from agentgraph.state import BorderState, Conversation, LaneState, Whereabouts
 from agentgraph.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -66,6 +67,7 @@ def compile_agent(
     *,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
+    limits: Limits | None = None,
     **options: Any,
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.
@@ -85,6 +87,7 @@ def compile_agent(
         checkpointer: LangGraph's saver; without one nothing can pause, unless the graph runs
             on a LangGraph server, which brings its own.
         store: LangGraph's store, for `ctx.runtime.store`.
+        limits: What a turn may use; without them what `Limits()` says.
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
@@ -92,14 +95,17 @@ def compile_agent(
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
+        AgentGraphError: `limits` are no `Limits`.
     """
-    return compile_tree(validate(agent), checkpointer=checkpointer, store=store, **options)
+    return compile_tree(
+        validate(agent), checkpointer=checkpointer, store=store, limits=limits, **options
+    )
 
 
-def compile_tree(tree: Tree, **options: Any) -> Graph:
+def compile_tree(tree: Tree, *, limits: Limits | None = None, **options: Any) -> Graph:
     """Compile a tree that was laid out."""
     options.setdefault("name", tree.root.name)
-    graph = _LaneBuilder(tree).build(tree.root, **options)
+    graph = _LaneBuilder(tree, check_limits(limits)).build(tree.root, **options)
     return graph.with_config(_limits(tree))
 
 
@@ -122,8 +128,8 @@ def _at_once(tree: Tree, place: Place) -> int:
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes."""
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree, self.paths = tree, RunPaths(tree)
+    def __init__(self, tree: Tree, limits: Limits) -> None:
+        self.tree, self.paths, self.limits = tree, RunPaths(tree), limits
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
@@ -134,6 +140,7 @@ class _LaneBuilder:
         for place, lanes in inner.items():
             self._add(builder, place, lanes)
         graph = builder.compile(**options)
+        graph.stream_channels = [name for name in graph.stream_channels_list if name != "failure"]
         for place, lanes in inner.items():
             _show(graph, place, lanes)
         return (RootGraph if lane.parent is None else LaneGraph)(**vars(graph))
@@ -153,7 +160,8 @@ class _LaneBuilder:
 
     def _add(self, builder: Builder, place: Place, lanes: list[Lane]) -> None:
         """Add the nodes of a place, and draw the ways on from each; only what can happen is drawn."""
-        site, agent, may = self._site(place), place.agent, may_do(self.tree, place)
+        agent, may = place.agent, may_do(self.tree, place)
+        site = self._site(place, self._has_border(place, may))
         match agent:
             case ChatAgent():
                 self._add_chat(builder, site, agent, lanes)
@@ -198,17 +206,42 @@ class _LaneBuilder:
     ) -> None:
         """Add a node; behind it comes what its agent may do, if it can end there, and the others."""
         place: Place = node.site.place
-        policies = node.policies if isinstance(node, LeafNode) else {}
-        builder.add_node(node.name, node, metadata={"agent_name": place.name}, **policies)
+        options = dict(node.policies) if isinstance(node, LeafNode) else {}
+        may_stay = node.site.has_border and node.name == place.node
+        if may_stay:
+            options["input_schema"] = BorderState
+        builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = ends(self.tree, place, may) if may else ()
         behind = list(dict.fromkeys([*(END if end is None else end.node for end in after), *others]))
-        if len(behind) == 1:
+        if may_stay:
+            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({each: each for each in behind}))
+        elif len(behind) == 1:
             builder.add_edge(node.name, behind[0])
         else:
             builder.add_conditional_edges(node.name, _WAY_ON, behind)
 
-    def _site(self, place: Place) -> Site:
-        return Site(self.tree, place, self.paths)
+    def _has_border(self, place: Place, may: May) -> bool:
+        """Tell whether a function may be asked where a place ends, or a limit that a transfer has."""
+        if isinstance(place.agent, ChatAgent):
+            may |= may_do_by_tools(place)
+        transfers = may.transfer and bool(targets(self.tree, place))
+        return transfers or asks_functions(self.tree, place, may)
+
+    def _site(self, place: Place, has_border: bool = False) -> Site:
+        return Site(self.tree, place, self.paths, has_border=has_border, limits=self.limits)
+
+
+class _Drawn(dict[Any, str]):
+    """The ways on that are drawn, of a node that may be at a border: from there it goes on anywhere.
+
+    It may follow itself then, and go where its agent's other nodes would have gone.
+    """
+
+    def __missing__(self, node: str) -> str:
+        return node
+
+    def copy(self) -> "_Drawn":
+        return self
 
 
 def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:

@@ -10,12 +10,14 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from langchain_core.runnables.graph import Edge, Node
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.graph import Edge, Graph, Node
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.entrance import from_outside
 from agentgraph.nodes.turn import NEW_TURN
+from agentgraph.pictures import solid
 from agentgraph.places import is_drawable
 
 _DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
@@ -57,6 +59,15 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             What LangGraph's own method returns.
         """
         return super().astream(from_outside(input), config, **options)
+
+    def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
+        """Return LangGraph's drawing of the graph; the only way on from a node is no choice in it.
+
+        Args:
+            config: LangGraph's config.
+            xray: Whether what nodes run is drawn inside them, or how deep.
+        """
+        return solid(super().get_graph(config, xray=xray), self.nodes)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**drawings(self), "text/plain": repr(self)}

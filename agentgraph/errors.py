@@ -62,7 +62,7 @@ class InvalidOutputError(AgentGraphError):
     A function or a tool gave what is no message and no signal, or a signal that its return
     annotation does not name; a model no message, or only replies that do not fit `output_schema`;
     `model_input` no list of messages; with `unknown_tool="raise"` a model called a tool that there
-    is not.
+    is not. Or a LangGraph graph that runs in an agent ended by a `Command` for the graph around it.
     """
 
 
@@ -96,10 +96,32 @@ class MaxIterationsError(AgentGraphError):
     """
 
 
+class LimitError(AgentGraphError):
+    """A turn reached one of its `Limits`; raised before what would go beyond.
+
+    `resume` with higher limits goes on there, and nothing runs again.
+
+    Attributes:
+        agent_name: The agent that reached it.
+        address: Where that was.
+        limit: The name of the limit: "transfers".
+        value: The limit.
+    """
+
+    def __init__(self, agent_name: str, address: str, limit: str, value: int) -> None:
+        self.agent_name, self.address = agent_name, address
+        self.limit, self.value = limit, value
+        super().__init__(
+            f"{address}: the agent {agent_name!r} reached Limits.{limit}, which is {value} for a turn; "
+            f"if that is not enough, resume with higher limits, such as Limits({limit}={2 * value})"
+        )
+
+
 class CheckFailedError(AgentGraphError):
     """What an agent said did not pass its check in any of its attempts.
 
-    The check is that of `validated`, or in a `plan_execute` that of the plan.
+    The check is that of `validated`, or in a `plan_execute` that of the plan. A resume asks the check
+    again, and where what was said still does not pass the agent has one more attempt.
     """
 
 

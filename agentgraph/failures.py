@@ -8,6 +8,7 @@ from agentgraph.shown import shown_error
 
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
+_AT_BORDER = "agentgraph_at_border"
 
 
 def mark_failure(error: BaseException, address: str, agent_name: str) -> BaseException:
@@ -30,6 +31,16 @@ def mark_failure(error: BaseException, address: str, agent_name: str) -> BaseExc
 def add_note(error: BaseException, note: str) -> None:
     """Add a note to an exception, also to one that takes no attributes."""
     _kept_on(error).setdefault("__notes__", []).append(note)
+
+
+def mark_border(error: BaseException) -> None:
+    """Write on `error` that the agent had ended before: to run that again would not help."""
+    _kept_on(error)[_AT_BORDER] = True
+
+
+def arose_at_border(error: BaseException) -> bool:
+    """Tell whether `error` arose when its agent had ended."""
+    return getattr(error, _AT_BORDER, False)
 
 
 def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:

@@ -175,12 +175,14 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     if saved is None or position is None or place is None:
         return []
     asked = {task: writes for task, writes in writes_by_task(saved).items() if _is_asking(writes)}
-    if asked and _runs_tasks(place, position):
+    at_border = "border" in position  # there the node itself asks, whatever its agent runs
+    if asked and not at_border and _runs_tasks(place, position):
         return (yield from _asked_by_tasks(tree, namespace, saved, asked))
     found: list[LangGraphInterrupt] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{position['next']}:{task}")
-        if isinstance(place.agent, GraphAgent) and hasattr(place.agent.graph, "channels"):
+        is_graph = isinstance(place.agent, GraphAgent) and hasattr(place.agent.graph, "channels")
+        if is_graph and not at_border:
             waiting = yield from _waiting(inner)
             found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
         else:

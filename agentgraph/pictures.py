@@ -4,7 +4,8 @@ LangGraph looks for both in the first graph of a node's `subgraphs`, so the node
 carries one: a graph with the lanes as its nodes, which never runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,15 @@ from agentgraph.nodes.lane import Lane
 from agentgraph.state import LaneState
 
 
+def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
+    """Return a drawing in which the only way on from a node of these names is no choice."""
+    ways = Counter(edge.source for edge in drawn.edges)
+    for i, edge in enumerate(drawn.edges):
+        if ways[edge.source] == 1 and edge.source.removesuffix(f":{END}") in names:
+            drawn.edges[i] = edge._replace(conditional=False)
+    return drawn
+
+
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """The graph of a branch; one node that runs once is drawn as that, without a box around it."""
 
@@ -24,7 +34,7 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Return the drawing that stands in the place of the branch."""
         inside = [name for name in self.nodes if name != START]
         if len(inside) > 1:
-            return super().get_graph(config, xray=xray)
+            return solid(super().get_graph(config, xray=xray), inside)
         for _, picture in self.get_subgraphs():
             return picture.get_graph(config, xray=xray)
         drawn = super().get_graph(config)

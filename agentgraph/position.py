@@ -119,6 +119,13 @@ def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None
     return tuple(dict.fromkeys(way.place for way in ways))
 
 
+def asks_functions(tree: Tree, place: Place, may: May) -> bool:
+    """Tell whether a function may be asked as a stop ends: an `until`, or a check."""
+    ends = may.go_on or (may.break_loop and not place.in_loop)
+    breaks = may.break_loop and place.in_loop
+    return (ends and _asks(tree, place, None)) or (breaks and _asks(tree, place, "break_loop"))
+
+
 def may_do(tree: Tree, place: Place) -> May:
     """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
     agent = place.agent
@@ -249,6 +256,24 @@ def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[
                 yield Next(_first(tree, siblings[0]), ())
             if parent.agent.max_iterations is None and parent.agent.until is None:
                 return
+        place = parent
+
+
+def _asks(tree: Tree, place: Place, signal: Signal | None) -> bool:
+    while True:
+        if signal is None and place.checks:
+            return True
+        if place.starts_lane or (signal is None and place.returns):
+            return False
+        parent = _parent(place)
+        if signal is None and _has_next(place, parent, tree.children[parent]):
+            return False
+        if isinstance(parent.agent, LoopAgent):
+            loop, is_break, signal = parent.agent, signal == "break_loop", None
+            if not is_break and loop.until is not None and loop.max_iterations != 1:
+                return True
+            if not is_break and loop.max_iterations is None:
+                return False
         place = parent
 
 

@@ -104,7 +104,7 @@ def _told_in(
                     yield (ended, 0, 0, 0), event
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
-    is_fork = isinstance(agent, FORKS)  # its lanes tell how they failed
+    is_fork = isinstance(agent, FORKS) and "border" not in position  # its lanes tell how they failed
     if not is_fork or _is_final(by_task):
         last = max((heads[task] for task in by_task if task in heads), default=ended)
         behind = (last, _LAST, 0, 0) if is_fork else order.question(_LAST)

@@ -136,12 +136,14 @@ class Verdict:
         custom: Plain data, each told as an event.
         values: Values of the run.
         again: Whether the agent is to run again.
+        failed: Why it is to fail instead, if that was its last attempt; it runs again on a resume.
     """
 
     messages: tuple[BaseMessage, ...] = ()
     custom: tuple[Any, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
+    failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

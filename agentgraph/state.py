@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import _messages_delta_reducer
 from typing_extensions import TypedDict
 
@@ -44,6 +45,22 @@ class Progress(TypedDict, total=False):
     """What a person decided, by the id of the call."""
 
 
+class Border(TypedDict):
+    """How an activation ended after which something is still to be asked: `until`, a check, a limit.
+
+    Without `signal` and `target` it just ended.
+    """
+
+    signal: NotRequired[Signal]
+    """The signal with which it ended."""
+    target: NotRequired[str]
+    """The agent to which it transfers."""
+    given: list[bool]
+    """What the functions said that were asked before, in order: ends the loop, runs the agent again."""
+    failed: NotRequired[bool]
+    """Whether the check that is to be asked refused the last attempt: now one more is allowed."""
+
+
 class Position(TypedDict):
     """Where a lane is: written by each leaf as it ends, read by the edge behind it.
 
@@ -68,6 +85,10 @@ class Position(TypedDict):
     """The answer for the next node, as the only item."""
     chat: NotRequired[Progress]
     """How far the chat agent is whose node is next."""
+    border: NotRequired[Border]
+    """How the activation ended whose node is next; that node only asks what comes after it."""
+    transfers: NotRequired[int]
+    """How many transfers there were in this turn, as far as this lane knows; left out for none."""
     by_tasks: NotRequired[int]
     """How many of the messages written with this, the first ones, were told by tasks."""
     outline: NotRequired[list[str]]
@@ -94,6 +115,13 @@ class LaneState(TypedDict):
     position: Position
 
 
+class BorderState(LaneState):
+    """What a node reads whose agent may end with a function still to be asked."""
+
+    failure: Annotated[BaseException, UntrackedValue]
+    """How that function failed in the step before; never saved, so that a resume asks it again."""
+
+
 class Conversation(TypedDict):
     """What a compiled tree takes and gives: the messages, and the values of the run."""
 
@@ -113,6 +141,7 @@ class Update(TypedDict, total=False):
     messages: list[BaseMessage]
     values: dict[str, Any]
     position: Position
+    failure: BaseException
 
 
 class TaskResult(TypedDict):
@@ -128,6 +157,8 @@ class TaskResult(TypedDict):
     """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
     number: int
     """The number of the call, or of the message, in the activation."""
+    transfers: NotRequired[int]
+    """How many transfers there were in the lane that the call ran."""
 
 
 def in_order(messages: Sequence[Any], told: Iterable[Any]) -> list[Any]:

@@ -202,7 +202,8 @@ class Translator:
         if speaker_at(at) in self._graphs:
             if update.get("number", 0) == 0:
                 told += self._by_tasks.pop(at, ())
-            self._by_tasks.setdefault(at, []).extend(written)
+            if "number" in update:  # a task's; when the node has written, all of it is known
+                self._by_tasks.setdefault(at, []).extend(written)
         return [each for each in told if each not in written]
 
     def _teller(self, node: str, update: Mapping[str, Any]) -> str | None:

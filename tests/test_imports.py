@@ -47,7 +47,8 @@ tree_changes
 parts
 display live live.watched
 compiler
-drawing pictures
+drawing
+pictures
 nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
@@ -69,7 +70,7 @@ builders history entrance
 composites
 agents
 events schemas state templates
-budgets dependencies failures run_path signals
+budgets dependencies failures limits run_path signals
 errors
 shown
 """
@@ -77,7 +78,7 @@ shown
 
 PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-live.activity live.frames live.screens live.task_parts live.watched parts places position
+limits live.activity live.frames live.screens live.task_parts live.watched parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 tree_changes validation workflow_faults

@@ -119,7 +119,7 @@ class TestATransfer:
         assert transcript(events)[-1] == "P/C/D/C/P: Done."
 
     def test_may_go_round_many_times(self, drive: Drive) -> None:
-        rounds = 40
+        rounds = 25
         child = chat("C", *[to("P")] * rounds)
         tree = chat("P", *[to("C")] * rounds, "Done.", sub_agents=[child], max_iterations=1)
         events = list(drive.run(ag.Runner(tree), "Go.", thread_id="t"))

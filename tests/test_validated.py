@@ -147,7 +147,12 @@ class TestACheck:
         assert told == ["no", wrong(fault), "yes"]
 
     @pytest.mark.parametrize(
-        ("error", "fault"), [(ValueError("too short"), "too short"), (KeyError(), "KeyError()")]
+        ("error", "fault"),
+        [
+            (ValueError("too short"), "too short"),
+            (AssertionError("too long"), "too long"),
+            (AssertionError(), "AssertionError"),
+        ],
     )
     def test_may_raise_what_is_wrong(self, drive: Drive, error: Exception, fault: str) -> None:
         def check(text: str) -> None:
@@ -230,6 +235,7 @@ class TestTooManyAttempts:
             wrong("'a' is not yes"),
             "b",
             wrong("'b' is not yes"),
+            "c",
         ]
 
     def test_are_one_where_one_is_allowed(self, drive: Drive) -> None:
@@ -238,7 +244,7 @@ class TestTooManyAttempts:
         assert str(raised) == (
             "w: what it said failed its check in all of 1 attempts; the last fault: 'no' is not yes"
         )
-        assert transcript(told) == [f"w: [error] {raised!r}"]
+        assert transcript(told) == ["w: no", f"w: [error] {raised!r}"]
 
     def test_may_be_five(self, drive: Drive) -> None:
         tree = checked(says("w", *["no"] * 4, "yes"), max_attempts=5)
@@ -248,8 +254,26 @@ class TestTooManyAttempts:
         model = scripted("a", "b", "c", "yes")
         tree = ag.sequential("s", [says("x"), checked(ag.chat_agent("w", model)), says("z")])
         disk.fail(tree, "run", CheckFailedError)
-        assert transcript(disk.resume(tree)) == ["s/x/w/w/w: yes", "s/x/w/z: z"]
-        assert len(model.inputs) == 4
+        refused = wrong("'c' is not yes")
+        assert transcript(disk.resume(tree)) == [
+            f"s/x/w/w/w: {refused}",
+            "s/x/w/w/w/w: yes",
+            "s/x/w/z: z",
+        ]
+        assert sent(model.inputs[3])[-2:] == ["ai: c", f"human: {refused}"]
+
+    def test_are_followed_by_one_more_at_each_resume(self, disk: Disk) -> None:
+        tree = checked(says("w", "a", "b", "yes"), max_attempts=1)
+        disk.fail(tree, "run", CheckFailedError)
+        disk.fail(tree, "resume", CheckFailedError)
+        assert [event.text for event in disk.resume(tree)] == [wrong("'b' is not yes"), "yes"]
+
+    def test_are_no_end_for_a_text_that_passes_another_check(self, disk: Disk) -> None:
+        model = scripted("no")
+        agent = ag.chat_agent("w", model)
+        disk.fail(checked(agent, max_attempts=1), "run", CheckFailedError)
+        assert disk.resume(checked(agent, lambda text: True)) == []
+        assert len(model.inputs) == 1
 
     def test_are_an_error_for_the_agent_around_a_tool(self, drive: Drive) -> None:
         model = scripted(calls(call("w", request="x")), "I cannot.")

@@ -8,14 +8,15 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.runtime import get_runtime
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from agentgraph.addresses import address, as_cursor, attempt, attempts
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
-from agentgraph.failures import failures, mark_failure
+from agentgraph.errors import InvalidOutputError
+from agentgraph.failures import failures, mark_border, mark_failure
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
@@ -24,6 +25,8 @@ from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
+    Border,
+    BorderState,
     LaneState,
     Position,
     Progress,
@@ -58,6 +61,14 @@ class Activation:
         self._signal: Signal | None = None
         self._target: str | None = None
         self._stays: Position | None = None
+        self._border = position.get("border")
+        self._failure = cast(BorderState, state).get("failure") if self._border else None
+        self._inner_transfers = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended in a step before, and only what comes after it is still asked."""
+        return self._border is not None
 
     @property
     def name(self) -> str:
@@ -128,10 +139,16 @@ class Activation:
         """Write values of the run."""
         self._values.update(values)
 
+    def add_transfers(self, count: int) -> None:
+        """Count transfers that there were in lanes that this activation ran."""
+        self._inner_transfers += count
+
     def stay(self, node: str, **more: Any) -> None:
         """Go on at another node of this activation, or this one again, with more in the position."""
         here = Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
         self._stays = cast(Position, {**here, **more})
+        if self._transfers:
+            self._stays["transfers"] = self._transfers
 
     def ask(self, question: Question, call: int | None = None) -> Any:
         """Pause until a person has answered, and again until the answer fits the schema.
@@ -151,9 +168,15 @@ class Activation:
         return str(said[-1].text) if said else None
 
     def update(self) -> Update:
-        """Return what the node writes, with where the lane goes on."""
-        ending = Ending(self.site, lambda: self.seen.with_new(self._said, self._values))
-        position = self._position(ending)
+        """Return what the node writes, with where the lane goes on.
+
+        Raises:
+            BaseException: What failed at the border of this activation, in this step or before it.
+        """
+        if self._failure is not None:
+            raise self._failure
+        ending = self._ending()
+        position = self._stays or ending.position(self.config)
         position["at"] = self.address
         if self.said_by_tasks:
             position["by_tasks"] = len(self._said)
@@ -185,13 +208,16 @@ class Activation:
                     number = self.asked_behind if call is None else call
                     asked.response_schema = addressed(schema, self.address, number)
             raise
+        except ParentCommand as left:
+            error = self._led_out(left.args[0])
+            self._report(error)
+            raise error from None
         except GraphBubbleUp:
             raise
         except BaseException as error:
             if is_cancelled(error):
                 raise
-            marked = mark_failure(error, self.address, self.name)
-            tell_failures(marked)
+            marked = self._report(error)
             if marked is error:
                 raise
             raise marked from error
@@ -207,12 +233,43 @@ class Activation:
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address
 
-    def _position(self, ending: Ending) -> Position:
-        if self._stays is not None:
-            return self._stays
-        if self._target is not None and self._signal is None:
-            return self.site.handed_over(self.cursor, self._target)
-        return self.site.behind(self.cursor, self._signal, ending)
+    @property
+    def _transfers(self) -> int:
+        """How many transfers there were in this turn, this activation's own left out."""
+        return self.seen.transfers + self._inner_transfers
+
+    def _ending(self) -> Ending:
+        return Ending(
+            self.site,
+            self.cursor,
+            self._border or self._how(),
+            lambda: self.seen.with_new(self._said, self._values),
+            transfers=self._transfers,
+            is_border=self.has_ended,
+        )
+
+    def _how(self) -> Border:
+        """Return how it ended; a signal outweighs a transfer."""
+        if self._signal is not None:
+            return Border(signal=self._signal, given=[])
+        return Border(given=[]) if self._target is None else Border(target=self._target, given=[])
+
+    def _report(self, error: BaseException) -> BaseException:
+        """Tell of a failure, and return what to raise for it."""
+        marked = mark_failure(error, self.address, self.name)
+        if self.has_ended:
+            mark_border(marked)
+        tell_failures(marked)
+        return marked
+
+    def _led_out(self, command: Command[Any]) -> InvalidOutputError:
+        """Return the error for a command to the graph around one that runs in this activation."""
+        return InvalidOutputError(
+            f"{self.address}: a LangGraph graph in the agent {self.name!r} ended by Command(goto="
+            f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run goes on, and "
+            "nothing of the command was written; end that graph without it, and hand over by "
+            "TransferTo(name), from a tool or a function agent in the sub_agents of a chat agent"
+        )
 
     def _tell_live(self) -> None:
         tell_live(self.address, self._untold, self._live)

@@ -17,12 +17,12 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
-from agentgraph.errors import InvalidOutputError
+from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.outcome import Outcome
-from agentgraph.nodes.site import Site, Surroundings
+from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import Stop, stoppable
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
@@ -184,12 +184,15 @@ class _LaneTool:
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         request = HumanMessage(Request.model_validate(call["args"]).request)
-        around = activation.seen.messages if self.tool.history == "shared" else ()
-        surroundings = Surroundings([*around, request], activation.seen.values)
+        seen = activation.seen
+        around = seen.messages if self.tool.history == "shared" else ()
+        surroundings = seen.instead([*around, request], seen.values)
         return self.site, (*activation.cursor, number), surroundings, scope.control
 
     def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
         scope.outcome.set_values(result["values"])
+        before = scope.outcome.activation.seen.transfers
+        scope.outcome.add_transfers(result.get("transfers", before) - before)
         return scope.outcome.message(last_text(result))
 
 
@@ -201,7 +204,13 @@ def _is_sync(tool: Any) -> bool:
 
 
 def _error_text(error: Exception) -> str:
-    """Return what the model is told of an exception, worded as LangGraph does."""
+    """Return what the model is told of an exception, worded as LangGraph does.
+
+    Raises:
+        LimitError: That is no matter of the model's: the turn has reached its end.
+    """
+    if isinstance(error, LimitError):
+        raise error
     if isinstance(error, ToolInvocationError):
         return str(error.message)
     return f"Error: {shown_error(error)}\n Please fix your mistakes."

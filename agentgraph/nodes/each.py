@@ -28,7 +28,8 @@ class EachNode(ForkNode):
             def sees(results: Results) -> Surroundings:
                 said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
                 request = "\n\n".join([item.request, *said])
-                return Surroundings([HumanMessage(request)], {**fork.around.values, **item.values})
+                values = {**fork.around.values, **item.values}
+                return fork.around.instead([HumanMessage(request)], values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 

@@ -1,62 +1,106 @@
-"""What is asked as agents end, by the node in which the last leaf ends: `until`, and checks."""
+"""What is asked as agents end, by the node in which the last leaf ends: `until`, checks, limits.
+
+All of it is asked before the node writes, in the walk outwards that finds what comes next. What fails
+there must undo nothing: the leaf has ended, and was paid. So the node then writes what was said, and a
+position that stays at the border: its own node is next, with how the leaf ended and what the functions
+before the failing one gave. In the next step that node only walks outwards again; it takes these
+answers and asks from there on. In the same run the failure travels to that step in a channel that is
+never saved, and is raised there; a resume does not find it, and asks the function that failed.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
 
 from agentgraph.addresses import Cursor, address, attempt, is_inside, settled
+from agentgraph.agents import CheckedAgent
 from agentgraph.context import Context
+from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.failures import add_note
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.schemas import plain
-from agentgraph.state import Update, address_of, in_order, stamped
+from agentgraph.state import Border, Position, Update, address_of, in_order, stamped
 
 
 class Ending:
-    """Asks in the place of `position`, and collects what the checks said, told and wrote."""
+    """Finds what comes after an activation, and collects what the checks said, told and wrote.
 
-    def __init__(self, site: Site, seen: Callable[[], Surroundings]) -> None:
-        self._site, self._see = site, seen
+    It is the judge that `position` asks.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        cursor: Cursor,
+        how: Border,
+        see: Callable[[], Surroundings],
+        *,
+        transfers: int = 0,
+        is_border: bool = False,
+    ) -> None:
+        """Make the ending of an activation.
+
+        Args:
+            site: Where it was.
+            cursor: The counters at it.
+            how: How it ended, and what functions gave before.
+            see: Called for what is visible when it has ended.
+            transfers: How many transfers there were in this turn.
+            is_border: Whether it ended in a step before.
+        """
+        self._site, self._cursor, self._how, self._see = site, cursor, how, see
+        self._transfers, self._is_border = transfers, is_border
+        self._kept = iter(how["given"])
+        self._new: list[bool] = []
+        self._failure: BaseException | None = None
         self._seen: Surroundings | None = None
         self._messages: list[BaseMessage] = []
         self._told: list[Any] = []
         self._values: dict[str, Any] = {}
 
+    def position(self, config: RunnableConfig) -> Position:
+        """Return where the lane goes on; at the border, where a function fails or asks a person.
+
+        Raises:
+            BaseException: The function failed that is asked first at the border: all before is kept.
+        """
+        try:
+            return self._behind(config)
+        except BaseException as error:
+            border = self._border(error)
+            if not self._site.has_border or (self._is_border and border == self._how):
+                raise  # to stay would keep nothing new
+            self._failure = None if isinstance(error, GraphInterrupt) else error
+            return self._staying(border)
+
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Tell whether a loop ends, by its `until`."""
+        if (kept := next(self._kept, None)) is not None:
+            return kept
         try:
-            return bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
+            ends = bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
         except Exception as error:
             add_note(error, f"It was `until` of the loop {loop.name!r} that failed.")
             raise
+        self._new.append(ends)
+        return ends
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Tell whether a place is to run again, by its checks, the innermost first."""
         cursor = settled(self._site.tree, place, cursor)
-        at = address(place, cursor)
-        for checked in place.checks:
-            context = self._context(place, cursor)
-            verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
-            self._told += [
-                [len(self._messages), str(uuid4()), "custom", plain(data), at]
-                for data in verdict.custom
-            ]
-            self._messages += [stamped(message, at) for message in verdict.messages]
-            self._values.update(verdict.values)
-            self._seen = None
-            if verdict.again:
-                return True
-        return False
+        return any(self._sends_back(checked, place, cursor) for checked in place.checks)
 
     def entries(self) -> list[Any]:
         """Return what the checks said and told, in order."""
         return in_order(self._messages, self._told)
 
     def onto(self, update: Update) -> Update:
-        """Return what a node writes with what the checks added."""
+        """Return what a node writes with what the checks added, and how a function failed."""
         messages = update.get("messages", [])
         if self._told:
             position = update["position"]
@@ -66,7 +110,59 @@ class Ending:
             update["messages"] = [*messages, *self._messages]
         if self._values:
             update["values"] = {**update.get("values", {}), **self._values}
+        if self._failure is not None:
+            update["failure"] = self._failure
         return update
+
+    def _behind(self, config: RunnableConfig) -> Position:
+        target = self._how.get("target")
+        if target is None:
+            return self._site.behind(self._cursor, self._how.get("signal"), self, self._transfers)
+        bound = self._site.limits(config).transfers
+        if bound is not None and self._transfers >= bound:
+            at = self._site.address(self._cursor)
+            raise LimitError(self._site.place.name, at, "transfers", bound)
+        return self._site.handed_over(self._cursor, target, self._transfers + 1)
+
+    def _border(self, error: BaseException) -> Border:
+        """Return how the activation ended, and what all functions gave up to the one that failed."""
+        border: Border = {**self._how, "given": [*self._how["given"], *self._new]}
+        if self._new:
+            border.pop("failed", None)
+        if isinstance(error, CheckFailedError):
+            border["failed"] = True
+        return border
+
+    def _staying(self, border: Border) -> Position:
+        position = Position(
+            next=self._site.place.node,
+            cursor=list(self._cursor),
+            tree=self._site.tree.fingerprint,
+            border=border,
+        )
+        if self._transfers:
+            position["transfers"] = self._transfers
+        return position
+
+    def _sends_back(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
+        if (kept := next(self._kept, None)) is not None:
+            return kept
+        at, context = address(place, cursor), self._context(place, cursor)
+        try:
+            verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
+            told = [[str(uuid4()), "custom", plain(data), at] for data in verdict.custom]
+            messages = [stamped(message, at) for message in verdict.messages]
+        except Exception as error:
+            error.add_note(f"It was a check of the agent {place.name!r} that failed.")
+            raise
+        if verdict.failed and (self._new or not self._how.get("failed")):
+            raise CheckFailedError(verdict.failed)
+        self._told += [[len(self._messages), *entry] for entry in told]
+        self._messages += messages
+        self._values.update(verdict.values)
+        self._seen = None
+        self._new.append(verdict.again)
+        return verdict.again
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
         now = self._now()

@@ -14,16 +14,16 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
 from agentgraph.failures import failures, is_fatal, mark_failure
-from agentgraph.nodes.activation import tell_failures, tell_live
+from agentgraph.nodes.activation import Activation, tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, begin_step, inner_stop
 from agentgraph.nodes.tasks import check_threads, named_task
-from agentgraph.nodes.threads import is_cancelled
+from agentgraph.nodes.threads import Contained, is_cancelled
 from agentgraph.signals import Signal
-from agentgraph.state import LaneState, Position, Update, stamped
+from agentgraph.state import Border, LaneState, Position, Update, stamped
 
 _INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
@@ -104,6 +104,8 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes in threads."""
+        if (update := self._at_border(input, config or {})) is not None:
+            return update
         check_threads(self.site.place.node, config or {}, _INSTEAD)
         fork = self._fork(input, config or {})
         try:
@@ -119,6 +121,8 @@ class ForkNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes on the event loop."""
+        if (update := self._at_border(input, config or {})) is not None:
+            return update
         fork = self._fork(input, config or {})
         try:
             jobs = self.jobs(fork)
@@ -130,6 +134,16 @@ class ForkNode(Runnable[LaneState, Update]):
             raise
         except BaseException as error:
             self._raise(fork, error)
+
+    def _at_border(self, state: LaneState, config: RunnableConfig) -> Update | None:
+        """Return what the node writes whose lanes ended in a step before; None where they did not."""
+        if "border" not in (state.get("position") or {}):
+            return None
+        activation = Activation(self.site, state, config)
+        if not activation.has_ended:
+            return None
+        with activation.reported(), Contained():
+            return activation.update()
 
     def _fork(self, state: LaneState, config: RunnableConfig) -> Fork:
         begin_step(config)
@@ -208,8 +222,14 @@ class ForkNode(Runnable[LaneState, Update]):
         messages = [message for result in results.values() for message in result["messages"]]
         values = {k: v for result in results.values() for k, v in result["values"].items()}
         values.update(self.values(fork, results))
-        ending = Ending(self.site, lambda: fork.around.with_new(messages, values))
-        position = self.site.behind(fork.cursor, signal, ending)
+        ending = Ending(
+            self.site,
+            fork.cursor,
+            Border(signal=signal, given=[]) if signal else Border(given=[]),
+            lambda: fork.around.with_new(messages, values),
+            transfers=_transfers(fork, results),
+        )
+        position = ending.position({})
         position["at"] = fork.address
         position["by_tasks"] = len(messages)
         errors = [[str(uuid4()), "error", [*each]] for each in failed]
@@ -222,6 +242,12 @@ class ForkNode(Runnable[LaneState, Update]):
         if values:
             update["values"] = values
         return ending.onto(update)
+
+
+def _transfers(fork: Fork, results: Results) -> int:
+    """Return how many transfers there were in this turn, those of all lanes included."""
+    before = fork.around.transfers
+    return before + sum(result.get("transfers", before) - before for result in results.values())
 
 
 def _starts(

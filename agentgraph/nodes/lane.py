@@ -33,6 +33,8 @@ class LaneResult(TypedDict):
     """What is told of the failure."""
     number: NotRequired[int]
     """The number of the lane in its fork."""
+    transfers: NotRequired[int]
+    """How many transfers there were in this turn, those before the lane included."""
 
 
 class Lane(NamedTuple):
@@ -89,8 +91,9 @@ class Lane(NamedTuple):
     def _arguments(
         self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop
     ) -> dict[str, Any]:
+        comes = start(site.tree, self.place, cursor)
         return {
-            "input": {"position": site.position(start(site.tree, self.place, cursor))},
+            "input": {"position": site.position(comes, surroundings.transfers)},
             "config": {"configurable": {SURROUNDINGS: surroundings}},
             "control": LaneStop(control),
         }
@@ -118,8 +121,12 @@ def last_text(result: LaneResult) -> str:
 
 
 def _result(state: dict[str, Any]) -> LaneResult:
-    return LaneResult(
+    position = state.get("position") or {}
+    result = LaneResult(
         messages=state.get("messages", []),
         values=state.get("values", {}),
-        signal=(state.get("position") or {}).get("signal"),
+        signal=position.get("signal"),
     )
+    if "transfers" in position:
+        result["transfers"] = position["transfers"]
+    return result

@@ -2,16 +2,17 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import NodeTimeoutError
-from langgraph.types import TimeoutPolicy
+from langgraph.types import RetryPolicy, TimeoutPolicy
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.failures import arose_at_border
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.threads import Contained
@@ -32,7 +33,9 @@ class LeafNode(Runnable[LaneState, Update]):
         self.site = site
         self.name = site.place.node
         self._timeout = TimeoutPolicy.coerce(timeout)
-        self.policies: dict[str, Any] = {"retry_policy": retry} if retry else {}
+        self.policies: dict[str, Any] = {}
+        if retry:
+            self.policies["retry_policy"] = _of_the_agent(retry) if site.has_border else retry
         if self._timeout and self._timeout.idle_timeout:
             self.policies["timeout"] = replace(self._timeout, run_timeout=None)
 
@@ -48,6 +51,8 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run once, from the state of the lane to what the node writes."""
         activation = Activation(self.site, input, config or {})
         with activation.reported(), Contained():
+            if activation.has_ended:
+                return activation.update()
             if self._timeout:
                 raise AgentGraphError(
                     f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
@@ -60,12 +65,33 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run once, as `invoke` does, without blocking the event loop."""
         activation = Activation(self.site, input, config or {})
         with activation.reported(), Contained():
+            if activation.has_ended:
+                return activation.update()
             if self._timeout and self._timeout.run_timeout:
                 async with _stopped(self.site.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                     await self.arun(activation)
             else:
                 await self.arun(activation)
             return activation.update()
+
+
+def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:
+    """Return policies that try the agent again, but no function that is asked when it has ended."""
+    policies = [retry] if isinstance(retry, RetryPolicy) else retry
+    return [policy._replace(retry_on=_unless_at_border(policy)) for policy in policies]
+
+
+def _unless_at_border(policy: RetryPolicy) -> Callable[[Exception], bool]:
+    kinds: Any = policy.retry_on
+    if isinstance(kinds, Sequence):
+        kinds = tuple(kinds)
+
+    def retries(error: Exception) -> bool:
+        if arose_at_border(error):
+            return False
+        return isinstance(error, kinds) if isinstance(kinds, type | tuple) else bool(kinds(error))
+
+    return retries
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ class Outcome:
         self._values: dict[str, Any] = {}
         self._told: list[Any] = []
         self._acts: dict[str, Any] = {}
+        self._transfers = 0
         self._refused: Ask | None = None
 
     def take(self, returned: Any) -> Any:
@@ -45,6 +46,10 @@ class Outcome:
     def set_values(self, values: dict[str, Any]) -> None:
         """Write values of the run."""
         self._values.update(values)
+
+    def add_transfers(self, count: int) -> None:
+        """Count transfers that there were in the lane that the call ran."""
+        self._transfers += count
 
     def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
         """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
@@ -86,13 +91,16 @@ class Outcome:
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
         messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
-        return TaskResult(
+        result = TaskResult(
             messages=messages,
             values=self._values,
             position=position,
             acts=self._acts,
             number=self.opened.number,
         )
+        if self._transfers:
+            result["transfers"] = self._transfers
+        return result
 
     def _bound(self, message: ToolMessage) -> ToolMessage:
         """Return the only result as that of the call, whatever call it names."""

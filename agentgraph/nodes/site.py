@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
+from agentgraph.limits import Limits, check_limits
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
@@ -19,6 +20,9 @@ SURROUNDINGS = "__agentgraph_surroundings"
 Savers keep what is configurable with each checkpoint, but for keys that begin like this one.
 """
 
+LIMITS = "__agentgraph_limits"
+"""Where a run may have `Limits` in `config["configurable"]`, over those that were compiled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -26,17 +30,38 @@ class Surroundings:
 
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
+    transfers: int = 0
+    """How many transfers there were in this turn."""
 
     def with_new(self, messages: Sequence[BaseMessage], values: dict[str, Any]) -> "Surroundings":
         """Return these with what is new behind and over them."""
-        return Surroundings([*self.messages, *messages], {**self.values, **values})
+        return self.instead([*self.messages, *messages], {**self.values, **values})
+
+    def instead(self, messages: Sequence[BaseMessage], values: dict[str, Any]) -> "Surroundings":
+        """Return other messages and values in the place of these."""
+        return Surroundings(messages, values, self.transfers)
 
 
 class Site:
-    """A place of a tree as its node knows it: the same for all activations."""
+    """A place of a tree as its node knows it: the same for all activations.
 
-    def __init__(self, tree: Tree, place: Place, paths: RunPaths) -> None:
+    Attributes:
+        has_border: Whether an activation may end with a function still to be asked, so that the
+            node can be the next one again.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        place: Place,
+        paths: RunPaths,
+        *,
+        has_border: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
         self.tree, self.place, self.paths = tree, place, paths
+        self.has_border = has_border
+        self._limits = check_limits(limits)
         self.targets = targets(tree, place)
         self.target_agents = [target.agent for target in self.targets.values()]
         self._is_surrounded = _is_surrounded(place)
@@ -56,24 +81,33 @@ class Site:
         if left is self.place:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
-        return self.position(Next(self.place, cursor))
+        return self.position(Next(self.place, cursor), position.get("transfers", 0))
 
     def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
         """Return all that is visible here: what is around the lane, and the lane's own."""
+        position = state.get("position")
+        transfers = position.get("transfers", 0) if position else 0
         if not self._is_surrounded:
-            return Surroundings(state["messages"], state["values"])
+            return Surroundings(state["messages"], state["values"], transfers)
         around: Surroundings = config["configurable"][SURROUNDINGS]
-        return around.with_new(state["messages"], state["values"])
+        messages = [*around.messages, *state["messages"]]
+        return Surroundings(messages, {**around.values, **state["values"]}, transfers)
 
-    def behind(self, cursor: Cursor, signal: Signal | None, judge: Judge) -> Position:
+    def limits(self, config: RunnableConfig) -> Limits:
+        """Return the limits of a run."""
+        return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
+
+    def behind(
+        self, cursor: Cursor, signal: Signal | None, judge: Judge, transfers: int = 0
+    ) -> Position:
         """Return what to write where this place has ended."""
-        return self.position(advance(self.tree, self.place, cursor, signal, judge))
+        return self.position(advance(self.tree, self.place, cursor, signal, judge), transfers)
 
-    def handed_over(self, cursor: Cursor, target: str) -> Position:
+    def handed_over(self, cursor: Cursor, target: str, transfers: int) -> Position:
         """Return what to write where this place has transferred to one of its targets."""
-        return self.position(transfer(self.tree, self.place, cursor, target))
+        return self.position(transfer(self.tree, self.place, cursor, target), transfers)
 
-    def position(self, comes: Next) -> Position:
+    def position(self, comes: Next, transfers: int = 0) -> Position:
         """Return what to write where `comes` is what comes next."""
         position = Position(
             next=comes.place.node if comes.place else None,
@@ -82,6 +116,8 @@ class Site:
         )
         if comes.signal:
             position["signal"] = comes.signal
+        if transfers:
+            position["transfers"] = transfers
         return position
 
 

@@ -84,6 +84,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation.said_by_tasks = by_tasks
         for result in results:
             activation.set_values(result["values"])
+            activation.add_transfers(result.get("transfers", 0))
         for result in sorted(results, key=lambda each: each is ending):
             activation.say_all(result["messages"], [] if by_tasks else result["position"]["told"])
         if ending is None:

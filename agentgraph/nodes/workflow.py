@@ -106,7 +106,7 @@ class WorkflowNode(ForkNode):
             return seen
         said = {self.steps[n].name: last_text(results[n]) for n in before}
         text = fill_input(step.input, seen.values, said, step.name)
-        return Surroundings([HumanMessage(text)], seen.values)
+        return seen.instead([HumanMessage(text)], seen.values)
 
     def _undoing(
         self, fork: Fork, results: Results, tasks: Sequence[Callable[..., Any]]

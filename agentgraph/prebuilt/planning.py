@@ -7,7 +7,6 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from agentgraph.agents import Item
-from agentgraph.errors import CheckFailedError
 from agentgraph.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 from agentgraph.shown import said
 from agentgraph.signals import Ask, SetValues, Verdict
@@ -250,9 +249,7 @@ def _question(ctx: Any) -> str:
 
 
 def _again(ctx: Any, attempt: int, error: ValueError) -> Verdict:
-    if attempt + 1 >= ATTEMPTS:
-        raise CheckFailedError(
-            f"{ctx.address}: none of its {ATTEMPTS} plans can be used; the last fault: {error}"
-        )
+    failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
     text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
-    return Verdict(messages=(HumanMessage(text),), again=True)
+    is_last = attempt + 1 >= ATTEMPTS
+    return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)

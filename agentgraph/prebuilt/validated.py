@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.agents import Agent, CheckedAgent
-from agentgraph.errors import CheckFailedError
 from agentgraph.leaf_faults import is_hook, limit_faults
 from agentgraph.schemas import fitted, output_fault, read_json
 from agentgraph.shown import said, shown
@@ -43,12 +42,15 @@ def validated(
         agent: The agent, a composite included.
         check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync
             function `check(text)` or `check(ctx, text)` of its last message. It returns True or None
-            where all is well, and what is wrong as a text, or False; or it raises an exception.
+            where all is well, and what is wrong as a text, or False; or it raises what is wrong as a
+            `ValueError` (those of pydantic are) or an `AssertionError`, as pydantic's validators do.
+            Every other exception is an error: it is raised, what the agent said is kept, and a resume
+            asks the check again. LangGraph's `interrupt()` in it asks a person.
         max_attempts: How often it may run, from 1.
 
     Returns:
         The agent; nothing is checked before `compile_agent`. What fails its last attempt raises
-        `CheckFailedError`.
+        `CheckFailedError`; each resume then allows one more.
     """
     faults = tuple(_faults(check, max_attempts))
     return CheckedAgent(agent=agent, check=Validation(check, max_attempts), repeats=True, faults=faults)
@@ -67,17 +69,17 @@ class Validation:
     max_attempts: int
 
     def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
-        """Send the agent back with what was wrong, or fail."""
+        """Send the agent back with what was wrong; after its last attempt, fail."""
         wrong = self._wrong(ctx, str(said[-1].text) if said else "")
         if wrong is None:
             return Verdict()
-        if attempt + 1 >= self.max_attempts:
-            raise CheckFailedError(
-                f"{ctx.address}: what it said failed its check in all of {self.max_attempts} attempts; "
-                f"the last fault: {wrong}"
-            )
+        failed = (
+            f"{ctx.address}: what it said failed its check in all of {attempt + 1} attempts; the last "
+            f"fault: {wrong}"
+        )
         text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
-        return Verdict(messages=(HumanMessage(text),), again=True)
+        is_last = attempt + 1 >= self.max_attempts
+        return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)
 
     def _wrong(self, ctx: Any, text: str) -> str | None:
         """Return what is wrong with a text, or None."""
@@ -86,7 +88,7 @@ class Validation:
                 fitted(self.check, read_json(text))
                 return None
             found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
-        except Exception as error:
+        except (ValueError, AssertionError) as error:
             return said(error)
         if found is None or found is True:
             return None
