@@ -11,6 +11,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 import agentgraph as ag
+from agentgraph.cli.answers import AnswerError, given_answers
 from agentgraph.errors import UnknownInterruptError
 from agentgraph.testing import call, calls, transcript
 
@@ -123,6 +124,13 @@ class TestADict:
         runner = ag.Runner(form())
         list(runner.run("Go.", thread_id="t"))
         assert runner.watch(thread_id="t", answers={"size": 3}).text == "{'size': 3}"
+
+
+def test_a_typed_name_of_no_question_is_no_answer_to_the_only_one() -> None:
+    asked = ag.Interrupt(id="1" * 32, address="s/form", agent_name="form", value="Fill in.")
+    with pytest.raises(AnswerError) as caught:
+        given_answers(["s/from=3"], [asked])
+    assert str(caught.value) == "the question 's/from' is not pending; pending are:\n  s/form"
 
 
 @pytest.mark.parametrize("answer", [None, "", 0, False, [], {}])

@@ -168,7 +168,7 @@ def test_a_refused_run_shows_nothing(watch: Watch) -> None:
         (ag.PendingInterruptError, terminal(), ("Go.",)),
         (ag.UnknownInterruptError, terminal(), ()),
     ]:
-        answers = {} if arguments else {"answers": {"nobody": "yes"}}
+        answers = {} if arguments else {"answers": {"s/a": "yes"}}
         with pytest.raises(error):
             watch(runner, *arguments, thread_id="t", console=console, **answers)
         assert printed(console) == ""
