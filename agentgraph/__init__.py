@@ -23,6 +23,7 @@ from agentgraph.errors import (
     MaxIterationsError,
     MissingValueError,
     PendingInterruptError,
+    ReducerError,
     RemoteRunError,
     StepFailedError,
     ThreadBusyError,
@@ -30,6 +31,7 @@ from agentgraph.errors import (
     TreeChangedError,
     UnknownInterruptError,
     UnknownThreadError,
+    ValueConflictError,
 )
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.history import Entry
@@ -67,6 +69,7 @@ __all__ = [
     "MissingValueError",
     "Output",
     "PendingInterruptError",
+    "ReducerError",
     "RemoteRunError",
     "RunPath",
     "RunStep",
@@ -79,6 +82,7 @@ __all__ = [
     "TreeChangedError",
     "UnknownInterruptError",
     "UnknownThreadError",
+    "ValueConflictError",
     "Watched",
     "agent",
     "agent_tool",

@@ -47,8 +47,9 @@ from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools
 from agentgraph.position import ends, may_do, may_do_by_tools, start
 from agentgraph.signals import May
-from agentgraph.state import Conversation, LaneState, Whereabouts
+from agentgraph.state import Whereabouts, state_types
 from agentgraph.validation import validate
+from agentgraph.values import Reducers, declared
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Builder = StateGraph[Any, Any, Any, Any]
@@ -66,6 +67,7 @@ def compile_agent(
     *,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
+    values: Any = None,
     **options: Any,
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.
@@ -85,6 +87,9 @@ def compile_agent(
         checkpointer: LangGraph's saver; without one nothing can pause, unless the graph runs
             on a LangGraph server, which brings its own.
         store: LangGraph's store, for `ctx.runtime.store`.
+        values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
+            with `Annotated[list, operator.add]`, or another reducer, for what is merged. Other
+            values are written over.
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
@@ -93,13 +98,15 @@ def compile_agent(
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
     """
-    return compile_tree(validate(agent), checkpointer=checkpointer, store=store, **options)
+    reducers = declared(values)
+    tree = validate(agent, reducers.channels)
+    return compile_tree(tree, reducers, checkpointer=checkpointer, store=store, **options)
 
 
-def compile_tree(tree: Tree, **options: Any) -> Graph:
-    """Compile a tree that was laid out."""
+def compile_tree(tree: Tree, reducers: Reducers = Reducers(), **options: Any) -> Graph:  # noqa: B008
+    """Compile a tree that was laid out, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
-    graph = _LaneBuilder(tree).build(tree.root, **options)
+    graph = _LaneBuilder(tree, reducers).build(tree.root, **options)
     return graph.with_config(_limits(tree))
 
 
@@ -122,13 +129,16 @@ def _at_once(tree: Tree, place: Place) -> int:
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes."""
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree, self.paths = tree, RunPaths(tree)
+    def __init__(self, tree: Tree, reducers: Reducers) -> None:
+        self.tree, self.paths, self.reducers = tree, RunPaths(tree), reducers
+        self.types = state_types(reducers)
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
-        outer = Conversation if lane.parent is None else LaneState
-        builder = StateGraph(LaneState, input_schema=outer, output_schema=outer)
+        is_root = lane.parent is None
+        state = self.types.root if is_root else self.types.lane
+        outer = self.types.conversation if is_root else self.types.lane
+        builder: Builder = StateGraph(state, input_schema=outer, output_schema=outer)
         self._enter(builder, lane)
         inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
         for place, lanes in inner.items():
@@ -208,7 +218,7 @@ class _LaneBuilder:
             builder.add_conditional_edges(node.name, _WAY_ON, behind)
 
     def _site(self, place: Place) -> Site:
-        return Site(self.tree, place, self.paths)
+        return Site(self.tree, place, self.paths, self.reducers)
 
 
 def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:

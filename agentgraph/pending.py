@@ -9,7 +9,7 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 from agentgraph.addresses import address, as_cursor, way_to
 from agentgraph.agents import FORKS, GraphAgent, WorkflowAgent
 from agentgraph.dependencies import in_order
-from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
+from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import answer_fault, asker, plain
@@ -26,6 +26,7 @@ from agentgraph.threads import (
     writes_by_task,
 )
 from agentgraph.translation import opened_question
+from agentgraph.values import shortly
 
 _SHOWN = 200
 """How long a schema may be to be shown in a message."""
@@ -56,11 +57,15 @@ def resume_map(
         named = [question for question in questions if key in (question.id, question.address)]
         if len(named) != 1 or named[0].id in found:
             raise unknown_question(thread_id, key, questions, repeated=bool(named))
-        found[named[0].id] = plain(answer)
-        if fault := answer_fault(named[0].response_schema, found[named[0].id]):
+        try:
+            found[named[0].id] = plain(answer)
+            fault = answer_fault(named[0].response_schema, found[named[0].id])
+        except (AgentGraphError, RecursionError, UnicodeError):
+            fault = "it has no JSON form"
+        if fault:
             raise InvalidAnswerError(
-                f"the answer {answer!r} to {named[0].address} does not fit: {fault}; the question is "
-                f"still pending, answer it again{_to_fit(named[0])}",
+                f"the answer {shortly(answer)} to {named[0].address} does not fit: {fault}; the "
+                f"question is still pending, answer it again{_to_fit(named[0])}",
                 thread_id,
             )
     return found

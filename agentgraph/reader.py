@@ -9,7 +9,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved
+from agentgraph.saving import save_fault
+from agentgraph.threads import AllSaved, NextTasks, Reads, Request, Saved, SaveFault
 
 T = TypeVar("T")
 
@@ -68,6 +69,8 @@ class Reader:
                 return self._graph.get_state(config_of(thread_id, namespace)).tasks
             case AllSaved():
                 return list(self._saver.list(config_of(thread_id)))
+            case SaveFault(value=value):
+                return save_fault(self._saver.serde, value)
 
     async def _aanswer(self, request: Request, thread_id: str) -> Any:
         match request:
@@ -77,6 +80,8 @@ class Reader:
                 return (await self._graph.aget_state(config_of(thread_id, namespace))).tasks
             case AllSaved():
                 return [saved async for saved in self._saver.alist(config_of(thread_id))]
+            case SaveFault(value=value):
+                return save_fault(self._saver.serde, value)
 
 
 def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:

@@ -103,7 +103,7 @@ def _told_in(
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
     is_fork = isinstance(agent, FORKS)  # its lanes tell how they failed
-    if not is_fork or _is_final(by_task):
+    if not is_fork or _is_final(by_task) or _fails_itself(by_task):
         last = max((heads[task] for task in by_task if task in heads), default=ended)
         behind = (last, _LAST, 0, 0) if is_fork else order.question(_LAST)
         for failed in _failures(by_task, heads.keys()):
@@ -173,6 +173,12 @@ def _is_final(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
     """Tell whether the failure of a lane was kept as its result."""
     results = [writes.get("__return__") for writes in by_task.values()]
     return any(isinstance(result, Mapping) and "failed" in result for result in results)
+
+
+def _fails_itself(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether a node failed whose lanes have not: what lanes raise, their node raises too."""
+    failed = [each for each in by_task.values() if "__error__" in each and "__return__" not in each]
+    return len(failed) == 1
 
 
 def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:

@@ -7,7 +7,7 @@ knows of `DeltaChannel`, which is in beta.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage
@@ -16,6 +16,7 @@ from langgraph.graph.message import _messages_delta_reducer
 from typing_extensions import TypedDict
 
 from agentgraph.signals import Signal
+from agentgraph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 500
 _NAME = re.compile(r"[#({\[]")
@@ -72,33 +73,57 @@ class Position(TypedDict):
     """How many of the messages written with this, the first ones, were told by tasks."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written where a turn begins."""
+    settled: NotRequired[dict[str, Any]]
+    """The values with which a resume settles conflicts at the next node of the root."""
 
 
-def merge(values: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return `values` with what is new written over it."""
-    return {**values, **new}
+def moved(position: Position, new: Position) -> Position:
+    """Return a new position; one without a node only adds to what is settled."""
+    if "next" in new:
+        return new
+    return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
 
 
 Messages = Annotated[
     list[AnyMessage],
     DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
 ]
-Values = Annotated[dict[str, Any], merge]
+Where = Annotated[Position | None, moved]
 
 
 class LaneState(TypedDict):
     """What a lane keeps."""
 
-    messages: Messages
-    values: Values
+    messages: list[BaseMessage]
+    values: Any
+    """The merged values in the root, elsewhere the `Write`s of the lane."""
     position: Position
 
 
-class Conversation(TypedDict):
-    """What a compiled tree takes and gives: the messages, and the values of the run."""
+class StateTypes(NamedTuple):
+    """The types of the states of a tree's lanes, with the reducers of its values.
 
-    messages: Messages
-    values: NotRequired[Values]
+    Attributes:
+        root: What the root keeps.
+        conversation: What a compiled tree takes and gives: the messages, and the values of the run.
+        lane: What every other lane keeps.
+    """
+
+    root: type
+    conversation: type
+    lane: type
+
+
+def state_types(reducers: Reducers) -> StateTypes:
+    """Return the types of the states of a tree whose values are merged by `reducers`."""
+    make: Any = TypedDict  # a checker wants the fields written out
+    values = Annotated[dict[str, Any], reducers.merged]
+    writes = Annotated[list[Write], reducers.collected]
+    return StateTypes(
+        make("LaneState", {"messages": Messages, "values": values, "position": Where}),
+        make("Conversation", {"messages": Messages, "values": NotRequired[values]}),
+        make("LaneState", {"messages": Messages, "values": writes, "position": Where}),
+    )
 
 
 class Whereabouts(TypedDict):
@@ -111,7 +136,8 @@ class Update(TypedDict, total=False):
     """What a node writes."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: dict[str, Any] | list[dict[str, Any]] | list[Write]
+    """In the root a dict, or several where one would lose a write; elsewhere writes."""
     position: Position
 
 
@@ -122,7 +148,7 @@ class TaskResult(TypedDict):
     """
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: list[Write]
     position: Position
     acts: dict[str, Any]
     """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""

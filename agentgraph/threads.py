@@ -41,7 +41,14 @@ class AllSaved:
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
 
 
-Request = Saved | NextTasks | AllSaved
+@dataclass(frozen=True, slots=True)
+class SaveFault:
+    """Asks why the saver cannot save a value; None where it can."""
+
+    value: Any
+
+
+Request = Saved | NextTasks | AllSaved | SaveFault
 
 
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:

@@ -51,7 +51,7 @@ nodes.each nodes.parallel nodes.workflow
 nodes.fork
 nodes.call_runner nodes.leaf nodes.schedule nodes.turn
 nodes.outcome
-nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
+nodes.calls nodes.joining nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation
 nodes.ending
 nodes.site nodes
@@ -66,7 +66,7 @@ builders history
 composites
 agents
 events schemas state templates
-budgets dependencies failures run_path signals
+budgets dependencies failures run_path saving signals values
 errors
 """
 """The modules from top to bottom; those of one line do not import each other."""

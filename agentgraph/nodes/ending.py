@@ -1,16 +1,19 @@
 """What is asked as agents end, by the node in which the last leaf ends: `until`, and checks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph.config import get_config
 
 from agentgraph.addresses import Cursor, address, attempt, is_inside, settled
 from agentgraph.context import Context
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
+from agentgraph.saving import check_saved
 from agentgraph.schemas import plain
+from agentgraph.signals import Verdict
 from agentgraph.state import Update, address_of, in_order, stamped
 
 
@@ -39,6 +42,7 @@ class Ending:
         for checked in place.checks:
             context = self._context(place, cursor)
             verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
+            check_saved(get_config(), at, _given(verdict))
             self._told += [
                 [len(self._messages), str(uuid4()), "custom", plain(data), at]
                 for data in verdict.custom
@@ -64,7 +68,7 @@ class Ending:
         if self._messages:
             update["messages"] = [*messages, *self._messages]
         if self._values:
-            update["values"] = {**update.get("values", {}), **self._values}
+            update["values"] = self._site.and_kept(update.get("values"), self._values)
         return update
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
@@ -87,3 +91,10 @@ class Ending:
                 break
             said.append(message)
         return said[::-1]
+
+
+def _given(verdict: Verdict) -> Iterator[tuple[str, Any]]:
+    """Yield all that a check gives to be kept, each with what it is called in a message."""
+    yield from (("the message of a check", message) for message in verdict.messages)
+    yield from (("custom data of a check", data) for data in verdict.custom)
+    yield from ((f"the value {name!r} of a check", value) for name, value in verdict.values.items())

@@ -17,13 +17,15 @@ from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal
 from agentgraph.state import Position
+from agentgraph.values import Write
 
 
 class LaneResult(TypedDict):
     """What a lane hands back: only what is new."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: list[Write]
+    """What was written in it, in order."""
     signal: Signal | None
     finished: NotRequired[int]
     """When it ended, in nanoseconds, and later than all that it needed."""
@@ -144,6 +146,6 @@ def last_text(result: LaneResult) -> str:
 def _result(state: dict[str, Any]) -> LaneResult:
     return LaneResult(
         messages=state.get("messages", []),
-        values=state.get("values", {}),
+        values=state.get("values", []),
         signal=(state.get("position") or {}).get("signal"),
     )

@@ -1,17 +1,19 @@
 """A place as its nodes know it: where a lane is there, what is around it, and where it goes on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
+from agentgraph.errors import ReducerError
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Position
+from agentgraph.values import Reducers, Write, Written, as_writes
 
 SURROUNDINGS = "__agentgraph_surroundings"
 """Where a lane finds in `config["configurable"]` what is around it.
@@ -20,23 +22,44 @@ Savers keep what is configurable with each checkpoint, but for keys that begin l
 """
 
 
+_NO_REDUCERS = Reducers()
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a lane sees of the lanes around it, by reference."""
 
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
+    reducers: Reducers = _NO_REDUCERS
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """The values that end a conflict at a join, by name."""
 
-    def with_new(self, messages: Sequence[BaseMessage], values: dict[str, Any]) -> "Surroundings":
-        """Return these with what is new behind and over them."""
-        return Surroundings([*self.messages, *messages], {**self.values, **values})
+    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "Surroundings":
+        """Return these with new messages after them, and with what was written applied."""
+        values = self.reducers.applied(self.values, as_writes(written))
+        return replace(self, messages=[*self.messages, *messages], values=values)
+
+    def check(self, where: str, writes: Sequence[Write]) -> None:
+        """Refuse what a reducer fails on, before the agent at an address writes it.
+
+        Raises:
+            ReducerError: A reducer failed.
+        """
+        if self.reducers.channels:
+            try:
+                self.reducers.applied(self.values, writes)
+            except ReducerError as error:
+                raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
 
 
 class Site:
     """A place of a tree as its node knows it: the same for all activations."""
 
-    def __init__(self, tree: Tree, place: Place, paths: RunPaths) -> None:
-        self.tree, self.place, self.paths = tree, place, paths
+    def __init__(
+        self, tree: Tree, place: Place, paths: RunPaths, reducers: Reducers = _NO_REDUCERS
+    ) -> None:
+        self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.targets = targets(tree, place)
         self.target_agents = [target.agent for target in self.targets.values()]
         self._is_surrounded = _is_surrounded(place)
@@ -61,9 +84,22 @@ class Site:
     def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
         """Return all that is visible here: what is around the lane, and the lane's own."""
         if not self._is_surrounded:
-            return Surroundings(state["messages"], state["values"])
+            settled = (state.get("position") or {}).get("settled", {})
+            return Surroundings(state["messages"], state["values"], self.reducers, settled)
         around: Surroundings = config["configurable"][SURROUNDINGS]
         return around.with_new(state["messages"], state["values"])
+
+    def update(self, writes: Sequence[Write]) -> Any:
+        """Return writes as a node of this lane writes them: merged in the root, else as they are."""
+        return list(writes) if self._is_surrounded else self.reducers.update(writes)
+
+    def and_kept(self, update: Any, values: Mapping[str, Any]) -> Any:
+        """Return what `update` gave, and after it values that the package keeps itself."""
+        kept = Write(by="", values=dict(values))
+        if self._is_surrounded:
+            return [*(update or ()), kept]
+        before = [update] if isinstance(update, dict) else update or ()
+        return self.reducers.update([*(Write(by="", values=each) for each in before), kept])
 
     def behind(self, cursor: Cursor, signal: Signal | None, judge: Judge) -> Position:
         """Return what to write where this place has ended."""
