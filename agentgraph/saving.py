@@ -82,7 +82,7 @@ def _is_plain(value: Any) -> bool:
     return _is_small(value)
 
 
-def _is_small(value: Any, depth: int = 4) -> bool:
+def _is_small(value: Any, depth: int = 6) -> bool:
     kind = type(value)
     if kind is str:
         return bool(value.isascii())
