@@ -7,6 +7,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
+from agentgraph.errors import StepFailedError
 from agentgraph.events import AgentEvent
 from agentgraph.failures import each_once
 from agentgraph.places import Tree
@@ -103,7 +104,7 @@ def _told_in(
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
     is_fork = isinstance(agent, FORKS)  # its lanes tell how they failed
-    if not is_fork or _is_final(by_task) or _fails_itself(by_task):
+    if not is_fork or _is_final(by_task) or _join_fails(by_task):
         last = max((heads[task] for task in by_task if task in heads), default=ended)
         behind = (last, _LAST, 0, 0) if is_fork else order.question(_LAST)
         for failed in _failures(by_task, heads.keys()):
@@ -175,10 +176,14 @@ def _is_final(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
     return any(isinstance(result, Mapping) and "failed" in result for result in results)
 
 
-def _fails_itself(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether a node failed whose lanes have not: what lanes raise, their node raises too."""
-    failed = [each for each in by_task.values() if "__error__" in each and "__return__" not in each]
-    return len(failed) == 1
+def _join_fails(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether it was the join of lanes that failed: it alone, and not with what a lane raised."""
+    shown = {task: _shown(each["__error__"]) for task, each in by_task.items() if "__error__" in each}
+    failed = [task for task in shown if "__return__" not in by_task[task]]
+    if len(failed) != 1:
+        return False
+    own = shown.pop(failed[0])
+    return own not in shown.values() and not own.startswith(f"{StepFailedError.__name__}(")
 
 
 def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:
