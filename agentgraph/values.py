@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidAgentError, ReducerError
 
-_SHOWN = 80
+_SHOWN = 200
 """How long a value may be shown in a message."""
 _ROOT = "__root__"
 """The channel that LangGraph makes of a schema without fields."""
