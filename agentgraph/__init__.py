@@ -24,6 +24,7 @@ from agentgraph.errors import (
     MaxIterationsError,
     MissingValueError,
     PendingInterruptError,
+    ReducerError,
     RemoteRunError,
     SaverError,
     StepFailedError,
@@ -32,6 +33,7 @@ from agentgraph.errors import (
     TreeChangedError,
     UnknownInterruptError,
     UnknownThreadError,
+    ValueConflictError,
 )
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.history import Entry
@@ -72,6 +74,7 @@ __all__ = [
     "MissingValueError",
     "Output",
     "PendingInterruptError",
+    "ReducerError",
     "RemoteRunError",
     "RunPath",
     "RunStep",
@@ -85,6 +88,7 @@ __all__ = [
     "TreeChangedError",
     "UnknownInterruptError",
     "UnknownThreadError",
+    "ValueConflictError",
     "Watched",
     "agent",
     "agent_tool",

@@ -9,13 +9,13 @@ from langgraph.types import Command
 
 from agentgraph.addresses import parse_address
 from agentgraph.entrance import Admitted, unstamped
-from agentgraph.errors import AgentGraphError, PendingInterruptError
+from agentgraph.errors import AgentGraphError, InvalidAnswerError, PendingInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.pending import edited, pending, resume_map, unclear_question, waiting
 from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
 from agentgraph.shown import reason, shown
-from agentgraph.threads import Reads, Saved, before_edits, position_of
+from agentgraph.threads import Reads, Saved, SaveFault, before_edits, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
@@ -61,8 +61,12 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
     """Return new input, unless the thread waits for answers, with what a turn before it leaves.
 
     Raises:
+        AgentGraphError: A message or a value cannot be saved.
         PendingInterruptError: It does, and they are not to be dropped.
     """
+    for message in given["messages"]:
+        yield from _saved(f"the message {shown(message.content)}", message)
+    yield from _saved_values(given.get("values", {}))
     saved = yield Saved()
     position = None if saved is None else position_of(saved)
     if not position or not position["next"]:
@@ -87,11 +91,17 @@ def resumption(
 
     Raises:
         UnknownInterruptError: An answer to a question that is not pending.
-        InvalidAnswerError: An answer that does not fit its question's schema.
+        InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
+        AgentGraphError: A value cannot be saved.
     """
     questions, answered = yield from waiting(tree, thread_id)
     named = resume_map(thread_id, questions, _by_name(tree, thread_id, questions, answers))
-    update = {"values": dict(values)} if values else None
+    for key, answer in named.items():
+        yield from _saved_answer(thread_id, next(q for q in questions if q.id == key), answer)
+    yield from _saved_values(values or {})
+    update: dict[str, Any] | None = {"values": dict(values)} if values else None
+    if update and (yield from _goes_on()):
+        update["position"] = {"settled": dict(values or {})}
     if named and answered == "by new id":
         update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
     elif named and answered != "by id":
@@ -129,3 +139,33 @@ def _by_name(
 def _could_name(tree: Tree, key: object) -> bool:
     """Tell whether a key of a dict is an id, or an address of the tree."""
     return isinstance(key, str) and bool(_ID.fullmatch(key) or parse_address(tree, key))
+
+
+def _goes_on() -> Reads[bool]:
+    """Return whether a node of the thread is next, at which values may settle a conflict."""
+    saved = yield Saved()
+    position = None if saved is None else position_of(saved)
+    return bool(position and position["next"])
+
+
+def _saved_answer(thread_id: str, question: Interrupt, answer: Any) -> Reads[None]:
+    fault = yield SaveFault(answer)
+    if fault is not None:
+        raise InvalidAnswerError(
+            f"the answer {shown(answer)} to {question.address} cannot be saved ({fault}); the "
+            "question is still pending, answer it with plain data",
+            thread_id,
+        )
+
+
+def _saved_values(values: Mapping[str, Any]) -> Reads[None]:
+    for name, value in values.items():
+        yield from _saved(f"the value {name!r}, {shown(value)},", value)
+
+
+def _saved(named: str, value: Any) -> Reads[None]:
+    fault = yield SaveFault(value)
+    if fault is not None:
+        raise AgentGraphError(
+            f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
+        )

@@ -48,8 +48,9 @@ from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.position import asks_functions, ends, may_do, may_do_by_tools, start
 from agentgraph.signals import May
-from agentgraph.state import BorderState, Conversation, LaneState, Whereabouts
+from agentgraph.state import Whereabouts, state_types
 from agentgraph.validation import validate
+from agentgraph.values import Reducers, declared
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Builder = StateGraph[Any, Any, Any, Any]
@@ -68,6 +69,7 @@ def compile_agent(
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
     limits: Limits | None = None,
+    values: Any = None,
     **options: Any,
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.
@@ -88,6 +90,9 @@ def compile_agent(
             on a LangGraph server, which brings its own.
         store: LangGraph's store, for `ctx.runtime.store`.
         limits: What a turn may use; without them what `Limits()` says.
+        values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
+            with `Annotated[list, operator.add]`, or another reducer, for what is merged. Other
+            values are written over.
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
@@ -97,15 +102,23 @@ def compile_agent(
         InvalidAgentError: The tree has faults; the error names all of them.
         AgentGraphError: `limits` are no `Limits`.
     """
+    reducers = declared(values)
+    tree = validate(agent, reducers.channels)
     return compile_tree(
-        validate(agent), checkpointer=checkpointer, store=store, limits=limits, **options
+        tree, reducers, checkpointer=checkpointer, store=store, limits=limits, **options
     )
 
 
-def compile_tree(tree: Tree, *, limits: Limits | None = None, **options: Any) -> Graph:
-    """Compile a tree that was laid out."""
+def compile_tree(
+    tree: Tree,
+    reducers: Reducers = Reducers(),  # noqa: B008
+    *,
+    limits: Limits | None = None,
+    **options: Any,
+) -> Graph:
+    """Compile a tree that was laid out, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
-    graph = _LaneBuilder(tree, check_limits(limits)).build(tree.root, **options)
+    graph = _LaneBuilder(tree, reducers, check_limits(limits)).build(tree.root, **options)
     return graph.with_config(_limits(tree))
 
 
@@ -128,13 +141,16 @@ def _at_once(tree: Tree, place: Place) -> int:
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes."""
 
-    def __init__(self, tree: Tree, limits: Limits) -> None:
-        self.tree, self.paths, self.limits = tree, RunPaths(tree), limits
+    def __init__(self, tree: Tree, reducers: Reducers, limits: Limits) -> None:
+        self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
+        self.types = state_types(reducers)
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
-        outer = Conversation if lane.parent is None else LaneState
-        builder = StateGraph(LaneState, input_schema=outer, output_schema=outer)
+        is_root = lane.parent is None
+        state = self.types.root if is_root else self.types.lane
+        outer = self.types.conversation if is_root else self.types.lane
+        builder: Builder = StateGraph(state, input_schema=outer, output_schema=outer)
         self._enter(builder, lane)
         inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
         for place, lanes in inner.items():
@@ -209,7 +225,8 @@ class _LaneBuilder:
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
         may_stay = node.site.has_border and node.name == place.node
         if may_stay:
-            options["input_schema"] = BorderState
+            is_root = builder.state_schema is self.types.root
+            options["input_schema"] = self.types.root_border if is_root else self.types.lane_border
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = ends(self.tree, place, may) if may else ()
         behind = list(dict.fromkeys([*(END if end is None else end.node for end in after), *others]))
@@ -228,7 +245,14 @@ class _LaneBuilder:
         return transfers or asks_functions(self.tree, place, may)
 
     def _site(self, place: Place, has_border: bool = False) -> Site:
-        return Site(self.tree, place, self.paths, has_border=has_border, limits=self.limits)
+        return Site(
+            self.tree,
+            place,
+            self.paths,
+            self.reducers,
+            has_border=has_border,
+            limits=self.limits,
+        )
 
 
 class _Drawn(dict[Any, str]):

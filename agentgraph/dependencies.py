@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from agentgraph.shown import shown
+
+T = TypeVar("T")
 
 DependsOn = Mapping[str, Sequence[str]]
 """The names of the steps, in declared order, each with the names of those it depends on."""
@@ -50,9 +53,9 @@ def in_order(depends_on: DependsOn) -> list[str]:
     return list(done)
 
 
-def upstream(depends_on: DependsOn, name: str) -> set[str]:
+def upstream(depends_on: Mapping[T, Sequence[T]], name: T) -> set[T]:
     """Return the names of all steps that must be done before one, however indirectly."""
-    found: set[str] = set()
+    found: set[T] = set()
     left = [*depends_on[name]]
     while left:
         each = left.pop()

@@ -159,6 +159,61 @@ class StepFailedError(AgentGraphError):
         super().__init__("; ".join(told))
 
 
+class ValueConflictError(AgentGraphError):
+    """Two that ran side by side wrote different values under one name without a reducer.
+
+    It is raised by the agent that joins them, when all have ended. Nothing runs again: the thread
+    goes on with a runner that declares the name, or by `resume(thread_id, values={name: ...})`.
+
+    Attributes:
+        where: The address of the agent that joins them.
+        name: The name of the value.
+        writers: The addresses of the two agents that wrote it.
+        values: What they wrote, each as a short `repr`.
+        names: All names with such a conflict there, this one first.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        names: Sequence[str],
+        written: Sequence[tuple[str, str]],
+        labels: Sequence[str] = ("", ""),
+    ) -> None:
+        self.where, self.name, self.names = where, names[0], tuple(names)
+        self.writers = tuple(by for by, _ in written)
+        self.values = tuple(shown for _, shown in written)
+        one, other = (
+            f"{by} {label and f'({label}) '}wrote {shown}"
+            for (by, shown), label in zip(written, labels, strict=True)
+        )
+        more = ", ".join(map(repr, self.names[1:]))
+        super().__init__(
+            f"{where}: {one} and {other} as the value {self.name!r} while they ran side by side"
+            f"{f' (the same holds for {more})' if more else ''}; declare a reducer for it and "
+            f"pass values=Values, as in class Values(TypedDict): {self.name}: Annotated[list, "
+            f"operator.add]; or settle it with resume(thread_id, values={{{self.name!r}: ...}})"
+        )
+
+
+class ReducerError(AgentGraphError):
+    """A reducer that `values=` declares failed on what was written; nothing of that is kept.
+
+    Attributes:
+        name: The name of the value.
+        value: What was written, as a short `repr`.
+        error: What the reducer raised, as a short `repr`.
+        where: The address of the agent that wrote it; empty where no agent did.
+    """
+
+    def __init__(self, name: str, value: str, error: str, where: str = "") -> None:
+        self.name, self.value, self.error, self.where = name, value, error, where
+        super().__init__(
+            f"{where and f'{where}: '}the reducer of the value {name!r} failed on {value}: {error}; "
+            "write what it takes, or declare another one"
+        )
+
+
 class RemoteRunError(AgentGraphError):
     """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 

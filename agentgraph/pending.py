@@ -9,7 +9,7 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.addresses import address, as_cursor
 from agentgraph.agents import FORKS, GraphAgent, HumanAgent
-from agentgraph.errors import InvalidAnswerError, UnknownInterruptError
+from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import answer_fault, asker, plain
@@ -124,8 +124,12 @@ def resume_map(
         named = [question for question in questions if key in (question.id, question.address)]
         if len(named) != 1 or named[0].id in found:
             raise unknown_question(thread_id, key, questions, repeated=bool(named))
-        found[named[0].id] = plain(answer)
-        if fault := answer_fault(named[0].response_schema, found[named[0].id]):
+        try:
+            found[named[0].id] = plain(answer)
+            fault = answer_fault(named[0].response_schema, found[named[0].id])
+        except (AgentGraphError, RecursionError, UnicodeError):
+            fault = "it has no JSON form"
+        if fault:
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
                 f"is still pending, answer it again{_to_fit(named[0])}",

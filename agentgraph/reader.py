@@ -10,6 +10,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.savers import async_fault, saver_error, sync_fault
+from agentgraph.saving import save_fault
 from agentgraph.threads import (
     AllSaved,
     KeepFailure,
@@ -17,6 +18,7 @@ from agentgraph.threads import (
     Reads,
     Request,
     Saved,
+    SaveFault,
     State,
     checked_id,
 )
@@ -96,6 +98,8 @@ class Reader:
                 return list(self._saver.list(config_of(thread_id)))
             case KeepFailure(saved=saved, task_id=task_id, error=error):
                 return self._saver.put_writes(saved.config, [(ERROR, error)], task_id)
+            case SaveFault(value=value):
+                return save_fault(self._saver.serde, value)
 
     async def _aanswer(self, request: Request, thread_id: str) -> Any:
         match request:
@@ -111,6 +115,8 @@ class Reader:
                 return [saved async for saved in self._saver.alist(config_of(thread_id))]
             case KeepFailure(saved=saved, task_id=task_id, error=error):
                 return await self._saver.aput_writes(saved.config, [(ERROR, error)], task_id)
+            case SaveFault(value=value):
+                return save_fault(self._saver.serde, value)
 
 
 def config_of(thread_id: str, namespace: str | None = None) -> RunnableConfig:

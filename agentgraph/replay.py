@@ -7,6 +7,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
+from agentgraph.errors import StepFailedError
 from agentgraph.events import AgentEvent
 from agentgraph.failures import each_once
 from agentgraph.places import Tree
@@ -105,7 +106,7 @@ def _told_in(
     for asked in _asked_at(at, by_task):
         yield order.question(number_of(asked)), translator.question(asked)
     is_fork = isinstance(agent, FORKS) and "border" not in position  # its lanes tell how they failed
-    if not is_fork or _is_final(by_task):
+    if not is_fork or _is_final(by_task) or _join_fails(by_task):
         last = max((heads[task] for task in by_task if task in heads), default=ended)
         behind = (last, _LAST, 0, 0) if is_fork else order.question(_LAST)
         for failed in _failures(by_task, heads.keys()):
@@ -175,6 +176,16 @@ def _is_final(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
     """Tell whether the failure of a lane was kept as its result."""
     results = [writes.get("__return__") for writes in by_task.values()]
     return any(isinstance(result, Mapping) and "failed" in result for result in results)
+
+
+def _join_fails(by_task: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether it was the join of lanes that failed: it alone, and not with what a lane raised."""
+    shown = {task: _shown(each["__error__"]) for task, each in by_task.items() if "__error__" in each}
+    failed = [task for task in shown if "__return__" not in by_task[task]]
+    if len(failed) != 1:
+        return False
+    own = shown.pop(failed[0])
+    return own not in shown.values() and not own.startswith(f"{StepFailedError.__name__}(")
 
 
 def _kept(by_task: Mapping[str, Mapping[str, Any]]) -> set[str | None] | None:

@@ -38,6 +38,7 @@ from agentgraph.shown import shown
 from agentgraph.threads import Reads, keep_failure
 from agentgraph.translation import Translator
 from agentgraph.validation import validate
+from agentgraph.values import declared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +76,7 @@ class Runner:
         *,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
+        values: Any = None,
     ) -> None:
         """Compile `agent`.
 
@@ -82,15 +84,17 @@ class Runner:
             agent: The root of the tree.
             checkpointer: LangGraph's saver for the threads; without one they are kept in memory.
             store: LangGraph's store, for `ctx.runtime.store`.
+            values: Declares values and their reducers, as for `compile_agent`.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
         """
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
-        self._tree = validate(agent)
+        reducers = declared(values)
+        self._tree = validate(agent, reducers.channels)
         self._watched = ("", Activity(self._tree))
-        self.graph = compile_tree(self._tree, checkpointer=self.saver, store=store)
+        self.graph = compile_tree(self._tree, reducers, checkpointer=self.saver, store=store)
         self._reader = Reader(self.saver, self.graph)
 
     def run(

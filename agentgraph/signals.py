@@ -127,6 +127,12 @@ class SetValues(ToolOutputMixin):
     __hash__ = None  # type: ignore[assignment]
 
 
+class KeptValues(SetValues):
+    """Values that the package keeps itself: those of several that run side by side do not conflict."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a check makes of an agent that has ended.

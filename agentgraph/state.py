@@ -7,7 +7,7 @@ knows of `DeltaChannel`, which is in beta.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 from uuid import uuid4
 
 from langchain_core.messages import AnyMessage, BaseMessage
@@ -17,6 +17,7 @@ from langgraph.graph.message import _messages_delta_reducer
 from typing_extensions import TypedDict
 
 from agentgraph.signals import Signal
+from agentgraph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 500
 _NAME = re.compile(r"[#({\[]")
@@ -93,40 +94,69 @@ class Position(TypedDict):
     """How many of the messages written with this, the first ones, were told by tasks."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written where a turn begins."""
+    settled: NotRequired[dict[str, Any]]
+    """The values with which a resume settles conflicts at the next node of the root."""
 
 
-def merge(values: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return `values` with what is new written over it."""
-    return {**values, **new}
+def moved(position: Position, new: Position) -> Position:
+    """Return a new position; one without a node only adds to what is settled."""
+    if "next" in new:
+        return new
+    return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
 
 
 Messages = Annotated[
     list[AnyMessage],
     DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
 ]
-Values = Annotated[dict[str, Any], merge]
+Where = Annotated[Position | None, moved]
 
 
 class LaneState(TypedDict):
     """What a lane keeps."""
 
-    messages: Messages
-    values: Values
+    messages: list[BaseMessage]
+    values: Any
+    """The merged values in the root, elsewhere the `Write`s of the lane."""
     position: Position
+    failure: NotRequired[BaseException]
+    """How a function failed that was asked where the node's agent had ended, in the step before."""
 
 
-class BorderState(LaneState):
-    """What a node reads whose agent may end with a function still to be asked."""
+class StateTypes(NamedTuple):
+    """The types of the states of a tree's lanes, with the reducers of its values.
 
-    failure: Annotated[BaseException, UntrackedValue]
-    """How that function failed in the step before; never saved, so that a resume asks it again."""
+    Attributes:
+        root: What the root keeps.
+        conversation: What a compiled tree takes and gives: the messages, and the values of the run.
+        lane: What every other lane keeps.
+        root_border: What a node of the root reads whose agent may end with a function still to be
+            asked: how that failed in the step before, too. A resume does not find that, and asks again.
+        lane_border: The same in every other lane.
+    """
+
+    root: type
+    conversation: type
+    lane: type
+    root_border: type
+    lane_border: type
 
 
-class Conversation(TypedDict):
-    """What a compiled tree takes and gives: the messages, and the values of the run."""
-
-    messages: Messages
-    values: NotRequired[Values]
+def state_types(reducers: Reducers) -> StateTypes:
+    """Return the types of the states of a tree whose values are merged by `reducers`."""
+    make: Any = TypedDict  # a checker wants the fields written out
+    values = Annotated[dict[str, Any], reducers.merged]
+    writes = Annotated[list[Write], reducers.collected]
+    root = {"messages": Messages, "values": values, "position": Where}
+    lane = {"messages": Messages, "values": writes, "position": Where}
+    failure = {"failure": Annotated[BaseException, UntrackedValue]}
+    return StateTypes(
+        root=make("LaneState", root),
+        conversation=make("Conversation", {"messages": Messages, "values": NotRequired[values]}),
+        lane=make("LaneState", lane),
+        root_border=make("BorderState", root | failure),
+        lane_border=make("BorderState", lane | failure),
+    )
 
 
 class Whereabouts(TypedDict):
@@ -139,7 +169,8 @@ class Update(TypedDict, total=False):
     """What a node writes."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: dict[str, Any] | list[dict[str, Any]] | list[Write]
+    """In the root a dict, or several where one would lose a write; elsewhere writes."""
     position: Position
     failure: BaseException
 
@@ -151,7 +182,7 @@ class TaskResult(TypedDict):
     """
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: list[Write]
     position: Position
     acts: dict[str, Any]
     """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""

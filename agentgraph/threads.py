@@ -61,6 +61,13 @@ class AllSaved:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveFault:
+    """Asks why the saver cannot save a value; None where it can."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class KeepFailure:
     """Asks to keep how a task failed, as LangGraph keeps it."""
 
@@ -69,7 +76,7 @@ class KeepFailure:
     error: BaseException
 
 
-Request = Saved | NextTasks | State | AllSaved | KeepFailure
+Request = Saved | NextTasks | State | AllSaved | SaveFault | KeepFailure
 
 
 def keep_failure(error: BaseException) -> Reads[None]:

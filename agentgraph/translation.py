@@ -70,14 +70,14 @@ def translate(
         AgentGraphError: A part does not say its stream mode.
         RemoteRunError: The run failed on a server.
     """
-    yield from Translator(validate(agent), thread_id, node).tell(parts)
+    yield from Translator(validate(agent, merged=None), thread_id, node).tell(parts)
 
 
 async def atranslate(
     agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None, node: str | None = None
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
-    async for event in Translator(validate(agent), thread_id, node).atell(parts):
+    async for event in Translator(validate(agent, merged=None), thread_id, node).atell(parts):
         yield event
 
 

@@ -1,7 +1,7 @@
 """Every fault of a tree, found before it is compiled."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator
 from typing import NamedTuple, assert_never
 
 from agentgraph.agents import (
@@ -43,18 +43,22 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
 
 
-def validate(root: Agent) -> Tree:
+def validate(root: Agent, merged: Container[str] | None = ()) -> Tree:
     """Return the places of a tree.
+
+    Args:
+        root: The root of the tree.
+        merged: The names of the values that have a reducer; None where they are not known.
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
     """
-    if faults := list(_faults(root)):
+    if faults := list(_faults(root, merged)):
         raise InvalidAgentError(faults)
     return lay_out(root)
 
 
-def _faults(root: Agent) -> Iterator[str]:
+def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
     known: dict[str, Agent] = {}
     for where, agent, around in _walk(root):
         if not is_agent(agent):
@@ -70,7 +74,10 @@ def _faults(root: Agent) -> Iterator[str]:
         yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
         if sum(check.repeats for check in checks_of(agent)) > 1:
             yield f"{where}: it is validated twice; make the two checks one"
-        yield from (f"{where}: {fault}" for fault in _own_faults(unchecked(agent), around))
+        inner = unchecked(agent)
+        yield from (f"{where}: {fault}" for fault in _own_faults(inner, around))
+        if merged is not None:
+            yield from (f"{where}: {fault}" for fault in _shared_keys(inner, merged))
 
 
 def _are_parts(*agents: Agent) -> bool:
@@ -135,7 +142,6 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             yield from _parallel_faults(agent)
         case WorkflowAgent():
             yield from workflow_faults(agent)
-            yield from _shared_keys([step.agent for step in agent.steps], "steps")
         case EachAgent():
             pass
         case _:
@@ -162,8 +168,6 @@ def _leaf_faults(agent: Leaf, around: _Around) -> Iterator[str]:
 def _parallel_faults(agent: ParallelAgent) -> Iterator[str]:
     yield from limit_faults("max_concurrency", agent.max_concurrency)
     yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
-    if agent.on_error != "first":
-        yield from _shared_keys(agent.sub_agents, "branches")
 
 
 def _sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Iterator[str]:
@@ -192,15 +196,23 @@ def _key_faults(key: object) -> Iterator[str]:
         yield f"output_key={shown(key)} cannot stand in a template; use a plain name such as 'draft'"
 
 
-def _shared_keys(agents: Sequence[Agent], what: str) -> Iterator[str]:
+def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
+    """Yield which keys several branches or steps write whose values no reducer merges."""
+    match agent:
+        case ParallelAgent(sub_agents=beside, on_error="fail" | "wait" | "collect"):
+            what = "branches"
+        case WorkflowAgent(steps=steps):
+            beside, what = tuple(step.agent for step in steps), "steps"
+        case _:
+            return
     writers: dict[str, dict[int, str]] = {}
-    for i, branch in enumerate(agents):
-        for _, agent, _ in _walk(branch):
-            inner = unchecked(agent)
+    for i, branch in enumerate(beside):
+        for _, each, _ in _walk(branch):
+            inner = unchecked(each)
             if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
     for key, branches in writers.items():
-        if len(branches) > 1:
+        if len(branches) > 1 and key not in merged:
             yield (
                 f"the {what} {' and '.join(branches.values())} write one output_key {shown(key)}; "
                 "give each a key of its own"

@@ -20,6 +20,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.testing import transcript
@@ -1185,7 +1186,11 @@ def test_a_command_that_sets_values_alone_needs_no_message(drive: Drive) -> None
     assert state["values"] == {"topic": "bees"}
 
 
-def test_of_values_that_several_calls_set_the_last_call_counts(drive: Drive) -> None:
+class LastTopic(TypedDict):
+    topic: Annotated[str, lambda _, new: new]
+
+
+def test_values_that_several_calls_set_are_merged_in_the_order_of_the_calls(drive: Drive) -> None:
     begun = threading.Event()
 
     def choose(topic: str) -> ag.SetValues:
@@ -1198,7 +1203,7 @@ def test_of_values_that_several_calls_set_the_last_call_counts(drive: Drive) -> 
     model = scripted(
         calls(call("choose", "1", topic="bees"), call("choose", "2", topic="wasps")), "Chosen."
     )
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[choose]))
+    runner = ag.Runner(ag.chat_agent("writer", model, tools=[choose]), values=LastTopic)
     list(drive.run(runner, "Go.", thread_id="t"))
     state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
     assert state["values"] == {"topic": "wasps", "bees": True, "wasps": True}

@@ -1,6 +1,7 @@
 """The shape of compiled graphs: which nodes and edges came out, and what they take and give."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -9,6 +10,7 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -179,6 +181,10 @@ def test_a_compiled_tree_is_a_plain_graph_that_takes_and_gives_messages():
     ]
 
 
+class LastOne(TypedDict):
+    who: Annotated[str, lambda _, new: new]
+
+
 def test_values_go_in_and_come_out_and_branches_join_in_declared_order():
     def first(ctx):
         yield ag.SetValues(seen=dict(ctx.values), who="first")
@@ -189,7 +195,9 @@ def test_values_go_in_and_come_out_and_branches_join_in_declared_order():
         yield "2"
 
     tree = ag.parallel("p", [ag.function_agent("b", first), ag.function_agent("a", second)])
-    out = ag.compile_agent(tree).invoke({"messages": ["hi"], "values": {"topic": "bees"}})
+    out = ag.compile_agent(tree, values=LastOne).invoke(
+        {"messages": ["hi"], "values": {"topic": "bees"}}
+    )
     assert [m.text for m in out["messages"]] == ["hi", "1", "2"]
     assert out["values"] == {"topic": "bees", "seen": {"topic": "bees"}, "who": "second"}
 

@@ -54,7 +54,7 @@ nodes.each nodes.parallel nodes.workflow
 nodes.fork
 nodes.call_runner nodes.leaf nodes.schedule nodes.turn
 nodes.outcome
-nodes.calls nodes.lane nodes.output nodes.tasks nodes.threads
+nodes.calls nodes.joining nodes.lane nodes.output nodes.tasks nodes.threads
 nodes.activation
 nodes.ending
 nodes.site nodes nodes.threads
@@ -70,7 +70,7 @@ builders history entrance
 composites
 agents
 events schemas state templates
-budgets dependencies failures limits run_path signals
+budgets dependencies failures limits run_path saving signals values
 errors
 shown
 """

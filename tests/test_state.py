@@ -25,16 +25,16 @@ from typing_extensions import TypedDict
 
 from agentgraph.state import (
     SNAPSHOT_FREQUENCY,
-    Conversation,
-    LaneState,
     address_of,
-    merge,
     speaker_at,
     speaker_of,
     stamped,
+    state_types,
 )
+from agentgraph.values import Reducers
 
 THREAD = {"configurable": {"thread_id": "t"}}
+LaneState, Conversation, InnerState = state_types(Reducers())
 
 
 def texts(messages: list[BaseMessage]) -> list[str]:
@@ -108,13 +108,13 @@ def test_the_speaker_is_the_name_at_the_end_of_an_address(address, name):
 
 
 def test_merge_writes_what_is_new_over_what_is_there():
-    assert merge({"a": 1, "b": 2}, {"b": 3, "c": None}) == {"a": 1, "b": 3, "c": None}
-    assert merge({}, {}) == {}
+    assert Reducers().merged({"a": 1, "b": 2}, {"b": 3, "c": None}) == {"a": 1, "b": 3, "c": None}
+    assert Reducers().merged({}, {}) == {}
 
 
 def test_merge_changes_neither_side():
     values, new = {"a": 1}, {"a": 2}
-    merge(values, new)
+    Reducers().merged(values, new)
     assert (values, new) == ({"a": 1}, {"a": 2})
 
 
@@ -205,7 +205,7 @@ class OftenSaved(TypedDict):
     values: Annotated[dict[str, Any], operator.or_]
 
 
-@pytest.mark.parametrize("state", [LaneState, Conversation])
+@pytest.mark.parametrize("state", [LaneState, Conversation, InnerState])
 def test_the_messages_of_a_lane_are_a_channel_of_deltas(state):
     (channel,) = state.__annotations__["messages"].__metadata__
     assert channel == DeltaChannel(reduced, snapshot_frequency=SNAPSHOT_FREQUENCY)

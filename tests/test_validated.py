@@ -151,7 +151,7 @@ class TestACheck:
         [
             (ValueError("too short"), "too short"),
             (AssertionError("too long"), "too long"),
-            (AssertionError(), "AssertionError"),
+            (AssertionError(), "AssertionError()"),
         ],
     )
     def test_may_raise_what_is_wrong(self, drive: Drive, error: Exception, fault: str) -> None:

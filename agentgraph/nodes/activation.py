@@ -21,12 +21,12 @@ from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
 from agentgraph.nodes.threads import is_cancelled
+from agentgraph.saving import check_saved
 from agentgraph.schemas import addressed, answer_fault, asker, checkable
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
     Border,
-    BorderState,
     LaneState,
     Position,
     Progress,
@@ -35,6 +35,7 @@ from agentgraph.state import (
     address_of,
     stamped,
 )
+from agentgraph.values import Write
 
 
 class Activation:
@@ -57,12 +58,12 @@ class Activation:
         self._told: list[Any] = []
         self._untold: list[Any] = []
         self._live = 0
-        self._values: dict[str, Any] = {}
+        self._writes: list[Write] = []
         self._signal: Signal | None = None
         self._target: str | None = None
         self._stays: Position | None = None
         self._border = position.get("border")
-        self._failure = cast(BorderState, state).get("failure") if self._border else None
+        self._failure = state.get("failure") if self._border else None
         self._inner_transfers = 0
 
     @property
@@ -95,6 +96,8 @@ class Activation:
 
     def say(self, message: BaseMessage, *, live: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
+        if not self.said_by_tasks:
+            self.check("the message", message)
         self._said.append(message)
         if isinstance(message, RemoveMessage):
             return
@@ -120,6 +123,7 @@ class Activation:
 
         It is told at once, and all before it, for a server's stream leaves the position out.
         """
+        self.check("custom data", data)
         told = [str(uuid4()), kind, data]
         self._told.append([len(self._said), *told])
         self._untold.append(told)
@@ -137,7 +141,26 @@ class Activation:
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
-        self._values.update(values)
+        self.write([Write(by=self.address, values=dict(values))])
+
+    def keep(self, values: Mapping[str, Any]) -> None:
+        """Write values that the package keeps itself: they never conflict with others."""
+        self.write([Write(by="", values=dict(values))])
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Write values of the run, in order."""
+        for write in writes:
+            if write["by"] in ("", self.address):
+                self.check_values(write["values"])
+        self._writes = self.site.reducers.collected(self._writes, writes)
+
+    def check(self, named: str, value: Any) -> None:
+        """Refuse what the run's saver cannot save."""
+        check_saved(self.config, self.address, [(named, value)])
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Refuse values that the run's saver cannot save."""
+        check_saved(self.config, self.address, ((f"the value {k!r}", v) for k, v in values.items()))
 
     def add_transfers(self, count: int) -> None:
         """Count transfers that there were in lanes that this activation ran."""
@@ -175,6 +198,7 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
+        self.seen.check(self.address, self._writes)
         ending = self._ending()
         position = self._stays or ending.position(self.config)
         position["at"] = self.address
@@ -185,8 +209,8 @@ class Activation:
         update = Update(position=position)
         if self._said:
             update["messages"] = self._said
-        if self._values:
-            update["values"] = self._values
+        if self._writes:
+            update["values"] = self.site.update(self._writes)
         if entries := ending.entries():
             self._untold += entries
             self._tell_live()
@@ -202,6 +226,7 @@ class Activation:
         try:
             yield
         except GraphInterrupt as paused:
+            self._check_questions(paused.args[0])
             for asked in paused.args[0]:
                 if asker(asked.response_schema) is None or self.asked_behind is not None:
                     schema = checkable(asked.response_schema)
@@ -221,6 +246,17 @@ class Activation:
             if marked is error:
                 raise
             raise marked from error
+
+    def _check_questions(self, asked: Sequence[Any]) -> None:
+        """Refuse questions that cannot be saved, as a failure of this activation."""
+        try:
+            for one in asked:
+                if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
+                    self.check("the question", one.value)
+        except InvalidOutputError as error:
+            mark_failure(error, self.address, self.name)
+            tell_failures(error)
+            raise error from None
 
     def _under_way(self) -> int:
         """Return how many of the last messages are those of this activation, and of attempts before."""
@@ -243,7 +279,7 @@ class Activation:
             self.site,
             self.cursor,
             self._border or self._how(),
-            lambda: self.seen.with_new(self._said, self._values),
+            lambda: self.seen.with_new(self._said, self._writes),
             transfers=self._transfers,
             is_border=self.has_ended,
         )

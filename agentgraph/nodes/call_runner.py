@@ -7,6 +7,7 @@ or runs the lane of an agent.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -22,7 +23,7 @@ from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.outcome import Outcome
-from agentgraph.nodes.site import Site
+from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
@@ -40,10 +41,12 @@ class Scope(NamedTuple):
     Attributes:
         outcome: Collects what the call comes to.
         control: Stops the lanes that calls run.
+        seen: What is visible to it: calls that run in turn see the values that those before wrote.
     """
 
     outcome: Outcome
     control: Stop
+    seen: Surroundings
 
     @property
     def name(self) -> str:
@@ -184,13 +187,12 @@ class _LaneTool:
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         request = HumanMessage(Request.model_validate(call["args"]).request)
-        seen = activation.seen
-        around = seen.messages if self.tool.history == "shared" else ()
-        surroundings = seen.instead([*around, request], seen.values)
+        around = scope.seen.messages if self.tool.history == "shared" else ()
+        surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control
 
     def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
-        scope.outcome.set_values(result["values"])
+        scope.outcome.write(result["values"])
         before = scope.outcome.activation.seen.transfers
         scope.outcome.add_transfers(result.get("transfers", before) - before)
         return scope.outcome.message(last_text(result))
@@ -231,7 +233,7 @@ def _told(outcome: Outcome) -> Iterator[None]:
 
 def _payload(scope: Scope) -> dict[str, Any]:
     """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
-    seen = scope.outcome.activation.seen
+    seen = scope.seen
     return {
         "__type": "tool_call_with_context",
         "tool_call": {**scope.outcome.opened.call, _SCOPE: scope},

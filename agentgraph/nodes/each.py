@@ -1,6 +1,7 @@
 """The node of an `EachAgent`: one agent for each item, as soon as the items before it are done."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.messages import HumanMessage
@@ -29,7 +30,7 @@ class EachNode(ForkNode):
                 said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
                 request = "\n\n".join([item.request, *said])
                 values = {**fork.around.values, **item.values}
-                return fork.around.instead([HumanMessage(request)], values)
+                return replace(fork.around, messages=[HumanMessage(request)], values=values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 

@@ -8,12 +8,13 @@ answers and asks from there on. In the same run the failure travels to that step
 never saved, and is raised there; a resume does not find it, and asks the function that failed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 
 from agentgraph.addresses import Cursor, address, attempt, is_inside, settled
@@ -23,7 +24,9 @@ from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.failures import add_note
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
+from agentgraph.saving import check_saved
 from agentgraph.schemas import plain
+from agentgraph.signals import Verdict
 from agentgraph.state import Border, Position, Update, address_of, in_order, stamped
 
 
@@ -109,7 +112,7 @@ class Ending:
         if self._messages:
             update["messages"] = [*messages, *self._messages]
         if self._values:
-            update["values"] = {**update.get("values", {}), **self._values}
+            update["values"] = self._site.and_kept(update.get("values"), self._values)
         if self._failure is not None:
             update["failure"] = self._failure
         return update
@@ -150,10 +153,11 @@ class Ending:
         at, context = address(place, cursor), self._context(place, cursor)
         try:
             verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
+            check_saved(get_config(), at, _given(verdict))
             told = [[str(uuid4()), "custom", plain(data), at] for data in verdict.custom]
             messages = [stamped(message, at) for message in verdict.messages]
         except Exception as error:
-            error.add_note(f"It was a check of the agent {place.name!r} that failed.")
+            add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
         if verdict.failed and (self._new or not self._how.get("failed")):
             raise CheckFailedError(verdict.failed)
@@ -184,3 +188,10 @@ class Ending:
                 break
             said.append(message)
         return said[::-1]
+
+
+def _given(verdict: Verdict) -> Iterator[tuple[str, Any]]:
+    """Yield all that a check gives to be kept, each with what it is called in a message."""
+    yield from (("the message of a check", message) for message in verdict.messages)
+    yield from (("custom data of a check", data) for data in verdict.custom)
+    yield from ((f"the value {name!r} of a check", value) for name, value in verdict.values.items())

@@ -4,7 +4,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, NoReturn
 from uuid import uuid4
 
@@ -13,9 +13,11 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.addresses import Cursor, address, as_cursor, entered
+from agentgraph.dependencies import upstream
 from agentgraph.failures import failures, is_fatal, mark_failure
 from agentgraph.nodes.activation import Activation, tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
+from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
@@ -24,6 +26,7 @@ from agentgraph.nodes.tasks import check_threads, named_task
 from agentgraph.nodes.threads import Contained, is_cancelled
 from agentgraph.signals import Signal
 from agentgraph.state import Border, LaneState, Position, Update, stamped
+from agentgraph.values import Beside, Write
 
 _INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
@@ -113,7 +116,7 @@ class ForkNode(Runnable[LaneState, Update]):
             schedule = self.schedule(fork, jobs)
             results = run_lanes(_starts(self.tasks, fork, jobs, schedule), schedule)
             self.finish(fork, results)
-            return self._update(fork, results, schedule.failures())
+            return self._update(fork, jobs, results, schedule.failures())
         except GraphBubbleUp:
             raise
         except BaseException as error:
@@ -129,7 +132,7 @@ class ForkNode(Runnable[LaneState, Update]):
             schedule = self.schedule(fork, jobs)
             results = await arun_lanes(_starts(self.atasks, fork, jobs, schedule), schedule)
             await self.afinish(fork, results)
-            return self._update(fork, results, schedule.failures())
+            return self._update(fork, jobs, results, schedule.failures())
         except GraphBubbleUp:
             raise
         except BaseException as error:
@@ -214,19 +217,20 @@ class ForkNode(Runnable[LaneState, Update]):
         messages = [*said, *(stamped(message, at) for message in self.instead(shown))]
         return {**result, "messages": messages, "failed": shown, "position": position}
 
-    def _update(self, fork: Fork, results: Results, failed: Sequence[Any]) -> Update:
+    def _update(
+        self, fork: Fork, jobs: Sequence[Job], results: Results, failed: Sequence[Any]
+    ) -> Update:
         signals = {result["signal"] for result in results.values()}
         signal: Signal | None = (
             "exit" if "exit" in signals else "break_loop" if "break_loop" in signals else None
         )
         messages = [message for result in results.values() for message in result["messages"]]
-        values = {k: v for result in results.values() for k, v in result["values"].items()}
-        values.update(self.values(fork, results))
+        writes = self._writes(fork, jobs, results)
         ending = Ending(
             self.site,
             fork.cursor,
             Border(signal=signal, given=[]) if signal else Border(given=[]),
-            lambda: fork.around.with_new(messages, values),
+            lambda: fork.around.with_new(messages, writes),
             transfers=_transfers(fork, results),
         )
         position = ending.position({})
@@ -239,9 +243,23 @@ class ForkNode(Runnable[LaneState, Update]):
         update = Update(position=position)
         if messages:
             update["messages"] = messages
-        if values:
-            update["values"] = values
+        if writes:
+            update["values"] = self.site.update(writes)
         return ending.onto(update)
+
+    def _writes(self, fork: Fork, jobs: Sequence[Job], results: Results) -> list[Write]:
+        """Return what the lanes wrote, in declared order, and then what the fork itself writes."""
+        handed_back = {number: result["values"] for number, result in results.items()}
+        writes = joined(fork.address, handed_back, _beside(jobs), fork.around)
+        own = self.values(fork, results)
+        return [*writes, Write(by="", values=own)] if own else writes
+
+
+def _beside(jobs: Sequence[Job]) -> Beside:
+    """Return what tells whether two jobs may run at the same time: neither needs the other."""
+    needs = {number: job.needs for number, job in enumerate(jobs)}
+    before = cache(partial(upstream, needs))
+    return lambda one, other: one not in before(other) and other not in before(one)
 
 
 def _transfers(fork: Fork, results: Results) -> int:

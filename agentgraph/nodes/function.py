@@ -20,6 +20,7 @@ from agentgraph.signals import (
     BreakLoop,
     Custom,
     Exit,
+    KeptValues,
     SetValues,
     Signal,
     TransferTo,
@@ -108,6 +109,8 @@ class FunctionNode(LeafNode):
                 activation.say(item, live=live)
             case Custom(data=data):
                 activation.tell("custom", plain(data))
+            case KeptValues(values=values):
+                activation.keep(values)
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():
@@ -165,4 +168,6 @@ def known_target(activation: Activation, target: str) -> str:
 def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
-    return Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
+    question = Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
+    activation.check("the question", question)
+    return question

@@ -41,6 +41,7 @@ class GraphNode(LeafNode):
         new = self._begun(activation)
         for state in self.agent.graph.stream(new.input, self._config(activation), stream_mode="values"):
             for number, message in new.since(state):
+                activation.check("the message", message)
                 self.task(activation.address, number, message).result()
                 activation.asked_behind = number + 1
         self._keep(activation, new)
@@ -52,6 +53,7 @@ class GraphNode(LeafNode):
         with nullcontext() if _is_sync(self.agent.graph) else stoppable():
             async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
                 for number, message in new.since(state):
+                    activation.check("the message", message)
                     await self.atask(activation.address, number, message)
                     activation.asked_behind = number + 1
         self._keep(activation, new)
@@ -120,7 +122,7 @@ def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
 def _said(address: str, number: int, message: BaseMessage) -> TaskResult:
     position = Position(next=None, cursor=[], tree="", at=address)
     return TaskResult(
-        messages=[stamped(message, address)], values={}, position=position, acts={}, number=number
+        messages=[stamped(message, address)], values=[], position=position, acts={}, number=number
     )
 
 

@@ -17,13 +17,15 @@ from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal
 from agentgraph.state import Position
+from agentgraph.values import Write
 
 
 class LaneResult(TypedDict):
     """What a lane hands back: only what is new."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any]
+    values: list[Write]
+    """What was written in it, in order."""
     signal: Signal | None
     finished: NotRequired[int]
     """When it ended, in nanoseconds, and later than all that it needed."""
@@ -124,7 +126,7 @@ def _result(state: dict[str, Any]) -> LaneResult:
     position = state.get("position") or {}
     result = LaneResult(
         messages=state.get("messages", []),
-        values=state.get("values", {}),
+        values=state.get("values", []),
         signal=position.get("signal"),
     )
     if "transfers" in position:

@@ -193,7 +193,7 @@ def _summed_up(
         return seen
     reply = yield _Asked(policy.model, summary_request(older, policy), activation.config)
     record = record_of(older, str(_message(activation, reply).text))
-    activation.set_values({key: record})
+    activation.keep({key: record})
     return [*since(older, record), *newest]
 
 

@@ -1,5 +1,6 @@
 """What one tool call comes to: messages, values of the run, what is told, and how it steers."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
 from agentgraph.tools import Content
+from agentgraph.values import Write
 
 
 class Outcome:
@@ -23,7 +25,7 @@ class Outcome:
     def __init__(self, activation: Activation, opened: OpenCall) -> None:
         self.activation, self.opened = activation, opened
         self._messages: list[Any] = []
-        self._values: dict[str, Any] = {}
+        self._writes: list[Write] = []
         self._told: list[Any] = []
         self._acts: dict[str, Any] = {}
         self._transfers = 0
@@ -45,7 +47,11 @@ class Outcome:
 
     def set_values(self, values: dict[str, Any]) -> None:
         """Write values of the run."""
-        self._values.update(values)
+        self.write([Write(by=self.activation.address, values=dict(values))] if values else [])
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Write values of the run as others wrote them, in order."""
+        self._writes = self.activation.site.reducers.collected(self._writes, writes)
 
     def add_transfers(self, count: int) -> None:
         """Count transfers that there were in the lane that the call ran."""
@@ -63,7 +69,7 @@ class Outcome:
             if isinstance(each, Command):
                 update = self._update_of(each)
                 self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
-                self._values.update(update.get("values", {}))
+                self.set_values(update.get("values", {}))
             else:
                 self._messages += map(self._named, each["messages"])
 
@@ -88,12 +94,13 @@ class Outcome:
                     f"which its return annotation does not name; add it, as in `-> str | {given}`, so "
                     "that the graph has an edge for it"
                 )
+        self._check_saved()
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
         messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
         result = TaskResult(
             messages=messages,
-            values=self._values,
+            values=self._writes,
             position=position,
             acts=self._acts,
             number=self.opened.number,
@@ -101,6 +108,17 @@ class Outcome:
         if self._transfers:
             result["transfers"] = self._transfers
         return result
+
+    def _check_saved(self) -> None:
+        """Refuse what cannot be saved; what a lane wrote was looked at there."""
+        check, tool = self.activation.check, self.opened.call["name"]
+        for message in self._messages:
+            check(f"the result of the tool {tool!r}", message)
+        for _, _, _, data in self._told:
+            check(f"custom data of the tool {tool!r}", data)
+        own = [write for write in self._writes if write["by"] == self.activation.address]
+        for name, value in ((name, v) for write in own for name, v in write["values"].items()):
+            check(f"the value {name!r} of the tool {tool!r}", value)
 
     def _bound(self, message: ToolMessage) -> ToolMessage:
         """Return the only result as that of the call, whatever call it names."""

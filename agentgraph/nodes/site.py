@@ -1,18 +1,20 @@
 """A place as its nodes know it: where a lane is there, what is around it, and where it goes on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
+from agentgraph.errors import ReducerError
 from agentgraph.limits import Limits, check_limits
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
 from agentgraph.state import LaneState, Position
+from agentgraph.values import Reducers, Write, Written, as_writes
 
 SURROUNDINGS = "__agentgraph_surroundings"
 """Where a lane finds in `config["configurable"]` what is around it.
@@ -24,6 +26,9 @@ LIMITS = "__agentgraph_limits"
 """Where a run may have `Limits` in `config["configurable"]`, over those that were compiled."""
 
 
+_NO_REDUCERS = Reducers()
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a lane sees of the lanes around it, by reference."""
@@ -32,14 +37,26 @@ class Surroundings:
     values: dict[str, Any]
     transfers: int = 0
     """How many transfers there were in this turn."""
+    reducers: Reducers = _NO_REDUCERS
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """The values that end a conflict at a join, by name."""
 
-    def with_new(self, messages: Sequence[BaseMessage], values: dict[str, Any]) -> "Surroundings":
-        """Return these with what is new behind and over them."""
-        return self.instead([*self.messages, *messages], {**self.values, **values})
+    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "Surroundings":
+        """Return these with new messages after them, and with what was written applied."""
+        values = self.reducers.applied(self.values, as_writes(written))
+        return replace(self, messages=[*self.messages, *messages], values=values)
 
-    def instead(self, messages: Sequence[BaseMessage], values: dict[str, Any]) -> "Surroundings":
-        """Return other messages and values in the place of these."""
-        return Surroundings(messages, values, self.transfers)
+    def check(self, where: str, writes: Sequence[Write]) -> None:
+        """Refuse what a reducer fails on, before the agent at an address writes it.
+
+        Raises:
+            ReducerError: A reducer failed.
+        """
+        if self.reducers.channels:
+            try:
+                self.reducers.applied(self.values, writes)
+            except ReducerError as error:
+                raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
 
 
 class Site:
@@ -55,11 +72,12 @@ class Site:
         tree: Tree,
         place: Place,
         paths: RunPaths,
+        reducers: Reducers = _NO_REDUCERS,
         *,
         has_border: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.tree, self.place, self.paths = tree, place, paths
+        self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border = has_border
         self._limits = check_limits(limits)
         self.targets = targets(tree, place)
@@ -88,14 +106,26 @@ class Site:
         position = state.get("position")
         transfers = position.get("transfers", 0) if position else 0
         if not self._is_surrounded:
-            return Surroundings(state["messages"], state["values"], transfers)
+            settled = position.get("settled", {}) if position else {}
+            return Surroundings(state["messages"], state["values"], transfers, self.reducers, settled)
         around: Surroundings = config["configurable"][SURROUNDINGS]
-        messages = [*around.messages, *state["messages"]]
-        return Surroundings(messages, {**around.values, **state["values"]}, transfers)
+        return replace(around.with_new(state["messages"], state["values"]), transfers=transfers)
 
     def limits(self, config: RunnableConfig) -> Limits:
         """Return the limits of a run."""
         return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
+
+    def update(self, writes: Sequence[Write]) -> Any:
+        """Return writes as a node of this lane writes them: merged in the root, else as they are."""
+        return list(writes) if self._is_surrounded else self.reducers.update(writes)
+
+    def and_kept(self, update: Any, values: Mapping[str, Any]) -> Any:
+        """Return what `update` gave, and after it values that the package keeps itself."""
+        kept = Write(by="", values=dict(values))
+        if self._is_surrounded:
+            return [*(update or ()), kept]
+        before = [update] if isinstance(update, dict) else update or ()
+        return self.reducers.update([*(Write(by="", values=each) for each in before), kept])
 
     def behind(
         self, cursor: Cursor, signal: Signal | None, judge: Judge, transfers: int = 0

@@ -16,6 +16,7 @@ from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.call_runner import CallRunner, Scope
 from agentgraph.nodes.calls import last_message, open_calls
+from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.output import keep_result
@@ -23,6 +24,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import Stop, inner_stop
 from agentgraph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
 from agentgraph.state import LaneState, TaskResult, Update
+from agentgraph.values import Write
 
 _INSTEAD = "or make it more than {}"
 
@@ -47,7 +49,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             scopes = _scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
-            starts = [partial(self._task(self.tasks, scope), scope) for scope in scopes]
+            starts = self._starts(self.tasks, scopes)
             results = run_tasks(starts, control, in_order=not self.agent.parallel_tools)
             return self._update(activation, input, results)
 
@@ -60,7 +62,7 @@ class ToolsNode(Runnable[LaneState, Update]):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
                 )
-            starts = [partial(self._task(self.atasks, scope), scope) for scope in scopes]
+            starts = self._starts(self.atasks, scopes)
             results = await arun_tasks(starts, control, in_order=not self.agent.parallel_tools)
             return self._update(activation, input, results)
 
@@ -68,8 +70,22 @@ class ToolsNode(Runnable[LaneState, Update]):
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
         return len(scopes) == 1 and scopes[0].name not in self.runner.agents
 
-    def _task(self, tasks: dict[str, Callable[..., Any]], scope: Scope) -> Callable[..., Any]:
-        return tasks.get(scope.name, tasks[""])
+    def _starts(
+        self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
+    ) -> list[Callable[[], Any]]:
+        """Return what starts the task of each call; one in turn sees what those before it wrote."""
+        begun: list[Any] = []
+
+        def start(scope: Scope) -> Any:
+            ended = [] if self.agent.parallel_tools else [future.result() for future in begun]
+            writes = [write for result in ended for write in result["values"]]
+            task = tasks.get(scope.name, tasks[""])
+            begun.append(
+                task(scope._replace(seen=scope.seen.with_new((), writes)) if writes else scope)
+            )
+            return begun[-1]
+
+        return [partial(start, scope) for scope in scopes]
 
     def _update(
         self,
@@ -82,8 +98,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         """Say the results in the order of the calls, but last the one that ends the agent."""
         ending, how = self._decide(results)
         activation.said_by_tasks = by_tasks
+        activation.write(self._joined(activation, state, results))
         for result in results:
-            activation.set_values(result["values"])
             activation.add_transfers(result.get("transfers", 0))
         for result in sorted(results, key=lambda each: each is ending):
             activation.say_all(result["messages"], [] if by_tasks else result["position"]["told"])
@@ -91,6 +107,19 @@ class ToolsNode(Runnable[LaneState, Update]):
             self._ask_again(activation, state)
         self._steer(activation, ending, how, results)
         return activation.update()
+
+    def _joined(
+        self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
+    ) -> list[Write]:
+        """Return what the calls wrote, in their order."""
+        is_beside = self.agent.parallel_tools
+        written = {result["number"]: result["values"] for result in results}
+
+        def label(number: int) -> str:
+            opened = {each.number: each.call["name"] for each in open_calls(activation, state)}
+            return f"{opened[number]}, call {number}"
+
+        return joined(activation.address, written, lambda *_: is_beside, activation.seen, label)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, if one does, and how; of several the last."""
@@ -131,4 +160,5 @@ class ToolsNode(Runnable[LaneState, Update]):
 
 
 def _scopes(activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
-    return [Scope(Outcome(activation, each), control) for each in open_calls(activation, state)]
+    opened, seen = open_calls(activation, state), activation.seen
+    return [Scope(Outcome(activation, each), control, seen) for each in opened]

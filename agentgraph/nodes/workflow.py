@@ -1,6 +1,7 @@
 """The node of a workflow: steps as soon as those before are done, and what undoes them on a failure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -90,6 +91,8 @@ class WorkflowNode(ForkNode):
         if isinstance(error, StepFailedError) and error.workflow == fork.address:
             return error
         at, shown = failures(error)[0]
+        if at == fork.address:  # no step failed, but the join of what they wrote
+            return error
         step = speaker_at(at.removeprefix(f"{fork.address}/").partition("/")[0])
         named = StepFailedError(fork.address, step, shown)
         join_failures(named, [error])
@@ -106,7 +109,7 @@ class WorkflowNode(ForkNode):
             return seen
         said = {self.steps[n].name: last_text(results[n]) for n in before}
         text = fill_input(step.input, seen.values, said, step.name)
-        return seen.instead([HumanMessage(text)], seen.values)
+        return replace(seen, messages=[HumanMessage(text)])
 
     def _undoing(
         self, fork: Fork, results: Results, tasks: Sequence[Callable[..., Any]]

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from agentgraph.agents import Item
 from agentgraph.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 from agentgraph.shown import said
-from agentgraph.signals import Ask, SetValues, Verdict
+from agentgraph.signals import Ask, KeptValues, SetValues, Verdict
 
 ATTEMPTS = 3
 """How often a planner may give a plan, until one can be used."""
@@ -207,7 +207,7 @@ class Approval:
             work = replace(work, left=tuple(read_plan(ctx.answer)))
         except ValueError as error:
             return self._ask(work, fault=said(error))
-        return SetValues(**work.values(self.name))
+        return KeptValues(**work.values(self.name))
 
     def _ask(self, work: Work, **more: str) -> Ask:
         plan = [step.as_data() for step in work.left]

@@ -5,15 +5,17 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import reduce
-from operator import or_
-from typing import Any
+from operator import add, or_
+from typing import Annotated, Any
 
 import scripts
 import specs
+from lanes import ADDED
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
 from record import FailedError, Record, steps
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 
@@ -29,6 +31,17 @@ def build(tree: specs.Spec, record: Record) -> ag.Agent:
         return built[key]
 
     return agent(tree)
+
+
+def declared(tree: specs.Spec) -> Any:
+    """Return how the values of a tree are declared: one is added to, of others the last counts."""
+    keys = {getattr(spec, "output_key", None) for spec in specs.walk(tree)} - {None}
+    names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[str, _last])
+    return TypedDict("Values", {**names, ADDED: Annotated[str, add]})
+
+
+def _last(old: str, new: str) -> str:
+    return new
 
 
 def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:

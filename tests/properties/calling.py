@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import scripts
@@ -15,7 +14,7 @@ class Result(NamedTuple):
 
     message: specs.Rendered
     acts: Sequence[str] = ()
-    written: Mapping[str, Any] = MappingProxyType({})
+    written: Sequence[Mapping[str, Any]] = ()
 
 
 def decided(asked: specs.Asked, decision: dict[str, Any] | None) -> Result | None:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import scripts
 import specs
 
+ADDED = "x"
+"""The value whose reducer adds; of all others what is written last counts."""
+
 
 class Here(NamedTuple):
     """An activation: its run path, its address, the nearest iteration, and if there is a loop to end.
@@ -65,18 +68,29 @@ class Lane:
     events: list[specs.Event] = field(default_factory=list)
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
-    written: dict[str, Any] = field(default_factory=dict)
+    written: list[Mapping[str, Any]] = field(default_factory=list)
     strand: tuple[specs.Strand, ...] = ()
 
     def fork(self, *strand: specs.Strand) -> "Lane":
         """Return a lane that sees the same, a strand of its own."""
-        known = {"history": list(self.history), "values": dict(self.values), "written": {}}
+        known = {"history": list(self.history), "values": dict(self.values), "written": []}
         return replace(self, **known, strand=(*self.strand, *strand))
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Write values."""
-        self.values |= values
-        self.written |= values
+        self.see([values])
+        self.written.append(values)
+
+    def join(self, written: Sequence[Mapping[str, Any]]) -> None:
+        """Write what another lane wrote, in order."""
+        for values in written:
+            self.write(values)
+
+    def see(self, written: Sequence[Mapping[str, Any]]) -> None:
+        """Take over what another lane wrote, for the agents of this one."""
+        for values in written:
+            added = {k: self.values.get(k, "") + v for k, v in values.items() if k == ADDED}
+            self.values |= {**values, **added}
 
     def tell(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:
         """Tell an event."""

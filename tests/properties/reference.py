@@ -88,7 +88,7 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
             say(error.leaf, error.here, branches[-1], ("ai", f"Failed: {error}", error.leaf.name))
     for branch in branches:
         lane.history += branch.history[before:]
-        lane.write(branch.written)
+        lane.join(branch.written)
     return joined(signals)
 
 
@@ -113,7 +113,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
         )
         for up in behind[name]:
             own.history += said[up]
-            own.values |= ended[up].written
+            own.see(ended[up].written)
         if step.input:
             result = [each.message[1] for each in said[step.depends_on[0]]][-1:]
             text = scripts.filled(step.input, own.values).replace("$", "".join(result))
@@ -125,7 +125,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
         said[name] = own.history[begin:]
     for name, own in ended.items():
         lane.history += said[name]
-        lane.write(own.written)
+        lane.join(own.written)
     return joined(signals)
 
 
@@ -236,6 +236,8 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
         for i, asked in enumerate(calls):
             strand = [specs.Strand(f"{here.address} {n}", i)] if spec.parallel_tools else []
             own = lane.fork(*strand)
+            for before in () if spec.parallel_tools else results:
+                own.see(before.written)
             result = decided(asked, decisions.get(i)) or called(spec, here, own, asked, made + i)
             own.tell(here, "message", result.message)
             results.append(result._replace(written=own.written))
@@ -244,7 +246,7 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
         for result in sorted(results, key=lambda each: each is ending):
             lane.history.append(Said(result.message, spec.name, here.address, here.path))
         for result in results:
-            lane.write(result.written)
+            lane.join(result.written)
         if how and how.startswith("transfer_to_"):
             lane.tell(here, "transfer_to", how.removeprefix("transfer_to_"))
             return how
@@ -305,6 +307,6 @@ def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, nu
     inside.history = [*(lane.history if history == "shared" else ()), request]
     before, path = len(inside.history), (*here.path, (inner.name, here.iteration))
     run(inner, Here(path, f"{here.address}/{inner.name}({number})", here.iteration), inside)
-    lane.write(inside.written)
+    lane.join(inside.written)
     said = inside.history[before:]
     return said[-1].message[1] if said else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import specs
-from building import build
+from building import build, declared
 from comparison import check, check_translated
 from conversations import Case, aheld, held, talk
 from hypothesis import HealthCheck, Phase, given, settings
@@ -40,6 +40,11 @@ def cases(**more: Any) -> st.SearchStrategy[Case]:
     return st.builds(Case, trees(), values, seeds, st.booleans(), **more)
 
 
+def runner_of(case: Case, record: Record, saver: Any) -> ag.Runner:
+    tree = build(case.tree, record)
+    return ag.Runner(tree, checkpointer=saver, values=declared(case.tree))
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("threads") / "threads.db"
@@ -49,7 +54,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(cases())
 def test_a_run_does_what_the_reference_does(case: Case) -> None:
     record = Record()
-    runner = ag.Runner(build(case.tree, record))
+    runner = ag.Runner(build(case.tree, record), values=declared(case.tree))
     check(case, record, held(talk(case), lambda: nullcontext(runner)))
 
 
@@ -57,7 +62,7 @@ def test_a_run_does_what_the_reference_does(case: Case) -> None:
 @given(cases())
 def test_an_async_run_does_what_the_reference_does(case: Case) -> None:
     record = Record()
-    runner = ag.Runner(build(case.tree, record))
+    runner = ag.Runner(build(case.tree, record), values=declared(case.tree))
     check(case, record, asyncio.run(aheld(talk(case), lambda: nullcontext(runner))))
 
 
@@ -65,7 +70,7 @@ def test_an_async_run_does_what_the_reference_does(case: Case) -> None:
 @given(cases(texts=st.just(("hello", "and again"))))
 def test_a_second_turn_starts_afresh_with_the_history_kept(case: Case) -> None:
     record = Record()
-    runner = ag.Runner(build(case.tree, record))
+    runner = ag.Runner(build(case.tree, record), values=declared(case.tree))
     check(case, record, held(talk(case), lambda: nullcontext(runner)))
 
 
@@ -77,7 +82,7 @@ def test_a_thread_goes_on_with_a_new_runner_and_its_file(file: Path, case: Case)
     @contextmanager
     def reopened() -> Iterator[ag.Runner]:
         with ag.sqlite_saver(file) as saver:
-            yield ag.Runner(build(case.tree, record), checkpointer=saver)
+            yield runner_of(case, record, saver)
 
     check(case, record, held(talk(case), reopened))
 
@@ -90,7 +95,7 @@ def test_an_async_thread_goes_on_with_a_new_runner_and_its_file(file: Path, case
     @asynccontextmanager
     async def reopened() -> AsyncIterator[ag.Runner]:
         async with ag.async_sqlite_saver(file) as saver:
-            yield ag.Runner(build(case.tree, record), checkpointer=saver)
+            yield runner_of(case, record, saver)
 
     check(case, record, asyncio.run(aheld(talk(case), reopened)))
 
@@ -99,7 +104,7 @@ def test_an_async_thread_goes_on_with_a_new_runner_and_its_file(file: Path, case
 @given(trees(calm=True), st.sampled_from(("v1", "v2")))
 def test_a_bare_graph_streams_what_the_reference_tells(tree: specs.Spec, version: str) -> None:
     agent = build(tree, Record())
-    graph = ag.compile_agent(agent)
+    graph = ag.compile_agent(agent, values=declared(tree))
     hello = {"messages": [("user", "hello")]}
     options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
 
