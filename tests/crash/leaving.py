@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing, contextmanager, suppress
@@ -16,6 +17,9 @@ _TURNS = 5
 """How often the event loop goes round until something has begun that was started before."""
 
 
+_MOMENT = 0.001
+
+
 class LeftError(Exception):
     """What a consumer raises to leave."""
 
@@ -27,12 +31,14 @@ class World:
         ended: How often each has ended.
         running: Which are under way.
         gate: Where those wait that are to be in the middle when a run is left.
+        waiting: How many wait there.
     """
 
     def __init__(self) -> None:
         self.ended: Counter[str] = Counter()
         self.running: Counter[str] = Counter()
         self.gate = threading.Event()
+        self.waiting = 0
         self._lock = threading.Lock()
 
     @contextmanager
@@ -48,26 +54,48 @@ class World:
                 self.running[name] -= 1
 
     def wait(self) -> None:
+        with self._lock:
+            self.waiting += 1
         assert self.gate.wait(20), "nobody opened the gate"
 
     async def await_gate(self) -> None:
+        with self._lock:
+            self.waiting += 1
         while not self.gate.is_set():
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(_MOMENT)
 
 
 class Count:
     """Counts the events of a consumer, which leaves at the n-th; opens the gate where all wait for it.
 
+    Where all wait for the gate, it leaves when those have come there that are to be in the middle.
+
     Attributes:
         left: Whether it was time to leave.
     """
 
-    def __init__(self, leave_at: int, held_at: int, world: World) -> None:
+    def __init__(self, leave_at: int, world: World, held_at: int = 0, waiting: int = 0) -> None:
         self.leave_at, self.held_at, self.world = leave_at, held_at, world
-        self.seen, self.left = 0, leave_at == 0
+        self.seen, self.left, self._waiting = 0, leave_at == 0, waiting
 
     def leaves(self) -> bool:
         """Count an event, and return whether to leave now."""
+        if self._counts():
+            while not self._is_in_the_middle():
+                time.sleep(_MOMENT)
+        return self.left
+
+    async def aleaves(self) -> bool:
+        """Count an event as `leaves` does, on the event loop."""
+        if self._counts():
+            while not self._is_in_the_middle():
+                await asyncio.sleep(_MOMENT)
+        return self.left
+
+    def _is_in_the_middle(self) -> bool:
+        return self.seen != self.held_at or self.world.waiting >= self._waiting
+
+    def _counts(self) -> bool:
         self.seen += 1
         self.left = self.left or self.seen == self.leave_at
         if not self.left and self.seen >= self.held_at:
@@ -124,7 +152,7 @@ async def acloses_by_with(make: Make, count: Count) -> None:
     async with aclosing(make()) as run:
         if not count.left:
             async for _ in run:
-                if count.leaves():
+                if await count.aleaves():
                     break
         open_soon(count.world)
 
@@ -133,7 +161,7 @@ async def acloses(make: Make, count: Count) -> None:
     run = make()
     if not count.left:
         async for _ in run:
-            if count.leaves():
+            if await count.aleaves():
                 break
     open_soon(count.world)
     await run.aclose()
@@ -145,7 +173,7 @@ async def adrops(make: Make, count: Count) -> None:
         open_soon(count.world)
         return
     async for _ in make():
-        if count.leaves():
+        if await count.aleaves():
             open_soon(count.world)
             break
 
@@ -154,7 +182,7 @@ async def araises(make: Make, count: Count) -> None:
     with suppress(LeftError):
         async with aclosing(make()) as run:
             async for _ in run:
-                if count.left or count.leaves():
+                if count.left or await count.aleaves():
                     open_soon(count.world)
                     raise LeftError
 
@@ -178,7 +206,7 @@ async def times_out(make: Make, count: Count) -> None:
         async with asyncio.timeout(loop.time() if count.left else None) as timeout:
             open_soon(count.world, _TURNS if count.left else 0)
             async for _ in make():
-                if not count.left and count.leaves():
+                if not count.left and await count.aleaves():
                     timeout.reschedule(loop.time())
                     open_soon(count.world)
 
@@ -196,7 +224,7 @@ ASYNC = {
 
 async def consumed(make: Make, count: Count, reached: asyncio.Event) -> None:
     async for _ in make():
-        if count.leaves():
+        if await count.aleaves():
             reached.set()
 
 

@@ -17,11 +17,13 @@ class Tree(NamedTuple):
     Attributes:
         build: Makes it, with the world that its functions change.
         held_at: After how many events nothing more comes before the gate is open; 0 without a gate.
+        waiting: How many of its functions wait at the gate then.
         again: The coroutines of the tree: what is cancelled may run again.
     """
 
     build: Callable[[World], ag.Agent]
     held_at: int = 0
+    waiting: int = 0
     again: tuple[str, ...] = ()
 
 
@@ -183,15 +185,15 @@ def _model(*rounds: AIMessage) -> ScriptedChatModel:
 TREES = {
     "sequence": Tree(sequence, again=("b",)),
     "loop": Tree(loop, again=("b",)),
-    "generators": Tree(generators, 2, again=("h",)),
-    "functions": Tree(functions, 2),
-    "coroutines": Tree(coroutines, 2, again=("a", "b")),
-    "mixed": Tree(mixed, 2, again=("b",)),
-    "nested": Tree(nested, 3),
-    "workflow": Tree(workflow, 3),
-    "tools": Tree(tools, 3, again=("aslow",)),
-    "agent tool": Tree(agent_tool, 3),
-    "human": Tree(human, 2),
+    "generators": Tree(generators, 2, 1, again=("h",)),
+    "functions": Tree(functions, 2, 2),
+    "coroutines": Tree(coroutines, 2, 1, again=("a", "b")),
+    "mixed": Tree(mixed, 2, 2, again=("b",)),
+    "nested": Tree(nested, 3, 1),
+    "workflow": Tree(workflow, 3, 1),
+    "tools": Tree(tools, 3, 2, again=("aslow",)),
+    "agent tool": Tree(agent_tool, 3, 1),
+    "human": Tree(human, 2, 1),
     "until": Tree(until),
-    "foreign": Tree(foreign, 2),
+    "foreign": Tree(foreign, 2, 1),
 }

@@ -35,7 +35,7 @@ def test_what_an_agent_gives_comes_back_or_is_refused(
     elif at.back is not None and not has_failed(parts[0]):
         for told in (parts[0].events, driven.events(tree)):
             back = at.back(driven, tree, told)
-            assert comes_back(give.value, back), f"{back!r:.80} comes back"
+            assert comes_back(VALUES[value], back), f"{back!r:.80} comes back"
     if comes_in(parts[-1]):
         parts.append(driven.resume(tree, "yes"))
     assert parts[-1].error is None, f"it does not go on: {shown(parts[-1].error)}"
@@ -53,7 +53,6 @@ def has_failed(heard: Heard) -> bool:
 def check_refused(error: BaseException, named: tuple[str, ...]) -> None:
     assert isinstance(error, ag.AgentGraphError), f"{shown(error):.300} comes out"
     assert any(name in str(error) for name in named), f"it names none of {named}: {error}"
-    assert len(str(error)) < 10_000
 
 
 def check_told(*tellings: list[ag.AgentEvent]) -> None:
@@ -104,7 +103,7 @@ def test_what_a_run_is_given_comes_back_or_is_refused(
         first = driven.run(tree)
     elif entrance == "values":
         back = driven.values(tree)["v"]
-        assert comes_back(given, back), f"{back!r:.80} comes back"
+        assert comes_back(VALUES[value], back), f"{back!r:.80} comes back"
     assert first.error is None, shown(first.error)
     second = driven.resume(tree, "yes")
     assert second.error is None, shown(second.error)
@@ -137,7 +136,7 @@ def test_what_a_resume_is_given_comes_back_or_is_refused(
         second = driven.resume(tree, "yes")
     elif entrance == "values":
         back = driven.values(tree)["v"]
-        assert comes_back(given, back), f"{back!r:.80} comes back"
+        assert comes_back(VALUES[value], back), f"{back!r:.80} comes back"
     assert second.error is None, shown(second.error)
     assert ledger.done == {"first": 1, "last": 1}
     check_told([*first.events, *second.events], driven.events(tree))
@@ -153,7 +152,6 @@ def test_a_thread_has_any_id_that_is_a_text(method: str, value: str, way: str, t
     if heard.error is not None:
         assert isinstance(heard.error, ag.AgentGraphError), f"{shown(heard.error):.300} comes out"
         assert ledger.done == {}
-        assert len(str(heard.error)) < 10_000
     elif method == "run" and given:
         again, error = driven.hear(tree, "events", given)
         assert error is None, shown(error)
@@ -212,7 +210,6 @@ def test_a_builder_takes_anything_and_a_runner_refuses_it(builder: str, value: s
     error = ended(make)
     if error is not None:
         assert isinstance(error, ag.InvalidAgentError), f"{shown(error):.300} comes out"
-        assert len(str(error)) < 10_000
         assert str(error)
 
 
@@ -221,4 +218,4 @@ def test_custom_data_comes_back_from_the_thread_as_it_was_told(tmp_path: Path) -
     ledger, driven = Ledger(), Way("sync-memory", tmp_path)
     tree = ENTRANCES["Custom"].build(Giver({"n": 1}), ledger)
     assert custom_of(driven, tree, driven.run(tree).events) == {"n": 1}
-    assert not comes_back({"n": 1}, {"n": 2})
+    assert not comes_back(lambda: {"n": 1}, {"n": 2})
