@@ -159,14 +159,22 @@ def shown(error: BaseException | None) -> str:
         return f"<{type(error).__name__} without a repr>"
 
 
-def in_turn(ones: Iterable[Any], others: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return all pairs, each with one of `WAYS` in turn; with examples with all of them."""
-    pairs = list(product(ones, others))
+def in_turn(
+    ones: Iterable[Any], others: Iterable[Any], *, every: int = 1
+) -> list[tuple[Any, Any, str]]:
+    """Return pairs, each with one of `WAYS` in turn; with examples all pairs with all ways.
+
+    Of the pairs only each n-th is taken, in such a way that each of both sides is there.
+    """
+    numbered = product(enumerate(ones), enumerate(others))
     if EXAMPLES:
-        every = [(*pair, way) for pair in pairs for way in WAYS]
-        return every[:: max(1, len(every) // EXAMPLES)]
-    width = len(list(others))
-    return [(*pair, WAYS[(i + i // width) % len(WAYS)]) for i, pair in enumerate(pairs)]
+        whole = [(one, other, way) for (_, one), (_, other) in numbered for way in WAYS]
+        return whole[:: -(-len(whole) // EXAMPLES)]
+    return [
+        (one, other, WAYS[(row + column) // every % len(WAYS)])
+        for (row, one), (column, other) in numbered
+        if (row + column) % every == 0
+    ]
 
 
 def check_told_again(parts: Sequence[Sequence[ag.AgentEvent]], again: Sequence[ag.AgentEvent]) -> None:

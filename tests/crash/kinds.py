@@ -120,6 +120,12 @@ def is_it(error: BaseException, raised: BaseException) -> bool:
     return error is raised or isinstance(error, others)
 
 
+def may_end_the_loop(error: BaseException) -> bool:
+    """Tell whether an exception may end the event loop, or the task, before anything can be told."""
+    ends = (asyncio.CancelledError, GeneratorExit, SystemExit, KeyboardInterrupt, GraphBubbleUp)
+    return isinstance(error, ends)
+
+
 def is_open(kind: str) -> bool:
     """Tell whether a kind may be taken for an ordinary failure or for control flow, as it comes."""
     return kind in {"futures.CancelledError", "bubble"}

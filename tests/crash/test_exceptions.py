@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from campaign import Heard, Ledger, Way, check_told_again, in_turn, shown
-from kinds import KINDS, Fault, comes_from, is_open, is_ordinary, never
+from kinds import KINDS, Fault, comes_from, is_open, is_ordinary, may_end_the_loop, never
 from sites import SITES, Site, leaf
 
 import agentgraph as ag
@@ -43,11 +43,16 @@ def check_done(heard: Heard) -> None:
 
 
 def check_failed(heard: Heard, fault: Fault, at: Site) -> None:
+    """Check that a run failed with what was raised, and told first which agent did."""
     assert fault.raised is not None
     assert heard.error is not None, "it looks like success"
     garbled = at.garbles and not is_ordinary(fault.raised)
     is_it = garbled or comes_from(heard.error, fault.raised, at.wraps)
     assert is_it, f"{shown(heard.error)} comes out instead of {shown(fault.raised)}"
+    if not may_end_the_loop(fault.raised):
+        told = {event.agent_name for event in heard.events if event.kind == "error"}
+        assert told, "no event tells the failure"
+        assert "s" not in told, "the failure is told of the root instead of the agent"
 
 
 def check_effects(ledger: Ledger, at: Site, *, absorbed: bool) -> None:

@@ -229,6 +229,23 @@ def test_a_run_that_is_held_open_is_busy_until_it_is_closed(way: str, tmp_path: 
     assert set(world.ended.values()) == {1}
 
 
+@pytest.mark.parametrize("way", ["sync-memory", "sync-sqlite"])
+def test_a_run_holds_its_thread_from_the_call_until_it_is_dropped(way: str, tmp_path: Path) -> None:
+    world, driven = World(), Way(way, tmp_path)
+    agent = TREES["sequence"].build(world)
+
+    def called(runner: ag.Runner) -> None:
+        run: Any = runner.run("Go.", thread_id="t")
+        with pytest.raises(ag.ThreadBusyError, match="'t' is busy"):
+            runner.run("Go.", thread_id="t")
+        del run
+        finish(runner)
+
+    failed = driven.drive(agent, called, leave_nothing)
+    assert failed is None, shown(failed)
+    assert set(world.ended.values()) == {1}
+
+
 @pytest.mark.parametrize("way", ["async-memory", "async-sqlite"])
 def test_an_async_run_that_is_held_open_is_busy_until_it_is_closed(way: str, tmp_path: Path) -> None:
     world, driven = World(), Way(way, tmp_path)
