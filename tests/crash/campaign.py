@@ -10,7 +10,6 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import thread as pools
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -131,7 +130,7 @@ class Way:
             await act(ag.Runner(tree, checkpointer=saver))
 
 
-def ended(act: Callable[[], Any]) -> BaseException | None:
+def ended(act: Callable[[], Any], patience: float = PATIENCE) -> BaseException | None:
     """Do something in a thread of its own, and return what it raised."""
     raised: list[BaseException] = []
 
@@ -143,11 +142,10 @@ def ended(act: Callable[[], Any]) -> BaseException | None:
 
     thread = threading.Thread(target=whole, daemon=True)
     thread.start()
-    thread.join(PATIENCE)
+    thread.join(patience)
     if thread.is_alive():
         faulthandler.dump_traceback()
-        pools._threads_queues.clear()  # else Python waits at its end for the threads that hang
-        raise AssertionError(f"it hangs: it has not ended after {PATIENCE} seconds")
+        raise AssertionError(f"it hangs: it has not ended after {patience} seconds")
     return raised[0] if raised else None
 
 
