@@ -126,6 +126,11 @@ def may_end_the_loop(error: BaseException) -> bool:
     return isinstance(error, ends)
 
 
+def may_be_garbled(error: BaseException) -> bool:
+    """Tell whether an exception of a model is, or becomes on the event loop, not an `Exception`."""
+    return not isinstance(error, Exception) or isinstance(error, concurrent.futures.CancelledError)
+
+
 def is_open(kind: str) -> bool:
     """Tell whether a kind may be taken for an ordinary failure or for control flow, as it comes."""
     return kind in {"futures.CancelledError", "bubble"}

@@ -28,7 +28,7 @@ class Site:
         instead: What is done how often where it does, if not once.
         wraps: The error of ours that an ordinary exception is wrapped in.
         free: Effects that need not be done, though never twice.
-        garbles: Whether LangChain makes another error of one that is no `Exception`.
+        garbles: Whether LangChain makes another error of one that is not an `Exception`.
     """
 
     build: Build
@@ -294,7 +294,7 @@ SITES: dict[str, Site] = {
     },
     **{
         f"branch first {shape}": Site(
-            branch("first", shape), is_ordinary, _LOST, free=frozenset({BAD, "before"})
+            branch("first", shape), is_ordinary, _LOST, free=frozenset({BAD, "before", "beside"})
         )
         for shape in ("plain", "coroutine")
     },
