@@ -19,12 +19,14 @@ class Tree(NamedTuple):
         held_at: After how many events nothing more comes before the gate is open; 0 without a gate.
         waiting: How many of its functions wait at the gate then.
         again: The coroutines of the tree: what is cancelled may run again.
+        asks: Whether it asks a person, once.
     """
 
     build: Callable[[World], ag.Agent]
     held_at: int = 0
     waiting: int = 0
     again: tuple[str, ...] = ()
+    asks: bool = False
 
 
 def plain(world: World, name: str, *, gated: bool = False) -> ag.Agent:
@@ -193,7 +195,7 @@ TREES = {
     "workflow": Tree(workflow, 3, 1),
     "tools": Tree(tools, 3, 2, again=("aslow",)),
     "agent tool": Tree(agent_tool, 3, 1),
-    "human": Tree(human, 2, 1),
+    "human": Tree(human, 2, 1, asks=True),
     "until": Tree(until),
     "foreign": Tree(foreign, 2, 1),
 }

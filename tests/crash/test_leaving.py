@@ -58,15 +58,17 @@ def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_p
     for leave_at in counting():
         driven, world = new_way(way, tmp_path / str(leave_at)), World()
         count, agent = counter(leave_at, TREES[tree], world), TREES[tree].build(world)
-        failed = driven.drive(agent, partial(left, SYNC[how], count, driven), leave_nothing)
+        failed = driven.drive(
+            agent, partial(left, SYNC[how], TREES[tree], count, driven), leave_nothing
+        )
         assert failed is None, f"left after {leave_at} events: {shown(failed)}"
         check_end(driven, agent, world, wanted, whole, TREES[tree], leave_at, is_async=False)
         if not count.left:
             break
 
 
-def left(leave: Callable[..., None], count: Count, driven: Way, runner: ag.Runner) -> None:
-    for make in begins(runner):
+def left(leave: Callable[..., None], tree: Tree, count: Count, driven: Way, runner: ag.Runner) -> None:
+    for make in begins(tree, runner.run, runner.resume):
         leave(make, count)
         if count.left:
             break
@@ -85,7 +87,7 @@ def test_an_async_run_that_is_left_goes_on_at_once(
         driven, world = new_way(way, tmp_path / str(leave_at)), World()
         count, agent = counter(leave_at, TREES[tree], world), TREES[tree].build(world)
         complaints: list[Any] = []
-        leaving = partial(aleft, ASYNC[how], count, driven, how == "drop", complaints)
+        leaving = partial(aleft, ASYNC[how], TREES[tree], count, driven, how == "drop", complaints)
         failed = driven.drive(agent, leave_nothing, leaving)
         gc.collect()
         assert failed is None, f"left after {leave_at} events: {shown(failed)}"
@@ -98,6 +100,7 @@ def test_an_async_run_that_is_left_goes_on_at_once(
 
 async def aleft(
     leave: Callable[..., Any],
+    tree: Tree,
     count: Count,
     driven: Way,
     dropped: bool,
@@ -105,7 +108,7 @@ async def aleft(
     runner: ag.Runner,
 ) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
-    for make in begins(runner):
+    for make in begins(tree, runner.arun, runner.aresume):
         await leave(make, count)
         if count.left:
             break
@@ -123,18 +126,10 @@ def counter(leave_at: int, tree: Tree, world: World) -> Count:
     return Count(leave_at, world, tree.held_at, tree.waiting)
 
 
-def begins(runner: ag.Runner) -> list[Callable[[], Any]]:
+def begins(tree: Tree, run: Any, resume: Any) -> list[Callable[[], Any]]:
     """Return how the calls of a conversation begin: the run, and where it asks, its resume."""
-    sync = {"run": runner.run, "resume": runner.resume}
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        calls = sync
-    else:
-        calls = {"run": runner.arun, "resume": runner.aresume}
-    first = partial(calls["run"], "Go.", thread_id="t")
-    asks = "boss" in str(runner.agent)
-    return [first, partial(calls["resume"], "t", ANSWER)] if asks else [first]
+    first = partial(run, "Go.", thread_id="t")
+    return [first, partial(resume, "t", ANSWER)] if tree.asks else [first]
 
 
 def leave_nothing(runner: ag.Runner) -> None:
@@ -194,7 +189,7 @@ def test_a_second_cancel_does_not_wait_for_a_thread(tree: str, way: str, tmp_pat
 
     async def cancelled_twice(runner: ag.Runner) -> None:
         reached = asyncio.Event()
-        make = begins(runner)[0]
+        make = partial(runner.arun, "Go.", thread_id="t")
         consumer = asyncio.create_task(consumed(make, count, reached))
         await waits(consumer, reached)
         consumer.cancel()
@@ -280,7 +275,7 @@ def test_a_run_may_be_cancelled_again_and_again(tree: str, way: str, tmp_path: P
     agent = spec.build(world)
 
     async def again_and_again(runner: ag.Runner) -> None:
-        await is_cancelled(begins(runner)[0], counter(1, spec, world))
+        await is_cancelled(partial(runner.arun, "Go.", thread_id="t"), counter(1, spec, world))
         for _ in range(20):
             resumed = Count(1, world)
             await is_cancelled(partial(runner.aresume, "t"), resumed)

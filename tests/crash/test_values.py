@@ -5,12 +5,14 @@ the thread is intact in both cases, and what had finished does not run again.
 """
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from campaign import Heard, Ledger, Way, check_told_again, ended, in_turn, shown
+from driving import scripted
 from entrances import ENTRANCES, Giver, comes_in, custom_of
 from hostile import VALUES, comes_back
 from langchain_core.messages import HumanMessage
@@ -211,6 +213,35 @@ def test_a_builder_takes_anything_and_a_runner_refuses_it(builder: str, value: s
     if error is not None:
         assert isinstance(error, ag.InvalidAgentError), f"{shown(error):.300} comes out"
         assert str(error)
+
+
+NUMBERS: dict[str, Callable[[Any], ag.Agent]] = {
+    "max_concurrency": BUILDERS["max_concurrency"],
+    "max_iterations": BUILDERS["max_iterations"],
+    "max_attempts": BUILDERS["max_attempts"],
+    "model calls": lambda value: ag.chat_agent("a", scripted(), max_iterations=value),
+}
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, "3", math.nan, math.inf, [], 1j], ids=str)
+@pytest.mark.parametrize("builder", NUMBERS)
+def test_a_bound_that_is_no_number_from_one_is_refused(builder: str, number: Any) -> None:
+    with pytest.raises(ag.InvalidAgentError):
+        ag.Runner(NUMBERS[builder](number))
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "a:b", "a|b", "a[0]", "a(1)", "a#1", "a{1}"])
+def test_a_name_that_an_address_cannot_hold_is_refused(name: str) -> None:
+    for made in (_agent(name), ag.sequential(name, [_agent()]), ag.human(name, "Go on?")):
+        with pytest.raises(ag.InvalidAgentError):
+            ag.Runner(made)
+
+
+@pytest.mark.parametrize("name", [1, None, b"a", ["a"], object()], ids=lambda name: type(name).__name__)
+def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
+    for made in (_agent(name), ag.sequential(name, [_agent()]), ag.human(name, "Go on?")):
+        with pytest.raises(ag.InvalidAgentError):
+            ag.Runner(made)
 
 
 def test_custom_data_comes_back_from_the_thread_as_it_was_told(tmp_path: Path) -> None:
