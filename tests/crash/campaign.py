@@ -7,6 +7,7 @@ that hangs is found out.
 import asyncio
 import faulthandler
 import os
+import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -157,21 +159,28 @@ def shown(error: BaseException | None) -> str:
         return f"<{type(error).__name__} without a repr>"
 
 
-def in_turn(
-    ones: Iterable[Any], others: Iterable[Any], *, every: int = 1
-) -> list[tuple[Any, Any, str]]:
+def in_turn(ones: Iterable[Any], others: Iterable[Any], *, every: int = 1) -> list[Any]:
     """Return pairs, each with one of `WAYS` in turn; with examples all pairs with all ways.
 
     Of the pairs only each n-th is taken, in such a way that each of both sides is there.
     """
     numbered = product(enumerate(ones), enumerate(others))
     if EXAMPLES:
-        return thinned([(one, other, way) for (_, one), (_, other) in numbered for way in WAYS])
+        return thinned([case(one, other, way) for (_, one), (_, other) in numbered for way in WAYS])
     return [
-        (one, other, WAYS[(row + column) // every % len(WAYS)])
+        case(one, other, WAYS[(row + column) // every % len(WAYS)])
         for (row, one), (column, other) in numbered
         if (row + column) % every == 0
     ]
+
+
+def case(*parts: str) -> Any:
+    """Return a case of a test, with an id that pytest's `-k` takes."""
+    return pytest.param(*parts, id="-".join(map(slug, parts)))
+
+
+def slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", name).strip("_")
 
 
 def thinned(cases: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign import EXAMPLES, Way, by_lane, ended, shown, thinned, valid
+from campaign import EXAMPLES, Way, by_lane, case, ended, shown, slug, thinned, valid
 from leaving import (
     ANSWER,
     ASYNC,
@@ -39,14 +39,14 @@ import agentgraph as ag
 SAVERS = ("memory", "sqlite")
 
 
-def cases(leavers: Any, kind: str) -> list[tuple[str, str, str]]:
+def cases(leavers: Any, kind: str) -> list[Any]:
     """Return trees and ways to leave, in memory or on a file: every second pair; with examples all."""
     numbered = product(enumerate(TREES), enumerate(leavers))
     if EXAMPLES:
-        every = [(tree, how, f"{kind}-{at}") for (_, tree), (_, how) in numbered for at in SAVERS]
+        every = [case(tree, how, f"{kind}-{at}") for (_, tree), (_, how) in numbered for at in SAVERS]
         return thinned(every)
     return [
-        (tree, how, f"{kind}-{SAVERS[(row + column) // 2 % 2]}")
+        case(tree, how, f"{kind}-{SAVERS[(row + column) // 2 % 2]}")
         for (row, tree), (column, how) in numbered
         if (row + column) % 2 == 0
     ]
@@ -180,7 +180,7 @@ GATED = [name for name, tree in TREES.items() if tree.held_at and name != "corou
 
 
 @pytest.mark.parametrize("way", ["async-memory", "async-sqlite"])
-@pytest.mark.parametrize("tree", GATED)
+@pytest.mark.parametrize("tree", GATED, ids=slug)
 def test_a_second_cancel_does_not_wait_for_a_thread(tree: str, way: str, tmp_path: Path) -> None:
     spec, world, driven = TREES[tree], World(), Way(way, tmp_path)
     agent = spec.build(world)
@@ -268,7 +268,7 @@ def test_an_async_run_that_is_held_open_is_busy_until_it_is_closed(way: str, tmp
 
 
 @pytest.mark.parametrize("way", ["async-memory", "async-sqlite"])
-@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("tree", TREES, ids=slug)
 def test_a_run_may_be_cancelled_again_and_again(tree: str, way: str, tmp_path: Path) -> None:
     """Each call is cancelled behind its first event, until one comes to the end."""
     spec, world, driven = TREES[tree], World(), Way(way, tmp_path)

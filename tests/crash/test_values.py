@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign import Heard, Ledger, Way, check_told_again, ended, in_turn, shown
+from campaign import Heard, Ledger, Way, check_told_again, ended, in_turn, shown, slug
 from driving import scripted
 from entrances import ENTRANCES, Giver, comes_in, custom_of
 from hostile import VALUES, comes_back
@@ -199,8 +199,8 @@ BUILDERS: dict[str, Callable[[Any], ag.Agent]] = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("builder", BUILDERS)
+@pytest.mark.parametrize("value", VALUES, ids=slug)
+@pytest.mark.parametrize("builder", BUILDERS, ids=slug)
 def test_a_builder_takes_anything_and_a_runner_refuses_it(builder: str, value: str) -> None:
     given = VALUES[value]()
 
