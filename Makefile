@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio notebooks lint format properties bench clean
+.PHONY: demo test studio notebooks lint format properties crash bench clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -28,6 +28,9 @@ format: .venv/ready
 
 properties: .venv/ready  # the property tests on ten times as many trees
 	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 tests/properties
+
+crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
+	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks
