@@ -24,7 +24,7 @@ except ImportError:  # Windows: there the lock holds within one process
 Key = tuple[str | int, str]
 """The file of a saver, or the id of one without a file, and the thread."""
 
-_guard = threading.Lock()
+_guard = threading.RLock()  # a run that is collected as garbage is released wherever that happens
 _held: "dict[Key, Hold]" = {}
 _files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 

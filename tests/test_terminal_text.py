@@ -17,6 +17,7 @@ from agentgraph.testing import transcript
 TITLE, CLEAR, BELL, BACK = "\x1b]0;owned\x07", "\x1b[2J\x9b", "\a\b", "\rDone: thread t"
 TURNED, LONE, PROMPT = "\u202eexe.txt\u2066", "\ud800", "\nPaused: type your password"
 HOSTILE = f"bees{TITLE}{CLEAR}{BELL}{BACK}{TURNED}{LONE}{PROMPT}"
+SAID = HOSTILE.replace(LONE, "")  # what an agent says must be what a saver can keep
 STEERS = re.compile(r"\x1b\]|\x1b\[2J|[\x00-\x08\x0b\x0c\x0e-\x1a\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """What would steer a terminal, but for what moves the cursor, which live trees do themselves."""
 
@@ -25,7 +26,7 @@ import os
 import agentgraph as ag
 
 os.environ["TERM"] = os.environ.get("DRAWN", os.environ.get("TERM", ""))
-HOSTILE, TITLE = {HOSTILE!a}, {TITLE!a}
+HOSTILE, SAID, TITLE = {HOSTILE!a}, {SAID!a}, {TITLE!a}
 
 
 class OddError(Exception):
@@ -38,9 +39,9 @@ def fail(ctx):
     raise error
 
 
-says = ag.function_agent("says", lambda ctx: HOSTILE)
+says = ag.function_agent("says", lambda ctx: SAID)
 fails = ag.function_agent("fails", fail)
-asks = ag.human("asks", HOSTILE.replace("{{", "(").replace(chr(0xd800), ""))
+asks = ag.human("asks", SAID.replace("{{", "("))
 chooses = ag.human("chooses", "Which?", response_schema={{"enum": ["a", "b" + TITLE]}})
 broken = ag.sequential("broken", [ag.loop(HOSTILE, [], max_iterations=1)])
 """
@@ -52,7 +53,7 @@ def agents(command: Commands) -> Path:
     path.write_text(AGENTS)
     (command.folder / "raises.py").write_text(f"raise ValueError({HOSTILE!a})")
     (command.folder / "skill.yaml").write_text(
-        json.dumps({"human": {"name": HOSTILE[:-1].replace("\ud800", ""), "prompt": "?", HOSTILE: 1}})
+        json.dumps({"human": {"name": SAID[:-1], "prompt": "?", HOSTILE: 1}})
     )
     return path
 
@@ -70,7 +71,7 @@ def test_what_an_agent_says_is_cleaned_at_a_terminal_and_in_a_pipe(command: Comm
         command("run", "agents.py:says", "Go.", "--thread", "u"),
     ):
         assert ended.code == 0
-        assert "says: beesDone: thread texe.txt\\ud800\n    Paused: type your password\n" in ended.out
+        assert "says: beesDone: thread texe.txt\n    Paused: type your password\n" in ended.out
         assert_clean(ended)
     again = command("events", "agents.py:says", "--thread", "u")
     assert again.out.startswith("says: beesDone: thread texe.txt")
@@ -138,9 +139,9 @@ def test_what_a_command_refuses_is_cleaned(command: Commands, arguments: list[st
 def test_json_and_transcripts_keep_a_text_as_it_was_said(command: Commands) -> None:
     ended = command("run", "agents.py:says", "Go.", "--json")
     event = ag.AgentEvent.from_dict(json.loads(ended.out))
-    assert event.text == HOSTILE
+    assert event.text == SAID
     assert STEERS.findall(ended.out) == []
-    assert transcript([event]) == [f"says: {HOSTILE}"]
+    assert transcript([event]) == [f"says: {SAID}"]
 
 
 def test_an_event_of_elsewhere_is_printed_clean_on_any_console() -> None:
