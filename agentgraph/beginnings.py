@@ -80,7 +80,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
         )
     kept = yield from salvaged(tree, (yield from before_edits(saved)))
     messages = [*kept.messages, *given["messages"]]
-    values = kept.merged(given.get("values", {}))
+    values = kept.values_before(given.get("values", {}))
     return Admitted(messages=messages, values=values) if values else Admitted(messages=messages)
 
 

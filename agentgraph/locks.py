@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Self
 
 from agentgraph.errors import SaverError, ThreadBusyError
 from agentgraph.shown import shown
@@ -41,6 +41,12 @@ class Hold:
         self._key = key
         self.over: Future[None] = Future()
         self.closing: asyncio.AbstractEventLoop | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Let others have the thread; a second time changes nothing."""

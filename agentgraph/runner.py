@@ -11,7 +11,7 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -24,10 +24,12 @@ from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent, Interrupt
 from agentgraph.failures import failures, is_fatal
+from agentgraph.limits import Limits, check_limits
 from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
 from agentgraph.locks import ahold, hold
+from agentgraph.nodes.site import LIMITS
 from agentgraph.nodes.stopping import Stop
 from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
@@ -55,6 +57,20 @@ _LEFT = "the run was left"
 """Why branches that are still running stop behind their step; a run that has ended has none."""
 
 
+class _How(NamedTuple):
+    """How a run is streamed, and what it may use.
+
+    Attributes:
+        stream: Whether replies of models are told in chunks, too.
+        limits: What the turn may use, where it is not what was compiled.
+        see: Is shown each part of the stream before it is told.
+    """
+
+    stream: bool
+    limits: Limits | None = None
+    see: See | None = None
+
+
 class Runner:
     """Runs a tree of agents on threads, and tells what it does as `AgentEvent`s.
 
@@ -77,6 +93,7 @@ class Runner:
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
         values: Any = None,
+        limits: Limits | None = None,
     ) -> None:
         """Compile `agent`.
 
@@ -85,16 +102,20 @@ class Runner:
             checkpointer: LangGraph's saver for the threads; without one they are kept in memory.
             store: LangGraph's store, for `ctx.runtime.store`.
             values: Declares values and their reducers, as for `compile_agent`.
+            limits: What a turn may use, where a run says nothing else.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
+            AgentGraphError: `limits` are no `Limits`.
         """
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
         reducers = declared(values)
         self._tree = validate(agent, reducers.channels)
         self._watched = ("", Activity(self._tree))
-        self.graph = compile_tree(self._tree, reducers, checkpointer=self.saver, store=store)
+        self.graph = compile_tree(
+            self._tree, reducers, limits=limits, checkpointer=self.saver, store=store
+        )
         self._reader = Reader(self.saver, self.graph)
 
     def run(
@@ -105,6 +126,7 @@ class Runner:
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
         drop_pending: bool = False,
+        limits: Limits | None = None,
     ) -> Run:
         """Run a turn, and give its events as they happen.
 
@@ -114,25 +136,28 @@ class Runner:
             values: Values for the run, written over those of the thread.
             stream: Whether to tell a model's reply in chunks too, as `partial` events.
             drop_pending: Whether questions that wait on the thread are dropped.
+            limits: What the turn may use; without them those of the runner.
 
         Returns:
             An iterator of the events, which holds the thread until it ends, is closed, or is dropped.
             An exception in an agent is reported as an event, then raised; `resume` tries the failed
             step again and nothing that had finished. Of ours these are `MissingValueError`,
-            `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError` and `StepFailedError`.
+            `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError`, `StepFailedError`,
+            `ValueConflictError` and `LimitError`.
 
         Raises:
             PendingInterruptError: Questions wait on the thread.
             ThreadBusyError: Another run is under way on the thread.
-            AgentGraphError: The input cannot be read, an agent has a timeout, or the saver is an
-                async SQLite saver.
+            AgentGraphError: The input cannot be read or saved, the thread's id is no text that can be
+                kept, an agent has a timeout, or the saver serves the async calls only.
+            SaverError: The saver cannot be read or written.
         """
         thread_id = str(uuid4()) if thread_id is None else thread_id
         given = as_input(messages, values)
         self._reader.check_sync()
         self._check_untimed()
         begin = partial(new_turn, self._tree, thread_id, given, drop_pending)
-        return self._run(begin, thread_id, stream)
+        return self._run(begin, thread_id, _How(stream, limits))
 
     def query(self, text: str, **options: Any) -> Run:
         """Run a turn on a text, as `run` does: `query("Go.")` is `run("Go.")`.
@@ -153,6 +178,7 @@ class Runner:
         *,
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
+        limits: Limits | None = None,
     ) -> Run:
         """Go on where a thread stopped: at its questions, or at the step that failed.
 
@@ -164,6 +190,7 @@ class Runner:
                 without one.
             values: Values to write before going on.
             stream: Whether to tell a model's reply in chunks too.
+            limits: What the rest of the turn may use; without them those of the runner.
 
         Returns:
             The events, as `run` does. Questions left unanswered are reported again, under the
@@ -181,7 +208,7 @@ class Runner:
         self._reader.check_sync()
         self._check_untimed()
         begin = partial(resumption, self._tree, thread_id, answers, values)
-        return self._run(begin, thread_id, stream)
+        return self._run(begin, thread_id, _How(stream, limits))
 
     def watch(
         self,
@@ -227,7 +254,7 @@ class Runner:
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
-        with self._run(begin, thread_id, screen.streams, screen.see) as events:
+        with self._run(begin, thread_id, _How(screen.streams, see=screen.see)) as events:
             activity = self._reader.read(self._activity(thread_id, messages is None), thread_id)
             self._watched = (thread_id, activity)
             with screen.watching(self._tree, activity):
@@ -250,7 +277,7 @@ class Runner:
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
-        async with self._arun(begin, thread_id, screen.streams, screen.see) as events:
+        async with self._arun(begin, thread_id, _How(screen.streams, see=screen.see)) as events:
             activity = await self._reader.aread(self._activity(thread_id, messages is None), thread_id)
             self._watched = (thread_id, activity)
             with screen.watching(self._tree, activity):
@@ -299,6 +326,7 @@ class Runner:
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
         drop_pending: bool = False,
+        limits: Limits | None = None,
     ) -> AsyncRun:
         """Run a turn as `run` does, on the event loop.
 
@@ -315,7 +343,7 @@ class Runner:
         def begin() -> Reads[Any]:
             return new_turn(self._tree, thread_id, as_input(messages, values), drop_pending)
 
-        return self._arun(begin, thread_id, stream)
+        return self._arun(begin, thread_id, _How(stream, limits))
 
     def aquery(self, text: str, **options: Any) -> AsyncRun:
         """Run a turn on a text as `query` does, on the event loop."""
@@ -328,10 +356,11 @@ class Runner:
         *,
         values: Mapping[str, Any] | None = None,
         stream: bool = False,
+        limits: Limits | None = None,
     ) -> AsyncRun:
         """Go on where a thread stopped as `resume` does, on the event loop; it may be awaited, too."""
         begin = partial(resumption, self._tree, thread_id, answers, values)
-        return self._arun(begin, thread_id, stream)
+        return self._arun(begin, thread_id, _How(stream, limits))
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, as `pending` does."""
@@ -383,20 +412,22 @@ class Runner:
             activity.recall((yield from recalled(self._tree, thread_id)))
         return activity
 
-    def _run(self, begin: Begin, thread_id: str, stream: bool, see: See | None = None) -> Run:
+    def _run(self, begin: Begin, thread_id: str, how: "_How") -> Run:
         """Admit a run, and return its events."""
+        check_limits(how.limits)
         held = hold(self.saver, thread_id)
         try:
             given = self._reader.read(begin(), thread_id)
         except BaseException:
             held.release()
             raise
-        return Run(self._events(given, thread_id, stream, see), held)
+        return Run(self._events(given, thread_id, how), held)
 
-    def _arun(self, begin: Begin, thread_id: str, stream: bool, see: See | None = None) -> AsyncRun:
+    def _arun(self, begin: Begin, thread_id: str, how: "_How") -> AsyncRun:
         """Return the events of a run that is admitted when it is awaited."""
 
         async def admit() -> Source:
+            check_limits(how.limits)
             held = await ahold(self.saver, thread_id)
             try:
                 given = await self._reader.aread(begin(), thread_id)
@@ -404,20 +435,18 @@ class Runner:
                 held.release()
                 raise
             control = Stop()
-            events = self._aevents(given, thread_id, stream, control, see)
+            events = self._aevents(given, thread_id, how, control)
             return Driver(events, partial(control.stop, _LEFT), held)
 
         return AsyncRun(admit)
 
-    def _events(
-        self, given: Any, thread_id: str, stream: bool, see: See | None
-    ) -> Generator[AgentEvent, None, None]:
+    def _events(self, given: Any, thread_id: str, how: "_How") -> Generator[AgentEvent, None, None]:
         translator, control = Translator(self._tree, thread_id), Stop()
-        options = self._options(thread_id, stream, control, see)
+        options = self._options(thread_id, how, control)
         try:
             with control.raising(), closing(cast(Parts, self.graph.stream(given, **options))) as parts:
                 try:
-                    yield from translator.tell(map(see, parts) if see else parts)
+                    yield from translator.tell(map(how.see, parts) if how.see else parts)
                 finally:
                     control.stop(_LEFT)
         except BaseException as error:
@@ -427,15 +456,15 @@ class Runner:
             raise
 
     async def _aevents(
-        self, given: Any, thread_id: str, stream: bool, control: Stop, see: See | None
+        self, given: Any, thread_id: str, how: "_How", control: Stop
     ) -> AsyncGenerator[AgentEvent, None]:
         translator = Translator(self._tree, thread_id)
-        options = self._options(thread_id, stream, control, see)
+        options = self._options(thread_id, how, control)
         running = cast(AsyncParts, self.graph.astream(given, **options))
         try:
             with control.raising():
                 async with aclosing(running) as parts:
-                    async for event in translator.atell(_seen(parts, see) if see else parts):
+                    async for event in translator.atell(_seen(parts, how.see) if how.see else parts):
                         yield event
         except BaseException as error:
             if _is_unkept(error):
@@ -447,16 +476,19 @@ class Runner:
         if isinstance(error, Exception) and is_of_database(error):
             raise saver_error(error, self.saver, thread_id) from error
 
-    def _options(self, thread_id: str, stream: bool, control: Stop, see: See | None) -> dict[str, Any]:
+    def _options(self, thread_id: str, how: "_How", control: Stop) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
 
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
         step in another thread.
         """
-        modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * stream]
-        modes += ["tasks"] if see else []
+        modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * how.stream]
+        modes += ["tasks"] if how.see else []
+        config = config_of(thread_id)
+        if how.limits is not None:
+            config["configurable"][LIMITS] = how.limits
         return {
-            "config": config_of(thread_id),
+            "config": config,
             "stream_mode": modes,
             "subgraphs": self._tree.runs_tasks,
             "control": control,

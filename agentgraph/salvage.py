@@ -55,9 +55,9 @@ class Kept(NamedTuple):
     messages: list[BaseMessage]
     values: list[Mapping[str, Any]]
 
-    def merged(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with others over them."""
-        return {name: value for each in [*self.values, values] for name, value in each.items()}
+    def values_before(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the values that are kept, and others after them, for the reducers to merge."""
+        return [dict(each) for each in [*self.values, values] if each]
 
 
 def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
@@ -239,7 +239,7 @@ def _place(tree: Tree, position: Position | None) -> Place | None:
 
 
 def writes_in(values: Any) -> list[Mapping[str, Any]]:
-    """Return values as they were written, in order: a map, or a list of `[address, map]`."""
+    """Return what was written, in order: the root writes a map or several, a lane `Write`s."""
     if isinstance(values, Mapping):
         return [values] if values else []
-    return [write for _, write in values or ()]
+    return [each["values"] if each.keys() == {"by", "values"} else each for each in values or ()]

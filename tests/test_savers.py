@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import agentgraph as ag
-from agentgraph.locks import held
+from agentgraph.locks import hold
 
 
 def tree():
@@ -68,12 +68,12 @@ def test_a_thread_paused_by_a_sync_saver_is_resumed_by_an_async_one(tmp_path):
 
 def test_a_thread_is_held_for_all_savers_of_one_file_and_for_no_other_thread(tmp_path):
     with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
-        with held(one, "t"):
-            with pytest.raises(ag.ThreadBusyError), held(two, "t"):
+        with hold(one, "t"):
+            with pytest.raises(ag.ThreadBusyError), hold(two, "t"):
                 pass
-            with held(two, "other"):
+            with hold(two, "other"):
                 pass
-        with held(two, "t"):
+        with hold(two, "t"):
             pass
 
 
@@ -81,7 +81,7 @@ def test_savers_in_memory_do_not_share_their_threads():
     with (
         ag.sqlite_saver(":memory:") as one,
         ag.sqlite_saver(":memory:") as two,
-        held(one, "t"),
-        held(two, "t"),
+        hold(one, "t"),
+        hold(two, "t"),
     ):
         pass

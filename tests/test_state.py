@@ -34,7 +34,7 @@ from agentgraph.state import (
 from agentgraph.values import Reducers
 
 THREAD = {"configurable": {"thread_id": "t"}}
-LaneState, Conversation, InnerState = state_types(Reducers())
+LaneState, Conversation, InnerState, *_ = state_types(Reducers())
 
 
 def texts(messages: list[BaseMessage]) -> list[str]:
