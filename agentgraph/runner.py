@@ -444,9 +444,10 @@ class Runner:
         translator, control = Translator(self._tree, thread_id), Stop()
         options = self._options(thread_id, how, control)
         try:
-            with control.raising(), closing(cast(Parts, self.graph.stream(given, **options))) as parts:
+            with closing(cast(Parts, self.graph.stream(given, **options))) as stream:
+                parts = _seen(stream, control, how.see)
                 try:
-                    yield from translator.tell(map(how.see, parts) if how.see else parts)
+                    yield from translator.tell(parts)
                 finally:
                     control.stop(_LEFT)
         except BaseException as error:
@@ -460,12 +461,10 @@ class Runner:
     ) -> AsyncGenerator[AgentEvent, None]:
         translator = Translator(self._tree, thread_id)
         options = self._options(thread_id, how, control)
-        running = cast(AsyncParts, self.graph.astream(given, **options))
         try:
-            with control.raising():
-                async with aclosing(running) as parts:
-                    async for event in translator.atell(_seen(parts, how.see) if how.see else parts):
-                        yield event
+            async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as stream:
+                async for event in translator.atell(_aseen(stream, control, how.see)):
+                    yield event
         except BaseException as error:
             if _is_unkept(error):
                 await self._reader.aread(keep_failure(error), thread_id)
@@ -505,9 +504,16 @@ class Runner:
             )
 
 
-async def _seen(parts: AsyncParts, see: See) -> AsyncIterator[Any]:
-    async for part in parts:
-        yield see(part)
+def _seen(stream: Parts, control: Stop, see: See | None) -> Iterator[Any]:
+    """Yield the parts of a stream, shown before; raise what was carried out of it."""
+    with control.raising():
+        yield from map(see, stream) if see else stream
+
+
+async def _aseen(stream: AsyncParts, control: Stop, see: See | None) -> AsyncIterator[Any]:
+    with control.raising():
+        async for part in stream:
+            yield see(part) if see else part
 
 
 def _is_unkept(error: BaseException) -> bool:

@@ -8,11 +8,12 @@ or runs the lane of an agent.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import wraps
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
@@ -64,7 +65,7 @@ class CallRunner:
 
     def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
         agent = cast(ChatAgent, site.place.agent)
-        tools = run_tools(agent, site.target_agents)
+        tools = [_guarded(tool) for tool in run_tools(agent, site.target_agents)]
         self.agents = {
             lane.place.name: _LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
@@ -163,7 +164,7 @@ class _ActingTool:
         return call[_SCOPE].outcome.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
-        with nullcontext() if _is_sync(self.tool) else stoppable():
+        with nullcontext() if _is_guarded(self.tool) else stoppable():
             returned = await self.tool.ainvoke(call, config)
         return call[_SCOPE].outcome.take(returned)
 
@@ -198,11 +199,46 @@ class _LaneTool:
         return scope.outcome.message(last_text(result))
 
 
-def _is_sync(tool: Any) -> bool:
-    """Return whether LangChain runs a tool in a thread, which is waited for where the run stops."""
-    if hasattr(tool, "coroutine"):
-        return tool.coroutine is None
-    return isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
+def _guarded(tool: BaseTool) -> BaseTool:
+    """Return a tool whose function is guarded where it is called.
+
+    LangChain calls it in a task of its own, and goes on for a while when it has ended: what would end
+    the event loop must be caught before, and when it has ended it is not to be cancelled any more.
+    """
+    if not isinstance(tool, StructuredTool):
+        return tool
+    functions = {"func": _contained(tool.func), "coroutine": _stoppable(tool.coroutine)}
+    return tool.model_copy(update=functions)
+
+
+def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+def _stoppable(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True), stoppable():
+            return await fn(*args, **kwargs)
+
+    return call
+
+
+def _is_guarded(tool: Any) -> bool:
+    """Return whether a tool needs no guard around all of its call: its function has one, or is sync."""
+    is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
+    return isinstance(tool, StructuredTool) or is_sync
 
 
 def _error_text(error: Exception) -> str:

@@ -43,7 +43,15 @@ class Contained:
     was asked for stays one. This is no `@contextmanager`: `contextlib` raises `StopIteration` again.
     """
 
-    __slots__ = ("_task",)
+    __slots__ = ("_in_task", "_task")
+
+    def __init__(self, *, in_task: bool = False) -> None:
+        """Make a guard.
+
+        Args:
+            in_task: Whether it is known that a task waits for the function, maybe for its thread.
+        """
+        self._in_task = in_task
 
     def __enter__(self) -> None:
         self._task = _current_task()
@@ -54,7 +62,8 @@ class Contained:
         if isinstance(error, StopIteration | StopAsyncIteration):
             raise RuntimeError(f"the function raised {type(error).__name__}") from error
         ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
-        ends_loop = self._task is not None and isinstance(error, SystemExit | KeyboardInterrupt)
+        in_task = self._in_task or self._task is not None
+        ends_loop = in_task and isinstance(error, SystemExit | KeyboardInterrupt)
         if error is not None and (ends_task or ends_loop) and not self._is_asked_for(error):
             carry(error)
 

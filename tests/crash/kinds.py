@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from langgraph.errors import GraphBubbleUp, NodeCancelledError
 
+import agentgraph as ag
+
 
 class PlainBaseError(BaseException):
     """Neither an `Exception` nor one that Python knows."""
@@ -117,7 +119,10 @@ def comes_from(error: BaseException, raised: BaseException, wraps: type[BaseExce
 
 def is_it(error: BaseException, raised: BaseException) -> bool:
     others = next((others for kind, others in _MADE_OF.items() if isinstance(raised, kind)), ())
-    return error is raised or isinstance(error, others)
+    stands_in = isinstance(error, ag.AgentGraphError) and isinstance(raised, _CANNOT_TRAVEL)
+    by_langgraph = isinstance(error, AttributeError) and isinstance(raised, FrozenError)
+    derived = (stands_in or by_langgraph) and raised in causes(error)
+    return error is raised or isinstance(error, others) or derived
 
 
 def may_end_the_loop(error: BaseException) -> bool:
@@ -136,6 +141,8 @@ def is_open(kind: str) -> bool:
     return kind in {"futures.CancelledError", "bubble"}
 
 
+_CANNOT_TRAVEL = (NoReprError, FrozenError)
+"""The exceptions on which LangGraph cannot write its notes: an error of ours is raised from them."""
 _CANCELLED = (asyncio.CancelledError, NodeCancelledError)
 _MADE_OF: dict[type[BaseException], tuple[type[BaseException], ...]] = {
     StopIteration: (RuntimeError,),

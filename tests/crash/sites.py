@@ -29,6 +29,8 @@ class Site:
         wraps: The error of ours that an ordinary exception is wrapped in.
         free: Effects that need not be done, though never twice.
         garbles: Whether LangChain makes another error of one that is not an `Exception`.
+        yields: Whether it tells something before it fails. That is told again by the resume: it is not
+            voided yet, and `events()` has it once.
     """
 
     build: Build
@@ -37,6 +39,7 @@ class Site:
     wraps: type[BaseException] | None = None
     free: frozenset[str] = frozenset()
     garbles: bool = False
+    yields: bool = False
 
 
 def leaf(
@@ -278,9 +281,10 @@ _RETRY = RetryPolicy(initial_interval=0.001, jitter=False, retry_on=Exception)
 _LOST = {BAD: 0}
 
 SITES: dict[str, Site] = {
-    **{f"{shape} function": Site(function(shape)) for shape in ("plain", "generator")},
-    **{f"{shape} function": Site(function(shape)) for shape in ("coroutine", "stream")},
-    **{f"{shape} alone": Site(alone(shape)) for shape in ("plain", "generator", "coroutine", "stream")},
+    **{f"{shape} function": Site(function(shape)) for shape in ("plain", "coroutine")},
+    **{f"{shape} function": Site(function(shape), yields=True) for shape in ("generator", "stream")},
+    **{f"{shape} alone": Site(alone(shape)) for shape in ("plain", "coroutine")},
+    **{f"{shape} alone": Site(alone(shape), yields=True) for shape in ("generator", "stream")},
     "retried function": Site(function("plain", retry=_RETRY), absorbs=is_ordinary),
     "retried coroutine": Site(function("coroutine", retry=_RETRY), absorbs=is_ordinary),
     **{

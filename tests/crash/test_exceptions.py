@@ -43,7 +43,8 @@ def test_what_fails_once_is_told_and_tried_again(
         check_done(parts[1])
     check_effects(ledger, at, absorbed=absorbed)
     told = [part.events for part in parts]
-    check_told_again(told, driven.events(tree), failures_too=not may_end_the_loop(fault.raised))
+    if not at.yields:
+        check_told_again(told, driven.events(tree), failures_too=not may_end_the_loop(fault.raised))
     assert driven.resume(tree) == ([], None)
     assert driven.run(tree).error is None, "the next turn fails"
 
