@@ -436,7 +436,8 @@ class Runner:
                 raise
             control = Stop()
             events = self._aevents(given, thread_id, how, control)
-            return Driver(events, partial(control.stop, _LEFT), held)
+            stops = partial(control.stop, _LEFT), partial(control.abandon, _LEFT)
+            return Driver(events, *stops, held)
 
         return AsyncRun(admit)
 

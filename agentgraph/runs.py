@@ -154,15 +154,22 @@ class Told:
 class Driver:
     """Drives a stream of events in a task of its own, and holds its thread until that task is over."""
 
-    def __init__(self, events: EventStream, stop: Callable[[], None], hold: Hold) -> None:
+    def __init__(
+        self,
+        events: EventStream,
+        stop: Callable[[], None],
+        abandon: Callable[[], None],
+        hold: Hold,
+    ) -> None:
         """Make a driver inside an event loop.
 
         Args:
             events: The stream.
             stop: Makes the stream come to its end soon.
+            abandon: Makes it do so without waiting for functions in threads.
             hold: The thread, released when it has.
         """
-        self._events, self._stop, self._hold = events, stop, hold
+        self._events, self._stop, self._abandon, self._hold = events, stop, abandon, hold
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[AgentEvent | None] | None = None
@@ -193,7 +200,7 @@ class Driver:
             try:
                 await asyncio.wait({self._task})
             except asyncio.CancelledError:
-                self._task.cancel()
+                self._abandon()
                 raise
 
     def drop(self) -> None:

@@ -6,7 +6,7 @@ or runs the lane of an agent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple, cast
@@ -164,7 +164,7 @@ class _ActingTool:
         return call[_SCOPE].outcome.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
-        with nullcontext() if _is_guarded(self.tool) else stoppable():
+        with stoppable(is_thread=_is_guarded(self.tool)):
             returned = await self.tool.ainvoke(call, config)
         return call[_SCOPE].outcome.take(returned)
 

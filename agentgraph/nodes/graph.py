@@ -1,7 +1,6 @@
 """The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
@@ -50,7 +49,7 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         new = self._begun(activation)
         config = self._config(activation)
-        with nullcontext() if _is_sync(self.agent.graph) else stoppable():
+        with stoppable(is_thread=_is_sync(self.agent.graph)):
             async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
                 for number, message in new.since(state):
                     activation.check("the message", message)

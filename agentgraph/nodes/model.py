@@ -1,7 +1,6 @@
 """The node of a chat agent: asks the model, and says its reply."""
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import nullcontext
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -75,7 +74,7 @@ class ModelNode(LeafNode):
         """Ask the model as `run` does, without blocking the event loop."""
         talk, reply = self._talk(activation), None
         while (asked := _next(talk, reply)) is not None:
-            with nullcontext() if _is_sync(asked.model) else stoppable():
+            with stoppable(is_thread=_is_sync(asked.model)):
                 reply = await asked.model.ainvoke(asked.messages, asked.config)
 
     def _talk(self, activation: Activation) -> Talk:

@@ -33,13 +33,14 @@ class Stop(RunControl):
         carried: What is to be raised where the run was started, once all has stopped.
     """
 
-    __slots__ = ("_cancels", "_lock", "around", "carried")
+    __slots__ = ("_cancels", "_lock", "_waits", "around", "carried")
 
     def __init__(self, around: RunControl | None = None) -> None:
         super().__init__()
         self.around = around
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
+        self._waits: set[Callable[[], None]] = set()
         self._lock = threading.Lock()
 
     def begin_step(self, config: RunnableConfig) -> None:
@@ -54,10 +55,12 @@ class Stop(RunControl):
     def stop(self, reason: str) -> None:
         """Stop lanes after their step, and coroutines at once."""
         self.request_drain(reason)
-        with self._lock:
-            cancels = list(self._cancels)
-        for cancel in cancels:
-            cancel()
+        self._call(self._cancels)
+
+    def abandon(self, reason: str) -> None:
+        """Stop, and do not even wait for functions in threads: their steps count as not done."""
+        self.stop(reason)
+        self._call(self._waits)
 
     @property
     def drain_requested(self) -> bool:
@@ -80,18 +83,27 @@ class Stop(RunControl):
             raise self.carried from None
 
     @contextmanager
-    def cancelling(self, cancel: Callable[[], None]) -> Iterator[None]:
-        """Call `cancel` where this, or a stop around it, stops within a `with` block."""
+    def cancelling(self, cancel: Callable[[], None], *, is_thread: bool) -> Iterator[None]:
+        """Call `cancel` where this, or a stop around it, stops within a `with` block.
+
+        Where a thread is waited for it is called only when that is abandoned.
+        """
         stops = list(self.chain())
         for stop in stops:
             with stop._lock:
-                stop._cancels.add(cancel)
+                (stop._waits if is_thread else stop._cancels).add(cancel)
         try:
             yield
         finally:
             for stop in stops:
                 with stop._lock:
-                    stop._cancels.discard(cancel)
+                    (stop._waits if is_thread else stop._cancels).discard(cancel)
+
+    def _call(self, cancels: set[Callable[[], None]]) -> None:
+        with self._lock:
+            found = list(cancels)
+        for cancel in found:
+            cancel()
 
     def chain(self) -> Iterator["Stop"]:
         """Yield this stop, and those around it."""
@@ -151,8 +163,8 @@ def inner_stop() -> Stop:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Cancel what is awaited in a `with` block when the run is stopped.
+def stoppable(*, is_thread: bool = False) -> Iterator[None]:
+    """Cancel what is awaited in a `with` block when the run is stopped; a thread when it is abandoned.
 
     Raises:
         GraphDrained: It was.
@@ -162,7 +174,7 @@ def stoppable() -> Iterator[None]:
         yield
         return
     scope = _Scope()
-    with control.cancelling(scope.cancel):
+    with control.cancelling(scope.cancel, is_thread=is_thread):
         try:
             yield
         except BaseException as error:

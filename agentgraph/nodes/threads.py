@@ -1,13 +1,14 @@
 """Calls of functions of users: sync ones in async runs, coroutines in sync ones, what they raise."""
 
 import asyncio
+import concurrent.futures
 import contextvars
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from agentgraph.nodes.stopping import carry
+from agentgraph.nodes.stopping import carry, stoppable
 
 T = TypeVar("T")
 
@@ -19,7 +20,9 @@ async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
     """Call a sync function without blocking the event loop."""
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    given, error = await loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
+    with stoppable(is_thread=True):
+        running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
+        given, error = await running
     if error is not None:  # asyncio's futures refuse some exceptions, and copy others
         raise error
     return cast(T, given)
@@ -59,7 +62,8 @@ class Contained:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if isinstance(error, StopIteration | StopAsyncIteration):
+        copied = self._in_task and isinstance(error, concurrent.futures.CancelledError)
+        if copied or isinstance(error, StopIteration | StopAsyncIteration):
             raise RuntimeError(f"the function raised {type(error).__name__}") from error
         ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
         in_task = self._in_task or self._task is not None

@@ -150,7 +150,11 @@ _MADE_OF: dict[type[BaseException], tuple[type[BaseException], ...]] = {
     GeneratorExit: (RuntimeError, GeneratorExit),
     TimeoutError: (TimeoutError,),
     asyncio.CancelledError: _CANCELLED,
-    concurrent.futures.CancelledError: (concurrent.futures.CancelledError, *_CANCELLED),
+    concurrent.futures.CancelledError: (
+        concurrent.futures.CancelledError,
+        RuntimeError,
+        *_CANCELLED,
+    ),
 }
 
 
