@@ -22,7 +22,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
 from agentgraph.nodes.threads import is_cancelled
 from agentgraph.saving import check_saved
-from agentgraph.schemas import addressed, answer_fault, asker, checkable
+from agentgraph.schemas import addressed, answer_fault, asker, checkable, plain_at
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
@@ -153,6 +153,10 @@ class Activation:
             if write["by"] in ("", self.address):
                 self.check_values(write["values"])
         self._writes = self.site.reducers.collected(self._writes, writes)
+
+    def plain(self, named: str, value: Any) -> Any:
+        """Return what the agent gives as plain JSON data, or refuse it."""
+        return plain_at(self.address, named, value)
 
     def check(self, named: str, value: Any) -> None:
         """Refuse what the run's saver cannot save."""

@@ -11,7 +11,6 @@ from langgraph.types import Command
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
-from agentgraph.schemas import plain
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
@@ -143,7 +142,8 @@ class Outcome:
             case SetValues(values=values):
                 self.set_values(values)
             case Custom(data=data):
-                self.tell("custom", plain(data))
+                named = f"custom data of the tool {self.opened.call['name']!r}"
+                self.tell("custom", self.activation.plain(named, data))
             case Ask():
                 self._refused = item
             case Content(content=content):
