@@ -21,7 +21,7 @@ from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
 from agentgraph.nodes.threads import is_cancelled
-from agentgraph.saving import check_saved
+from agentgraph.saving import check_names, check_saved
 from agentgraph.schemas import addressed, answer_fault, asker, checkable, plain_at
 from agentgraph.signals import Signal
 from agentgraph.state import (
@@ -164,6 +164,7 @@ class Activation:
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Refuse values that the run's saver cannot save."""
+        check_names(self.address, values)
         check_saved(self.config, self.address, ((f"the value {k!r}", v) for k, v in values.items()))
 
     def add_transfers(self, count: int) -> None:

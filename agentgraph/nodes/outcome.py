@@ -11,6 +11,7 @@ from langgraph.types import Command
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
+from agentgraph.saving import check_names
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
@@ -116,6 +117,8 @@ class Outcome:
         for _, _, _, data in self._told:
             check(f"custom data of the tool {tool!r}", data)
         own = [write for write in self._writes if write["by"] == self.activation.address]
+        for write in own:
+            check_names(self.activation.address, write["values"])
         for name, value in ((name, v) for write in own for name, v in write["values"].items()):
             check(f"the value {name!r} of the tool {tool!r}", value)
 
