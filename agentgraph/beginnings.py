@@ -14,6 +14,7 @@ from agentgraph.events import Interrupt
 from agentgraph.pending import edited, pending, resume_map, unclear_question, waiting
 from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
+from agentgraph.saving import name_fault
 from agentgraph.shown import reason, shown
 from agentgraph.threads import Reads, Saved, SaveFault, before_edits, position_of
 
@@ -49,12 +50,16 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
             "message, or a list of messages"
         ) from error
+    _check_mapping(values)
+    given: dict[str, Any] = {"messages": unstamped(converted)}
+    return {**given, "values": dict(values)} if values else given
+
+
+def _check_mapping(values: object) -> None:
     if not isinstance(values, Mapping | None):
         raise AgentGraphError(
             f"values={shown(values)} are no mapping; pass a dict such as {{'topic': 'bees'}}"
         )
-    given: dict[str, Any] = {"messages": unstamped(converted)}
-    return {**given, "values": dict(values)} if values else given
 
 
 def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
@@ -94,6 +99,7 @@ def resumption(
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
         AgentGraphError: A value cannot be saved.
     """
+    _check_mapping(values)
     questions, answered = yield from waiting(tree, thread_id)
     named = resume_map(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     for key, answer in named.items():
@@ -160,7 +166,9 @@ def _saved_answer(thread_id: str, question: Interrupt, answer: Any) -> Reads[Non
 
 def _saved_values(values: Mapping[str, Any]) -> Reads[None]:
     for name, value in values.items():
-        yield from _saved(f"the value {name!r}, {shown(value)},", value)
+        if (fault := name_fault(name)) is not None:
+            raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
+        yield from _saved(f"the value {shown(name)}, {shown(value)},", value)
 
 
 def _saved(named: str, value: Any) -> Reads[None]:

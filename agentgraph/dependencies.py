@@ -20,17 +20,29 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
     """
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"{names.count(name)} steps are named {shown(name)}; give each a name of its own"
+    known = known_dependencies(depends_on)
     unknown = [
-        (name, each) for name in depends_on for each in depends_on[name] if each not in depends_on
+        (name, each)
+        for name in depends_on
+        for each in depends_on[name]
+        if not isinstance(each, str) or each not in depends_on
     ]
     for name, each in unknown:
         there = ", ".join(map(shown, depends_on))
         yield f"the step {shown(name)} depends on {shown(each)}, which is no step; there are: {there}"
     try:
-        TopologicalSorter(depends_on).prepare()
+        TopologicalSorter(known).prepare()
     except CycleError as error:
         circle = " -> ".join(map(shown, reversed(error.args[1])))
         yield f"the steps {circle} wait for each other; take one 'depends_on' out"
+
+
+def known_dependencies(depends_on: DependsOn) -> dict[str, list[str]]:
+    """Return the names of steps with those they depend on that are steps; the rest may be anything."""
+    return {
+        name: [each for each in given if isinstance(each, str) and each in depends_on]
+        for name, given in depends_on.items()
+    }
 
 
 def in_order(depends_on: DependsOn) -> list[str]:

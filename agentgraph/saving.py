@@ -6,14 +6,18 @@ a question mark.
 """
 
 from collections.abc import Iterable, Mapping
+from traceback import walk_tb
 from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage
 
 from agentgraph.errors import InvalidOutputError
+from agentgraph.shown import shown
 
 _SAVER = "__pregel_checkpointer"
 """Where LangGraph's config has the saver of a run."""
+_SERIALIZER = "langgraph.checkpoint.serde"
+"""Where LangGraph turns what is saved to bytes."""
 _AROUND = 8
 """How many levels deep what is written lies in what is saved: the serializer has a limit."""
 _LONGEST = 30
@@ -51,6 +55,15 @@ def save_fault(serializer: Serializer, value: Any) -> str | None:
     return None
 
 
+def name_fault(name: object) -> str | None:
+    """Return what is wrong with the name of a value, and what to do, or None."""
+    if not isinstance(name, str):
+        return "is no text; name values by texts, such as 'topic'"
+    if _cannot_be_encoded(name):
+        return "has a lone surrogate, which is no character; leave it out"
+    return None
+
+
 def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str, Any]]) -> None:
     """Refuse what cannot be saved, where it is written.
 
@@ -72,6 +85,27 @@ def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str
                 f"{where}: {name} cannot be saved ({fault}); give plain data: texts, numbers, lists, "
                 "dicts. The step can be tried again"
             )
+
+
+def check_names(where: str, values: Mapping[Any, Any]) -> None:
+    """Refuse values whose names are no texts.
+
+    Args:
+        where: The address of the agent that writes them.
+        values: The values, by name.
+
+    Raises:
+        InvalidOutputError: A name is no text, or cannot be saved.
+    """
+    for name in values:
+        if (fault := name_fault(name)) is not None:
+            raise InvalidOutputError(f"{where}: the name {shown(name)} of a value {fault}")
+
+
+def arose_in_saving(error: BaseException) -> bool:
+    """Tell whether LangGraph's serializer raised an exception, for what it was given to save."""
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return any(name.startswith(_SERIALIZER) for name in frames)
 
 
 def _is_plain(value: Any) -> bool:

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
-from agentgraph.errors import AgentGraphError
+from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.shown import reason, said, shown
 
 _NOTES = frozenset(
@@ -76,10 +76,31 @@ def plain(value: Any) -> Any:
     try:
         return to_jsonable_python(value, by_alias=True)
     except Exception as error:
-        raise AgentGraphError(
-            f"{shown(value)} has no JSON form ({said(error)}); use plain data: strings, numbers, "
-            "lists, dicts"
-        ) from error
+        raise AgentGraphError(_no_form(value, error)) from error
+
+
+def plain_at(where: str, named: str, value: Any) -> Any:
+    """Return what an agent gives as plain JSON data.
+
+    Args:
+        where: The address of the agent.
+        named: What the value is called in a message.
+        value: What it gives.
+
+    Raises:
+        InvalidOutputError: The value has no JSON form.
+    """
+    try:
+        return to_jsonable_python(value, by_alias=True)
+    except Exception as error:
+        raise InvalidOutputError(f"{where}: {named} {_no_form(value, error)}") from error
+
+
+def _no_form(value: Any, error: Exception) -> str:
+    return (
+        f"{shown(value)} has no JSON form ({said(error)}); use plain data: strings, numbers, "
+        "lists, dicts"
+    )
 
 
 def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:

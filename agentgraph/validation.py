@@ -199,7 +199,7 @@ def _key_faults(key: object) -> Iterator[str]:
 def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
     """Yield which keys several branches or steps write whose values no reducer merges."""
     match agent:
-        case ParallelAgent(sub_agents=beside, on_error="fail" | "wait" | "collect"):
+        case ParallelAgent(sub_agents=beside, on_error=str(word)) if word != "first":
             what = "branches"
         case WorkflowAgent(steps=steps):
             beside, what = tuple(step.agent for step in steps), "steps"

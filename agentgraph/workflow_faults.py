@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agentgraph.agents import Step, WorkflowAgent
-from agentgraph.dependencies import DependsOn, dependency_faults, upstream
+from agentgraph.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
 from agentgraph.leaf_faults import is_agent, policy_faults, word_faults
 from agentgraph.shown import shown
 from agentgraph.templates import bare_in, results_in, unreadable_in
@@ -16,12 +16,14 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
     yield from word_faults("on_error", agent.on_error, ("fail", "wait"))
     if not all(is_agent(step.agent) for step in agent.steps):
         return  # told where the agents should stand
+    if not all(isinstance(step.name, str) for step in agent.steps):
+        return  # told where the names should stand
     names = [step.name for step in agent.steps]
     depends_on = {step.name: step.depends_on for step in agent.steps}
     yield from dependency_faults(names, depends_on)
     for step in agent.steps:
         yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
-        yield from _input_faults(step, depends_on)
+        yield from _input_faults(step, known_dependencies(depends_on))
 
 
 def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:

@@ -21,8 +21,8 @@ from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
 from agentgraph.nodes.threads import is_cancelled
-from agentgraph.saving import check_saved
-from agentgraph.schemas import addressed, answer_fault, asker, checkable
+from agentgraph.saving import check_names, check_saved
+from agentgraph.schemas import addressed, answer_fault, asker, checkable, plain_at
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
@@ -154,12 +154,17 @@ class Activation:
                 self.check_values(write["values"])
         self._writes = self.site.reducers.collected(self._writes, writes)
 
+    def plain(self, named: str, value: Any) -> Any:
+        """Return what the agent gives as plain JSON data, or refuse it."""
+        return plain_at(self.address, named, value)
+
     def check(self, named: str, value: Any) -> None:
         """Refuse what the run's saver cannot save."""
         check_saved(self.config, self.address, [(named, value)])
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Refuse values that the run's saver cannot save."""
+        check_names(self.address, values)
         check_saved(self.config, self.address, ((f"the value {k!r}", v) for k, v in values.items()))
 
     def add_transfers(self, count: int) -> None:

@@ -25,7 +25,7 @@ from agentgraph.failures import add_note
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.places import Place
 from agentgraph.saving import check_saved
-from agentgraph.schemas import plain
+from agentgraph.schemas import plain_at
 from agentgraph.signals import Verdict
 from agentgraph.state import Border, Position, Update, address_of, in_order, stamped
 
@@ -154,7 +154,8 @@ class Ending:
         try:
             verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
             check_saved(get_config(), at, _given(verdict))
-            told = [[str(uuid4()), "custom", plain(data), at] for data in verdict.custom]
+            custom = [plain_at(at, "custom data of a check", data) for data in verdict.custom]
+            told = [[str(uuid4()), "custom", data, at] for data in custom]
             messages = [stamped(message, at) for message in verdict.messages]
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")

@@ -13,7 +13,7 @@ from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import run_coroutine, run_in_thread
-from agentgraph.schemas import json_schema, plain, schema_fault
+from agentgraph.schemas import json_schema, schema_fault
 from agentgraph.shown import shown
 from agentgraph.signals import (
     Ask,
@@ -108,7 +108,7 @@ class FunctionNode(LeafNode):
             case BaseMessage():
                 activation.say(item, live=live)
             case Custom(data=data):
-                activation.tell("custom", plain(data))
+                activation.tell("custom", activation.plain("custom data", data))
             case KeptValues(values=values):
                 activation.keep(values)
             case SetValues(values=values):
@@ -168,6 +168,7 @@ def known_target(activation: Activation, target: str) -> str:
 def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
-    question = Question(value=plain(ask.value), response_schema=json_schema(ask.response_schema))
+    value = activation.plain("the question", ask.value)
+    question = Question(value=value, response_schema=json_schema(ask.response_schema))
     activation.check("the question", question)
     return question

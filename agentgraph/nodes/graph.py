@@ -1,6 +1,7 @@
 """The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid5
 
@@ -11,11 +12,14 @@ from langgraph.graph import START
 from langgraph.pregel import Pregel
 
 from agentgraph.agents import GraphAgent
+from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.tasks import named_task
+from agentgraph.saving import arose_in_saving
+from agentgraph.shown import reason
 from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
 
 _STEPS = 10_007
@@ -37,19 +41,21 @@ class GraphNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
-        new = self._begun(activation)
-        for state in self.agent.graph.stream(new.input, self._config(activation), stream_mode="values"):
-            for number, message in new.since(state):
-                activation.check("the message", message)
-                self.task(activation.address, number, message).result()
-                activation.asked_behind = number + 1
+        new, config = self._begun(activation), self._config(activation)
+        with _refused_inside(activation):
+            for state in self.agent.graph.stream(new.input, config, stream_mode="values"):
+                for number, message in new.since(state):
+                    activation.check("the message", message)
+                    self.task(activation.address, number, message).result()
+                    activation.asked_behind = number + 1
         self._keep(activation, new)
 
     async def arun(self, activation: Activation) -> None:
         """Run the graph step by step, on the event loop."""
         new = self._begun(activation)
         config = self._config(activation)
-        with stoppable(is_thread=_is_sync(self.agent.graph)):
+        stops = stoppable(is_thread=_is_sync(self.agent.graph))
+        with _refused_inside(activation), stops:
             async for state in self.agent.graph.astream(new.input, config, stream_mode="values"):
                 for number, message in new.since(state):
                     activation.check("the message", message)
@@ -76,6 +82,27 @@ class GraphNode(LeafNode):
         text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})
+
+
+@contextmanager
+def _refused_inside(activation: Activation) -> Iterator[None]:
+    """Say which agent's graph has a state that LangGraph cannot save: its own error names nothing.
+
+    That is not looked at before, for a graph may keep what is never saved.
+
+    Raises:
+        InvalidOutputError: Something in the state of the graph cannot be saved.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not arose_in_saving(error):
+            raise
+        raise InvalidOutputError(
+            f"{activation.address}: the graph was given, or wrote, what cannot be saved "
+            f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The step "
+            "can be tried again"
+        ) from error
 
 
 def _is_sync(graph: Any) -> bool:

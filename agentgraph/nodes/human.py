@@ -10,7 +10,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
-from agentgraph.schemas import json_schema, plain
+from agentgraph.schemas import json_schema
 from agentgraph.state import Question
 from agentgraph.templates import fill
 
@@ -29,7 +29,7 @@ class HumanNode(LeafNode):
         asked = (
             fill(prompt, activation.values, self.agent.name)
             if isinstance(prompt, str)
-            else plain(prompt)
+            else activation.plain("the prompt", prompt)
         )
         answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
         activation.say(HumanMessage(_text(answer)))

@@ -11,7 +11,7 @@ from langgraph.types import Command
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.calls import OpenCall
-from agentgraph.schemas import plain
+from agentgraph.saving import check_names
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.state import Position, TaskResult, stamped
@@ -117,6 +117,8 @@ class Outcome:
         for _, _, _, data in self._told:
             check(f"custom data of the tool {tool!r}", data)
         own = [write for write in self._writes if write["by"] == self.activation.address]
+        for write in own:
+            check_names(self.activation.address, write["values"])
         for name, value in ((name, v) for write in own for name, v in write["values"].items()):
             check(f"the value {name!r} of the tool {tool!r}", value)
 
@@ -143,7 +145,8 @@ class Outcome:
             case SetValues(values=values):
                 self.set_values(values)
             case Custom(data=data):
-                self.tell("custom", plain(data))
+                named = f"custom data of the tool {self.opened.call['name']!r}"
+                self.tell("custom", self.activation.plain(named, data))
             case Ask():
                 self._refused = item
             case Content(content=content):

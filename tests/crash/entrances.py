@@ -40,11 +40,20 @@ class Entrance(NamedTuple):
         build: Makes the tree.
         back: Returns what came back of the value; None where nothing does.
         named: What an error names: agents, keys.
+        tells_first: Whether something is told before the value is given. A resume says it again, and
+            nothing voids what was told of it before the failure: a fault that is left.
+        raises: Whether what a value's own code raises, here its `repr` in LangChain's tool, comes out
+            as it is: it is an exception of the tool's, and marked with the agent.
+        live_as_given: Whether what is told live holds the value as it is, which the saver keeps as
+            plain data: the arguments of a call, where the model gave an object of a class.
     """
 
     build: Callable[[Giver, Ledger], ag.Agent]
     back: Back | None = None
     named: tuple[str, ...] = (BAD, "'v'")
+    tells_first: bool = False
+    raises: bool = False
+    live_as_given: bool = False
 
 
 def gives(wrap: Callable[[Any], Any]) -> Callable[[Giver, Ledger], ag.Agent]:
@@ -192,7 +201,7 @@ _BLOCK = {"type": "text", "text": "said"}
 
 ENTRANCES: dict[str, Entrance] = {
     "SetValues": Entrance(gives(lambda value: ag.SetValues(v=value)), value_of),
-    "SetValues yielded": Entrance(yielded, value_of),
+    "SetValues yielded": Entrance(yielded, value_of, tells_first=True),
     "SetValues in a branch": Entrance(in_a_branch, value_of),
     "SetValues of a tool": Entrance(tool(lambda value: ag.SetValues(v=value)), value_of),
     "SetValues of a tool, raised": Entrance(tool(lambda v: ag.SetValues(v=v), "raise"), value_of),
@@ -216,9 +225,11 @@ ENTRANCES: dict[str, Entrance] = {
         said(lambda m: m.response_metadata["v"]),
     ),
     "reply of a model": Entrance(reply, said(lambda m: m.response_metadata["v"])),
-    "argument of a call": Entrance(argument, said(lambda m: m.tool_calls[0]["args"]["v"])),
+    "argument of a call": Entrance(
+        argument, said(lambda m: m.tool_calls[0]["args"]["v"]), live_as_given=True
+    ),
     "result of a tool": Entrance(tool(lambda value: value)),
-    "result of a tool, raised": Entrance(tool(lambda value: value, "raise")),
+    "result of a tool, raised": Entrance(tool(lambda value: value, "raise"), raises=True),
     "input of a graph": Entrance(foreign("input")),
     "state of a graph": Entrance(foreign("state")),
     "message of a graph": Entrance(foreign("message"), said(lambda m: m.additional_kwargs["v"])),
