@@ -136,24 +136,26 @@ def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
 
 def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
     def function(ctx):
-        items = record.call(leaf, ctx).items
-        time.sleep(leaf.seconds)
-        return _given(items[0]) if items else None
+        with record.calling(leaf, ctx) as items:
+            time.sleep(leaf.seconds)
+            return next(map(_given, items), None)
 
     async def async_function(ctx):
-        items = record.call(leaf, ctx).items
-        await asyncio.sleep(leaf.seconds)
-        return _given(items[0]) if items else None
+        with record.calling(leaf, ctx) as items:
+            await asyncio.sleep(leaf.seconds)
+            return next(map(_given, items), None)
 
     def generator(ctx):
-        for item in record.call(leaf, ctx).items:
-            time.sleep(leaf.seconds)
-            yield _given(item)
+        with record.calling(leaf, ctx) as items:
+            for item in items:
+                time.sleep(leaf.seconds)
+                yield _given(item)
 
     async def async_generator(ctx):
-        for item in record.call(leaf, ctx).items:
-            await asyncio.sleep(leaf.seconds)
-            yield _given(item)
+        with record.calling(leaf, ctx) as items:
+            for item in items:
+                await asyncio.sleep(leaf.seconds)
+                yield _given(item)
 
     kinds = (function, generator, async_function, async_generator)
     fn = next(fn for fn in kinds if fn.__name__ == leaf.kind.replace(" ", "_"))

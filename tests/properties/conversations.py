@@ -113,9 +113,9 @@ def _to_the_end(
         if answered and choices.random() < 0.1:
             refused = yield "resume", (thread_id, {choices.choice(sorted(answered)): "stale"}), stream
             assert (refused[0], type(refused[1])) == ([], ag.UnknownInterruptError)
-        chosen = _some(questions, choices)
+        chosen = some_of(questions, choices)
         answered |= {question.id for question in chosen}
-        given = yield "resume", (thread_id, *_answers(chosen, questions, choices)), stream
+        given = yield "resume", (thread_id, *as_argument(chosen, questions, choices)), stream
     raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 
@@ -142,13 +142,13 @@ def _is_raised_for(error: Exception, address: str, failure: str | None) -> bool:
     return bool(inside) and f" failed: {failure}; a resume" in str(error)
 
 
-def _some(questions: Sequence[ag.Interrupt], choices: random.Random) -> list[ag.Interrupt]:
+def some_of(questions: Sequence[ag.Interrupt], choices: random.Random) -> list[ag.Interrupt]:
     """Return the questions to answer now: seldom none, else one or more, in any order."""
     few = 0 if not questions or choices.random() < 0.1 else choices.randint(1, len(questions))
     return choices.sample(questions, few)
 
 
-def _answers(
+def as_argument(
     chosen: Sequence[ag.Interrupt], questions: Sequence[ag.Interrupt], choices: random.Random
 ) -> tuple[Any, ...]:
     """Return the answers as the argument of a resume: by id, by address, or bare; or none."""

@@ -1,9 +1,11 @@
 """What the leaves of a tree see and run, recorded while they do what their scripts say."""
 
+import asyncio
 import json
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +25,15 @@ class FailedError(Exception):
 
 @dataclass
 class Record:
-    """What was seen by address, which tool calls have ended, and the models by agent."""
+    """What was seen by address, which tool calls have ended, and the models by agent.
+
+    `cut` counts the calls of functions that were cancelled or closed before their end.
+    """
 
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
     tried: Counter[str] = field(default_factory=Counter)
+    cut: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedChatModel] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.Lock)
 
@@ -38,6 +44,23 @@ class Record:
         with self.lock:
             self.saw[ctx.address].append(sight)
             return script[(len(self.saw[ctx.address]) - 1) % len(script)]
+
+    @contextmanager
+    def calling(self, leaf: specs.Function, ctx: ag.Context) -> Iterator[Iterator[specs.Item]]:
+        """Give what a call of a function is to give; one that is cut short does not count as a call."""
+        items = self.call(leaf, ctx).items
+        left = iter(items)
+        try:
+            yield left
+        except (GeneratorExit, asyncio.CancelledError):
+            signal = items and items[-1][0] in ("interrupted", "exit", "break_loop")
+            if not (signal and next(left, None) is None):
+                with self.lock:
+                    self.saw[ctx.address].pop()
+                    self.cut[ctx.address] += 1
+                    if not self.saw[ctx.address]:
+                        del self.saw[ctx.address]
+            raise
 
     def until(self, loop: specs.Loop, ctx: ag.Context) -> bool:
         """Record that the `until` of a loop is asked, and return what it is to say."""
