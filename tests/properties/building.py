@@ -142,7 +142,7 @@ def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
 
     async def async_function(ctx):
         with record.calling(leaf, ctx) as items:
-            await asyncio.sleep(leaf.seconds)
+            time.sleep(leaf.seconds)  # a coroutine that waits is cancelled where a sibling fails
             return next(map(_given, items), None)
 
     def generator(ctx):
@@ -154,7 +154,7 @@ def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
     async def async_generator(ctx):
         with record.calling(leaf, ctx) as items:
             for item in items:
-                await asyncio.sleep(leaf.seconds)
+                time.sleep(leaf.seconds)  # a coroutine that waits is cancelled where a sibling fails
                 yield _given(item)
 
     kinds = (function, generator, async_function, async_generator)
