@@ -1,6 +1,5 @@
 """Specs built as agents, which record what they see."""
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
