@@ -59,7 +59,7 @@ def name_fault(name: object) -> str | None:
     """Return what is wrong with the name of a value, and what to do, or None."""
     if not isinstance(name, str):
         return "is no text; name values by texts, such as 'topic'"
-    if _cannot_be_encoded(name):
+    if cannot_be_encoded(name):
         return "has a lone surrogate, which is no character; leave it out"
     return None
 
@@ -137,7 +137,7 @@ def _has_surrogate(value: Any) -> bool:
     while left:
         each = left.pop()
         if isinstance(each, str):
-            if not each.isascii() and _cannot_be_encoded(each):
+            if not each.isascii() and cannot_be_encoded(each):
                 return True
         elif id(each) not in seen:
             seen.add(id(each))
@@ -154,7 +154,8 @@ def _inside(value: Any) -> list[Any]:
     return [*getattr(value, "__dict__", {}).values(), *extra.values()]
 
 
-def _cannot_be_encoded(text: str) -> bool:
+def cannot_be_encoded(text: str) -> bool:
+    """Return whether a text has a lone surrogate, which is no character."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -16,6 +16,7 @@ from agentgraph.agents import WorkflowAgent
 from agentgraph.dependencies import in_order
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.places import Place, Tree
+from agentgraph.saving import cannot_be_encoded
 from agentgraph.schemas import asking_call
 from agentgraph.shown import shown
 from agentgraph.state import Position
@@ -103,7 +104,7 @@ def checked_id(thread_id: object) -> str:
             f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
             "such as 'monday', or leave it out of a run for a new one"
         )
-    if "\0" in thread_id or not _is_unicode(thread_id):
+    if "\0" in thread_id or cannot_be_encoded(thread_id):
         raise AgentGraphError(
             f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
             "databases do not keep; pass another name"
@@ -194,14 +195,6 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
     position = position_of(saved)
     place = place_of(tree, position)
     return address(place, as_cursor(position["cursor"])) if place and position else None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def order_of(lane: Place, at: str) -> int:

@@ -169,10 +169,10 @@ class ForkNode(Runnable[LaneState, Update]):
             see = partial(job.sees, schedule.results)
             try:
                 ended = lane.attempt(self.site, job.cursor, see, fork.control)
-                return self._ended(lane, job, schedule, number, *ended)
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
+            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
 
@@ -182,24 +182,12 @@ class ForkNode(Runnable[LaneState, Update]):
             see = partial(job.sees, schedule.results)
             try:
                 ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
-                return self._ended(lane, job, schedule, number, *ended)
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
+            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
 
         return run
-
-    def _ended(
-        self,
-        lane: Lane,
-        job: Job,
-        schedule: Schedule,
-        number: int,
-        result: LaneResult,
-        error: Exception | None,
-    ) -> LaneResult:
-        kept = self._kept(lane, job, result, error)
-        return _finished(kept, job, schedule.results, number)
 
     def _kept(self, lane: Lane, job: Job, result: LaneResult, error: Exception | None) -> LaneResult:
         """Return the result of a lane, with how it failed where that is kept; that is told at once."""
