@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from os import PathLike
 from typing import Any, Self
 
@@ -35,6 +35,20 @@ _WAYS_OUT = {
 _CLOSED = ("closed", "no active connection")
 _DATABASES = {"sqlite3", "psycopg", "psycopg_pool"}
 """The packages whose exceptions are a database's."""
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that gives its lock on the file back when it is closed.
+
+    SQLite keeps an open transaction over `close` as long as a cursor is held, and an event loop that
+    was killed leaves such cursors behind.
+    """
+
+    def close(self) -> None:
+        """Roll back what was not committed, and close."""
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            self.rollback()
+        super().close()
 
 
 class _SqliteSaver(SqliteSaver):
@@ -110,7 +124,9 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
     """
     connection: sqlite3.Connection | None = None
     try:
-        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
+        )
         connection.executescript(_PRAGMAS)
     except sqlite3.Error as error:
         if connection is not None:
@@ -136,7 +152,8 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
         The saver, to be awaited or used with `async with`, which also closes it. That, or its first
         use, opens the file, and raises a `SaverError` where it cannot be opened.
     """
-    saver = _AsyncSqliteSaver(aiosqlite.connect(os.fspath(path), timeout=_BUSY_SECONDS))
+    connection = aiosqlite.connect(os.fspath(path), timeout=_BUSY_SECONDS, factory=_Connection)
+    saver = _AsyncSqliteSaver(connection)
     saver.named = os.fspath(path)
     saver.path = _file(path)
     return saver

@@ -1,6 +1,8 @@
 """The SQLite savers, and the lock that keeps one run at a time on a thread."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -85,3 +87,33 @@ def test_savers_in_memory_do_not_share_their_threads():
         hold(two, "t"),
     ):
         pass
+
+
+def test_a_closed_async_saver_leaves_no_lock_where_a_write_was_cut_off(tmp_path):
+    async def cut_off():
+        async with ag.async_sqlite_saver(tmp_path / "runs.db") as saver:
+            cursor = await saver.conn.cursor()
+            await cursor.executemany(INSERT, [("t", "c", "k", 0, "x")])
+            return cursor
+
+    held = asyncio.run(cut_off())
+    check_free(tmp_path / "runs.db")
+    del held
+
+
+def test_a_closed_sync_saver_leaves_no_lock_where_a_write_was_cut_off(tmp_path):
+    with ag.sqlite_saver(tmp_path / "runs.db") as saver:
+        saver.setup()
+        held = saver.conn.cursor()
+        held.executemany(INSERT, [("t", "c", "k", 0, "x")])
+    check_free(tmp_path / "runs.db")
+    del held
+
+
+INSERT = "INSERT INTO writes (thread_id, checkpoint_id, task_id, idx, channel) VALUES (?, ?, ?, ?, ?)"
+
+
+def check_free(path):
+    with closing(sqlite3.connect(path, timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert other.execute("SELECT count(*) FROM writes").fetchone() == (0,)
