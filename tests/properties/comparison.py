@@ -18,8 +18,12 @@ from reference import turn
 import agentgraph as ag
 
 
-def check(case: Case, record: Record, heard: Heard) -> None:
-    """Compare what was told, live and again, what was seen, and what is left."""
+def check(case: Case, record: Record, heard: Heard) -> Lane:
+    """Compare what was told, live and again, what was seen, and what is left.
+
+    Returns:
+        The lane of the reference at the end.
+    """
     lane = Lane()
     replayed = [event for event in heard.replayed if event.kind != "error"]
     for heard_turn in heard.turns:
@@ -39,6 +43,7 @@ def check(case: Case, record: Record, heard: Heard) -> None:
     check_sights(case.tree, record, lane)
     assert rendered(heard.state["messages"]) == [said.message for said in lane.history]
     assert heard.state["values"] == lane.values
+    return lane
 
 
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:

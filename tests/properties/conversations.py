@@ -18,7 +18,8 @@ MOST_RESUMES = 500
 
 Request = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of a runner or of its graph, with its arguments."""
-Given = tuple[Any, FailedError | ag.StepFailedError | ag.UnknownInterruptError | None]
+EXPECTED = (FailedError, ag.StepFailedError, ag.UnknownInterruptError, ag.ValueConflictError)
+Given = tuple[Any, Exception | None]
 """What a method gave, events as a list, and the error that it ended with."""
 
 
@@ -115,8 +116,16 @@ def _to_the_end(
             assert (refused[0], type(refused[1])) == ([], ag.UnknownInterruptError)
         chosen = some_of(questions, choices)
         answered |= {question.id for question in chosen}
-        given = yield "resume", (thread_id, *as_argument(chosen, questions, choices)), stream
+        arguments = (thread_id, *as_argument(chosen, questions, choices))
+        given = yield "resume", arguments, {**stream, **_settling(error)}
     raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
+
+
+def _settling(error: Exception | None) -> dict[str, Any]:
+    """Return the options of a resume after an error: what settles it where values conflict."""
+    if not isinstance(error, ag.ValueConflictError):
+        return {}
+    return {"values": dict.fromkeys(error.names, specs.SETTLED)}
 
 
 def _check_stop(
@@ -171,7 +180,7 @@ def _collected(called: Callable[..., Any], arguments: Any, options: Any) -> Give
         if not isinstance(given, Iterator):
             return given, None
         told.extend(given)  # what came before an error stays
-    except (FailedError, ag.StepFailedError, ag.UnknownInterruptError) as error:
+    except EXPECTED as error:
         return told, error
     return told, None
 
@@ -184,6 +193,6 @@ async def _acollected(called: Callable[..., Any], arguments: Any, options: Any) 
             return await given, None
         async for event in given:
             told.append(event)
-    except (FailedError, ag.StepFailedError, ag.UnknownInterruptError) as error:
+    except EXPECTED as error:
         return told, error
     return told, None

@@ -1,9 +1,9 @@
 """What is visible where an agent runs: the history as it sees it, and the values."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, takewhile
+from itertools import combinations, groupby, takewhile
 from typing import Any, NamedTuple
 
 import scripts
@@ -68,6 +68,7 @@ class Lane:
     events: list[specs.Event] = field(default_factory=list)
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
+    conflicts: list[str] = field(default_factory=list)
     written: list[Mapping[str, Any]] = field(default_factory=list)
     strand: tuple[specs.Strand, ...] = ()
 
@@ -85,6 +86,24 @@ class Lane:
         """Write what another lane wrote, in order."""
         for values in written:
             self.write(values)
+
+    def settle(
+        self,
+        here: Here,
+        written: Mapping[int, Sequence[Mapping[str, Any]]],
+        beside: Callable[[int, int], bool],
+    ) -> None:
+        """Note where several conflict that are joined, and write what settles it."""
+        last = {i: {k: v for values in each for k, v in values.items()} for i, each in written.items()}
+        found = [
+            name
+            for name in specs.UNDECLARED
+            for i, j in combinations([i for i, values in last.items() if name in values], 2)
+            if last[i][name] != last[j][name] and beside(i, j)
+        ]
+        if found:
+            self.conflicts.append(here.address)
+            self.write(dict.fromkeys(found, specs.SETTLED))
 
     def see(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Take over what another lane wrote, for the agents of this one."""

@@ -89,6 +89,8 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
     for branch in branches:
         lane.history += branch.history[before:]
         lane.join(branch.written)
+    written = {i: branch.written for i, branch in enumerate(branches)}
+    lane.settle(here, written, lambda one, other: True)
     return joined(signals)
 
 
@@ -126,6 +128,11 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
     for name, own in ended.items():
         lane.history += said[name]
         lane.join(own.written)
+    begun = list(ended)
+    written = {i: ended[name].written for i, name in enumerate(begun)}
+    lane.settle(
+        here, written, lambda i, j: not {begun[i], begun[j]} & {*behind[begun[i]], *behind[begun[j]]}
+    )
     return joined(signals)
 
 
@@ -247,6 +254,8 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
             lane.history.append(Said(result.message, spec.name, here.address, here.path))
         for result in results:
             lane.join(result.written)
+        written = {i: result.written for i, result in enumerate(results)}
+        lane.settle(here, written, lambda one, other: spec.parallel_tools)
         if how and how.startswith("transfer_to_"):
             lane.tell(here, "transfer_to", how.removeprefix("transfer_to_"))
             return how

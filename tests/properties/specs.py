@@ -18,6 +18,10 @@ Policy = Literal["shared", "path", "own", "last", "input", "entries"]
 """A history policy; "entries" stands for a function that tells each entry as a line."""
 RESPONSE = "leave it"
 """What a person answers in the place of a tool."""
+UNDECLARED = ("u", "w")
+"""The values that are not declared: those who write one side by side conflict."""
+SETTLED = "settled"
+"""The value that settles each conflict."""
 
 
 @dataclass(frozen=True)
