@@ -1,4 +1,4 @@
-"""Random trees beside which several write undeclared values: all that conflicts is told, and settled."""
+"""Random trees beside which several write undeclared values: conflicts are told, and settled."""
 
 import asyncio
 from collections.abc import Callable
