@@ -202,8 +202,8 @@ class Runner:
             InvalidAnswerError: An answer that does not fit its question's schema.
             TreeChangedError: The thread was left by a tree of another shape.
             ThreadBusyError: Another run is under way on the thread.
-            AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver is an
-                async SQLite saver.
+            AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver
+                serves async calls only.
         """
         self._reader.check_sync()
         self._check_untimed()
@@ -295,7 +295,7 @@ class Runner:
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
             TreeChangedError: The thread was left by a tree of another shape.
-            AgentGraphError: The saver is an async SQLite saver.
+            AgentGraphError: The saver serves async calls only.
         """
         self._reader.check_sync()
         return self._reader.read(pending(self._tree, thread_id), thread_id)
@@ -313,7 +313,7 @@ class Runner:
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
             TreeChangedError: The thread was left by a tree of another shape.
-            AgentGraphError: The saver is an async SQLite saver.
+            AgentGraphError: The saver serves async calls only.
         """
         self._reader.check_sync()
         return iter(self._reader.read(replayed(self._tree, thread_id), thread_id))

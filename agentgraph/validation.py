@@ -215,7 +215,7 @@ def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[st
         if len(branches) > 1 and key not in merged:
             yield (
                 f"the {what} {' and '.join(branches.values())} write one output_key {shown(key)}; "
-                "give each a key of its own"
+                f"give each a key of its own, or {shown(key)} a reducer in values="
             )
 
 

@@ -261,6 +261,16 @@ class TestAGraphByHand:
         assert type(error).__name__ == "GraphRecursionError"
         assert events[-1].address == "s/g"
 
+    def test_may_keep_nothing(self, drive: Drive) -> None:
+        def writer(state: MessagesState) -> Any:
+            return {"messages": [AIMessage("inside")]}
+
+        builder = StateGraph(MessagesState).add_node("writer", writer).add_edge(START, "writer")
+        graph = builder.compile(checkpointer=False)
+        tree = ag.sequential("s", [ag.graph_agent("g", graph), says("end_", "bye")])
+        events = drive.run(ag.Runner(tree), "Go.")
+        assert transcript(events) == ["s/g: inside", "s/g/end_: bye"]
+
     def test_is_drawn_in_its_box(self) -> None:
         def writer(state: MessagesState) -> Any:
             return {}

@@ -2,18 +2,20 @@
 
 import inspect
 import json
+import operator
 import re
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.types import RetryPolicy
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.agents import Agent
@@ -371,6 +373,24 @@ def test_a_file_runs_end_to_end(skill):
         "style: plain",
     ]
     main.assert_finished()
+
+
+def test_branches_share_an_output_key_that_is_declared_where_it_is_compiled(skill):
+    text = """
+        kind: parallel
+        name: checks
+        sub_agents:
+          - {kind: chat, name: style, model: style, output_key: notes}
+          - {kind: chat, name: facts, model: facts, output_key: notes}
+    """
+    models = {name: ScriptedChatModel(responses=[f"{name}. "]) for name in ("style", "facts")}
+    checks = skill(text, models=models)
+    with pytest.raises(ag.InvalidAgentError, match=r"or 'notes' a reducer in values="):
+        ag.Runner(checks)
+    runner = ag.Runner(checks, values=TypedDict("Values", {"notes": Annotated[str, operator.add]}))
+    list(runner.run("Go.", thread_id="t"))
+    config = {"configurable": {"thread_id": "t"}}
+    assert runner.graph.get_state(config).values["values"] == {"notes": "style. facts. "}
 
 
 @pytest.mark.parametrize(

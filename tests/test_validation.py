@@ -139,7 +139,7 @@ def test_all_faults_are_told_in_one_error_in_the_order_of_the_tree():
         "bound\n"
         f"- report/forever: {ENDLESS}\n"
         "- report/review: the branches 'law' and 'press' write one output_key 'note'; give each a key "
-        "of its own\n"
+        "of its own, or 'note' a reducer in values=\n"
         f"- report: None {NO_AGENT}"
     )
     assert [f"- {fault}" for fault in refused.value.faults] == str(refused.value).split("\n")[1:]
@@ -402,7 +402,8 @@ def test_each_of_several_endless_loops_is_told_where_it_is():
 )
 def test_two_branches_cannot_write_one_output_key(branches, told):
     assert faults(sequential("s", [parallel("p", branches)])) == (
-        f"s/p: the branches {told} write one output_key 'k'; give each a key of its own",
+        f"s/p: the branches {told} write one output_key 'k'; "
+        "give each a key of its own, or 'k' a reducer in values=",
     )
 
 
@@ -410,8 +411,10 @@ def test_each_key_that_branches_share_is_told():
     first = sequential("t", [leaf("x", output_key="j"), leaf("y", output_key="k")])
     second = sequential("u", [leaf("v", output_key="k"), leaf("w", output_key="j")])
     assert faults(parallel("p", [first, second])) == (
-        "p: the branches 't' and 'u' write one output_key 'j'; give each a key of its own",
-        "p: the branches 't' and 'u' write one output_key 'k'; give each a key of its own",
+        "p: the branches 't' and 'u' write one output_key 'j'; "
+        "give each a key of its own, or 'j' a reducer in values=",
+        "p: the branches 't' and 'u' write one output_key 'k'; "
+        "give each a key of its own, or 'k' a reducer in values=",
     )
 
 

@@ -397,7 +397,8 @@ def steps(*made: Any, **options: Any) -> ag.Agent:
                 does("a", output_key="k"),
                 ag.step(ag.sequential("s", [does("b", output_key="k")]), depends_on=["a"]),
             ),
-            "wf: the steps 'a' and 's' write one output_key 'k'; give each a key of its own",
+            "wf: the steps 'a' and 's' write one output_key 'k'; "
+            "give each a key of its own, or 'k' a reducer in values=",
         ),
         (
             lambda: steps("a"),

@@ -24,6 +24,8 @@ from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
 
 _STEPS = 10_007
 """LangGraph's own limit of supersteps, for a graph that has none."""
+_DURABILITY = "__pregel_durability"
+"""Where a graph finds when to save; one without a saver fails in LangGraph where that is "sync"."""
 
 
 class GraphNode(LeafNode):
@@ -74,7 +76,10 @@ class GraphNode(LeafNode):
         around = activation.config.get("metadata", {})
         metadata = {GRAPH_AGENT: activation.address, **around, **activation.mark}
         limit = own.get("recursion_limit", _STEPS)
-        return {**activation.config, "metadata": metadata, "recursion_limit": limit}
+        config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
+        if getattr(self.agent.graph, "checkpointer", None) is False:
+            config["configurable"] = {**config["configurable"], _DURABILITY: "exit"}
+        return cast(RunnableConfig, config)
 
     def _keep(self, activation: Activation, new: "_New") -> None:
         activation.said_by_tasks = True

@@ -11,9 +11,12 @@ from agentgraph.validation import validate
 
 
 def tree_faults(agent: Agent, origins: Sequence[Built], document: Document) -> tuple[Fault, ...]:
-    """Return every fault of a tree, at the line of the agent that has it."""
+    """Return every fault of a tree, at the line of the agent that has it.
+
+    How its values are declared is not known yet: compiling it tells whether two conflict.
+    """
     try:
-        validate(agent)
+        validate(agent, merged=None)
     except InvalidAgentError as error:
         lines = {id(built.agent): document.line_of(built.path) for built in origins}
         where = dict(_lines(agent, lines))
