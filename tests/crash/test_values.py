@@ -21,7 +21,7 @@ from sites import BAD, chain, leaf
 import agentgraph as ag
 
 
-@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, every=2))
+@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, every=3))
 def test_what_an_agent_gives_comes_back_or_is_refused(
     entrance: str, value: str, way: str, tmp_path: Path
 ) -> None:
