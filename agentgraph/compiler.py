@@ -29,19 +29,19 @@ from agentgraph.agents import (
     SequentialAgent,
     WorkflowAgent,
 )
+from agentgraph.chat.approve import ApproveNode
+from agentgraph.chat.model import ModelNode
+from agentgraph.chat.tools import ToolsNode
 from agentgraph.drawing import RootGraph
 from agentgraph.limits import Limits, check_limits
-from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.leaf import LeafNode
-from agentgraph.nodes.model import ModelNode
 from agentgraph.nodes.parallel import ParallelNode
 from agentgraph.nodes.site import Site
-from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes

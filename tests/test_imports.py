@@ -49,15 +49,15 @@ display live live.watched
 compiler
 drawing
 pictures
-nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
+chat.approve chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
-nodes.call_runner nodes.leaf nodes.schedule nodes.turn
-nodes.outcome
-nodes.calls nodes.joining nodes.lane nodes.output nodes.tasks nodes.threads
+chat.call_runner nodes.leaf nodes.schedule nodes.turn
+chat.outcome
+chat.calls chat.output nodes.joining nodes.lane nodes.tasks nodes.threads
 nodes.activation
 nodes.ending
-nodes.site nodes nodes.threads
+chat nodes nodes.site nodes.threads
 nodes.stopping
 context
 validation

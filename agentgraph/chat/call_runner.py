@@ -19,11 +19,11 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolInvocationError
 
 from agentgraph.agents import AgentTool, ChatAgent, agent_tools
+from agentgraph.chat.outcome import Outcome
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
-from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable
 from agentgraph.nodes.threads import Contained, run_coroutine

@@ -19,13 +19,13 @@ from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 from agentgraph.addresses import address
 from agentgraph.agents import Agent, ChatAgent
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
+from agentgraph.chat.calls import with_ids, without_calls
+from agentgraph.chat.output import keep_reply, schema_text, unfit
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.calls import with_ids, without_calls
 from agentgraph.nodes.leaf import LeafNode
-from agentgraph.nodes.output import keep_reply, schema_text, unfit
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.places import has_tools

@@ -8,9 +8,9 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, con
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
+from agentgraph.chat.calls import OpenCall
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.calls import OpenCall
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo

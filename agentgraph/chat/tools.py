@@ -12,14 +12,14 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.agents import ChatAgent
+from agentgraph.chat.call_runner import CallRunner, Scope
+from agentgraph.chat.calls import last_message, open_calls
+from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.output import keep_result
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.call_runner import CallRunner, Scope
-from agentgraph.nodes.calls import last_message, open_calls
 from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane
-from agentgraph.nodes.outcome import Outcome
-from agentgraph.nodes.output import keep_result
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import Stop, inner_stop
 from agentgraph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
