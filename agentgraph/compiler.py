@@ -29,6 +29,7 @@ from agentgraph.agents import (
     SequentialAgent,
     WorkflowAgent,
 )
+from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.approve import ApproveNode
 from agentgraph.chat.model import ModelNode
 from agentgraph.chat.tools import ToolsNode
@@ -203,15 +204,17 @@ class _LaneBuilder:
 
     def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
         place = site.place
-        node = ModelNode(site)
+        built = BuiltAgent(site)
+        node = ModelNode(built)
+        again = [place.node] if built.wraps_model else []
         asks = [place.approve_node] if agent.approve else []
         if not has_tools(place):
             self._add_node(builder, node, May())
             return
-        self._add_node(builder, node, May(), [place.tools_node, *asks])
+        self._add_node(builder, node, May(), [place.tools_node, *asks, *again])
         if agent.approve:
             self._add_node(builder, ApproveNode(site), None, [place.tools_node])
-        self._add_node(builder, ToolsNode(site, lanes), may_do_by_tools(place), [place.node])
+        self._add_node(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.node])
 
     def _add_node(
         self,
