@@ -96,6 +96,8 @@ class ChatAgent(Shown):
     """LangGraph's timeout for a call of the model: seconds, a timedelta, or a `TimeoutPolicy`."""
     model_input: Callable[..., list[BaseMessage]] | None = None
     """Has the last word on the messages that the model is sent."""
+    middleware: tuple[Any, ...] = ()
+    """LangChain's middleware around its calls of the model and its tools, the outermost first."""
     faults: tuple[str, ...] = ()
     """What is wrong with what a derived agent was made from."""
 

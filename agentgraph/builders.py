@@ -43,6 +43,7 @@ def chat_agent(
     retry: Any = None,
     timeout: Any = None,
     model_input: Callable[..., list[BaseMessage]] | None = None,
+    middleware: Iterable[Any] = (),
 ) -> ChatAgent:
     """Make an agent that asks a chat model, and runs the tools that it calls until it calls none.
 
@@ -111,6 +112,8 @@ def chat_agent(
             needs the async methods, for LangGraph cannot stop a sync call.
         model_input: Called with the messages that the model is about to be sent, or with a
             `Context` and these messages; the model is sent what it returns.
+        middleware: LangChain's `AgentMiddleware`s with `wrap_model_call` or `wrap_tool_call`, made by
+            class or decorator, the outermost first; the tools that they bring are the agent's too.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
@@ -138,6 +141,7 @@ def chat_agent(
         retry=retry,
         timeout=timeout,
         model_input=model_input,
+        middleware=as_tuple(middleware),
     )
 
 

@@ -29,19 +29,20 @@ from agentgraph.agents import (
     SequentialAgent,
     WorkflowAgent,
 )
+from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.approve import ApproveNode
+from agentgraph.chat.model import ModelNode
+from agentgraph.chat.tools import ToolsNode
 from agentgraph.drawing import RootGraph
 from agentgraph.limits import Limits, check_limits
-from agentgraph.nodes.approve import ApproveNode
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
 from agentgraph.nodes.human import HumanNode, QuestionNode
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.leaf import LeafNode
-from agentgraph.nodes.model import ModelNode
 from agentgraph.nodes.parallel import ParallelNode
 from agentgraph.nodes.site import Site
-from agentgraph.nodes.tools import ToolsNode
 from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes
@@ -203,15 +204,17 @@ class _LaneBuilder:
 
     def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
         place = site.place
-        node = ModelNode(site)
+        built = BuiltAgent(site)
+        node = ModelNode(built)
+        again = [place.node] if built.wraps_model else []
         asks = [place.approve_node] if agent.approve else []
         if not has_tools(place):
             self._add_node(builder, node, May())
             return
-        self._add_node(builder, node, May(), [place.tools_node, *asks])
+        self._add_node(builder, node, May(), [place.tools_node, *asks, *again])
         if agent.approve:
             self._add_node(builder, ApproveNode(site), None, [place.tools_node])
-        self._add_node(builder, ToolsNode(site, lanes), may_do_by_tools(place), [place.node])
+        self._add_node(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.node])
 
     def _add_node(
         self,

@@ -214,6 +214,22 @@ class ReducerError(AgentGraphError):
         )
 
 
+class LangChainChangedError(AgentGraphError):
+    """The installed LangChain builds its agents otherwise than this library knows them.
+
+    Attributes:
+        version: The version of langchain that is installed.
+        part: What the agent that it builds lacks.
+    """
+
+    def __init__(self, version: str, part: str) -> None:
+        self.version, self.part = version, part
+        super().__init__(
+            f"an agent of langchain {version} has no {part}, or another kind of it; install "
+            "langchain>=1.4.7,<1.5, or a newer agentgraph"
+        )
+
+
 class RemoteRunError(AgentGraphError):
     """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 

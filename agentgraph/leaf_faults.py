@@ -23,6 +23,7 @@ from agentgraph.agents import (
 )
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES, TRANSFER_PREFIX
+from agentgraph.middleware import middleware_faults, tools_of
 from agentgraph.schemas import output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
@@ -53,6 +54,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     if fault := output_fault(agent.output_schema):
         yield fault
     yield from policy_faults(agent)
+    yield from middleware_faults(agent.middleware)
     yield from _tool_faults(agent, above)
 
 
@@ -131,7 +133,7 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
 
 def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     tools: list[Any] = []
-    for given in agent.tools:
+    for given in (*tools_of(agent.middleware), *agent.tools):
         if isinstance(given, Mapping):
             continue
         if isinstance(given, AgentTool):

@@ -25,6 +25,7 @@ from agentgraph.agents import (
     sub_agents,
     unchecked,
 )
+from agentgraph.middleware import Mode, any_has, mode_fault, tools_of
 from agentgraph.signals import yields
 
 _MERMAID_WORDS = frozenset(
@@ -220,6 +221,15 @@ class Tree:
         leaves = (place for place in self.places if isinstance(place.agent, agents))
         return tuple(place for place in leaves if place.policy("timeout"))
 
+    def mode_fault(self, mode: Mode) -> str | None:
+        """Return which middleware a run of a mode cannot call, and what to do; None if it can all."""
+        for place in self.places:
+            if isinstance(place.agent, ChatAgent) and (
+                fault := mode_fault(place.agent.middleware, mode)
+            ):
+                return f"{place.name}: {fault}"
+        return None
+
     def is_foreign(self, namespace: Sequence[str]) -> bool:
         """Tell whether a namespace of LangGraph's is that of a graph that is none of the tree's lanes.
 
@@ -304,8 +314,9 @@ def has_tools(place: Place) -> bool:
     agent = place.agent
     assert isinstance(agent, ChatAgent)
     given = any(not isinstance(tool, Mapping) for tool in agent.tools)
+    brought = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
     transfers = bool(agent.sub_agents) or (place.is_target and not place.returns)
-    return given or agent.exit_tool or agent.break_tool or transfers
+    return given or bool(brought) or agent.exit_tool or agent.break_tool or transfers
 
 
 def lay_out(root: Agent) -> Tree:

@@ -29,6 +29,7 @@ from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
 from agentgraph.live.watched import Watched
 from agentgraph.locks import ahold, hold
+from agentgraph.middleware import Mode
 from agentgraph.nodes.site import LIMITS
 from agentgraph.nodes.stopping import Stop
 from agentgraph.pending import pending
@@ -155,7 +156,7 @@ class Runner:
         thread_id = str(uuid4()) if thread_id is None else thread_id
         given = as_input(messages, values)
         self._reader.check_sync()
-        self._check_untimed()
+        self._check_sync()
         begin = partial(new_turn, self._tree, thread_id, given, drop_pending)
         return self._run(begin, thread_id, _How(stream, limits))
 
@@ -206,7 +207,7 @@ class Runner:
                 serves async calls only.
         """
         self._reader.check_sync()
-        self._check_untimed()
+        self._check_sync()
         begin = partial(resumption, self._tree, thread_id, answers, values)
         return self._run(begin, thread_id, _How(stream, limits))
 
@@ -250,7 +251,7 @@ class Runner:
             AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
         """
         self._reader.check_sync()
-        self._check_untimed("await runner.awatch(...)", "that")
+        self._check_sync("await runner.awatch(...)", "that")
         screen = screen_for(console)
         begin, thread_id = self._beginning(messages, thread_id, answers, values, drop_pending)
         told: list[AgentEvent] = []
@@ -428,6 +429,7 @@ class Runner:
 
         async def admit() -> Source:
             check_limits(how.limits)
+            self._check_mode("async")
             held = await ahold(self.saver, thread_id)
             try:
                 given = await self._reader.aread(begin(), thread_id)
@@ -496,13 +498,18 @@ class Runner:
             "version": "v2",
         }
 
-    def _check_untimed(self, instead: str = "arun and aresume", these: str = "these") -> None:
+    def _check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
+        self._check_mode("sync")
         if self._tree.timed:
             named = ", ".join(place.name for place in self._tree.timed)
             raise AgentGraphError(
                 f"{named}: timeout= needs {instead}: a sync call cannot be stopped; use {these}, or "
                 "leave it out and set a timeout on the model"
             )
+
+    def _check_mode(self, mode: Mode) -> None:
+        if fault := self._tree.mode_fault(mode):
+            raise AgentGraphError(fault)
 
 
 def _seen(stream: Parts, control: Stop, see: See | None) -> Iterator[Any]:

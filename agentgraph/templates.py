@@ -51,6 +51,11 @@ def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
     return _TOKEN.sub(replace, template)
 
 
+def is_filled(template: str) -> bool:
+    """Return whether a template has placeholders, so that what it becomes depends on the values."""
+    return any(match["name"] for match in _TOKEN.finditer(template))
+
+
 def fill_input(
     template: str, values: Mapping[str, Any], results: Mapping[str, str], agent_name: str
 ) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
 from agentgraph.history import TRANSFER_PREFIX
+from agentgraph.middleware import tools_of
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
 
 _CallId = Annotated[str, InjectedToolCallId]
@@ -44,12 +45,13 @@ class AgentCall(BaseTool):
 
 
 def given_tools(agent: ChatAgent) -> list[BaseTool]:
-    """Return the tools that a chat agent was given, as LangChain tools.
+    """Return the tools that a chat agent and its middleware were given, as LangChain tools.
 
     Raises:
         Exception: LangChain cannot make a tool of one.
     """
-    return [as_tool(each) for each in agent.tools if not isinstance(each, Mapping)]
+    given = (each for each in agent.tools if not isinstance(each, Mapping))
+    return [as_tool(each) for each in (*tools_of(agent.middleware), *given)]
 
 
 def as_tool(given: Any) -> BaseTool:
@@ -132,7 +134,7 @@ def tools_may(agent: ChatAgent) -> May:
         break_loop=agent.break_tool,
         transfer=True,
     )
-    for each in agent.tools:
+    for each in (*agent.tools, *tools_of(agent.middleware)):
         may |= May(go_on=bool(getattr(each, "return_direct", False)))
         if not isinstance(each, AgentTool | Mapping):
             said = allowed(_called(each))

@@ -49,15 +49,16 @@ display live live.watched
 compiler
 drawing
 pictures
-nodes.approve nodes.function nodes.graph nodes.human nodes.model nodes.tools
+chat.approve chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
-nodes.call_runner nodes.leaf nodes.schedule nodes.turn
-nodes.outcome
-nodes.calls nodes.joining nodes.lane nodes.output nodes.tasks nodes.threads
+chat.call_runner nodes.leaf nodes.schedule nodes.turn
+chat.agent chat.outcome
+chat.asking
+chat.calls chat.guarding chat.laid_flat chat.output chat.talking nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending
-nodes.site nodes nodes.threads
+chat nodes nodes.site nodes.threads
 nodes.stopping
 context
 validation
@@ -70,7 +71,7 @@ builders history entrance
 composites
 agents
 events schemas state templates
-budgets dependencies failures limits run_path saving signals values
+budgets dependencies failures limits middleware run_path saving signals values
 errors
 shown
 """
@@ -78,7 +79,8 @@ shown
 
 PURE = """
 addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-limits live.activity live.frames live.screens live.task_parts live.watched parts places position
+limits live.activity live.frames live.screens live.task_parts live.watched middleware parts places
+position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 tree_changes validation workflow_faults

@@ -324,7 +324,8 @@ def test_the_fields_of_a_kind_are_those_of_its_builder(kind):
     parameters = inspect.signature(builder).parameters
     fields = {name: f for name, f in KINDS[kind].model_fields.items() if name != "kind"}
     own = set(fields) - ({"model"} if "model" not in parameters else set())
-    only_in_python = {"chat": {"model_input"}, "supervisor": {"model_input"}}.get(kind, set())
+    in_python = {"model_input", "middleware"}
+    only_in_python = {"chat": in_python, "supervisor": in_python}.get(kind, set())
     assert own == set(parameters) - only_in_python
     for name in own - {"model", "planner", "executor", "replanner"}:
         default = parameters[name].default

@@ -35,6 +35,7 @@ def supervisor(
     retry: Any = None,
     timeout: Any = None,
     model_input: Callable[..., list[BaseMessage]] | None = None,
+    middleware: Iterable[Any] = (),
 ) -> ChatAgent:
     """Make an agent whose model decides which worker does what, until it answers by itself.
 
@@ -85,6 +86,8 @@ def supervisor(
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
         timeout: How long a call of the model may take, as in `chat_agent`.
         model_input: Has the last word on what the model is sent, as in `chat_agent`.
+        middleware: LangChain's middleware, as in `chat_agent`; what wraps tool calls wraps those of
+            workers too.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
@@ -111,6 +114,7 @@ def supervisor(
         retry=retry,
         timeout=timeout,
         model_input=with_reminder(model_input, [str(getattr(each, "name", each)) for each in agents]),
+        middleware=middleware,
     )
     return replace(made, faults=tuple(_faults(agents, mode, worker_history)))
 

@@ -8,9 +8,9 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, con
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
+from agentgraph.chat.calls import OpenCall
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.calls import OpenCall
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
@@ -20,11 +20,24 @@ from agentgraph.values import Write
 
 
 class Outcome:
-    """Collects what a call comes to."""
+    """Collects what a call comes to.
+
+    Attributes:
+        activation: The activation of the agent that calls.
+        opened: The call.
+        came: What the lane of an agent said last, if the call ran one.
+        failure: How that lane failed, if it did.
+    """
 
     def __init__(self, activation: Activation, opened: OpenCall) -> None:
         self.activation, self.opened = activation, opened
+        self.came: str | None = None
+        self.failure: Exception | None = None
         self._messages: list[Any] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the actions of the tool: it is run, maybe again."""
         self._writes: list[Write] = []
         self._told: list[Any] = []
         self._acts: dict[str, Any] = {}

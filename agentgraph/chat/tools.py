@@ -6,21 +6,20 @@ node, unless it runs a lane.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from agentgraph.agents import ChatAgent
+from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.call_runner import CallRunner, Scope
+from agentgraph.chat.calls import last_message, open_calls
+from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.output import keep_result
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.call_runner import CallRunner, Scope
-from agentgraph.nodes.calls import last_message, open_calls
 from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane
-from agentgraph.nodes.outcome import Outcome
-from agentgraph.nodes.output import keep_result
-from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import Stop, inner_stop
 from agentgraph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
 from agentgraph.state import LaneState, TaskResult, Update
@@ -32,11 +31,11 @@ _INSTEAD = "or make it more than {}"
 class ToolsNode(Runnable[LaneState, Update]):
     """Runs the open calls of the agent's last message, and goes on with what they come to."""
 
-    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
-        self.site = site
+    def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
+        self.site, self.agent, self.built = built.site, built.agent, built
+        site = built.site
         self.name = site.place.tools_node
-        self.agent = cast(ChatAgent, site.place.agent)
-        self.runner = CallRunner(site, lanes)
+        self.runner = CallRunner(built, lanes)
         names = {"": site.place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
         self.tasks = {tool: named_task(name, self.runner.run) for tool, name in names.items()}
         self.atasks = {tool: named_task(name, self.runner.arun) for tool, name in names.items()}
@@ -46,6 +45,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         check_threads(self.site.place.tools_node, config or {}, _INSTEAD)
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
+            self.built.check_mode(activation, "sync")
             scopes = _scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
@@ -57,6 +57,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         """Run the calls on the event loop."""
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
+            self.built.check_mode(activation, "async")
             scopes = _scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(

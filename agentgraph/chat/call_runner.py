@@ -6,34 +6,31 @@ or runs the lane of an agent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import wraps
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
-from langgraph.errors import GraphBubbleUp
-from langgraph.prebuilt import ToolNode
-from langgraph.prebuilt.tool_node import ToolInvocationError
+from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
-from agentgraph.agents import AgentTool, ChatAgent, agent_tools
+from agentgraph.agents import AgentTool, agent_tools
+from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.guarding import guarded, is_guarded
+from agentgraph.chat.laid_flat import InnerWraps
+from agentgraph.chat.outcome import Outcome
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.failures import failures
 from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
-from agentgraph.nodes.outcome import Outcome
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.stopping import Stop, stoppable
+from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.shown import shown_error
 from agentgraph.state import TaskResult
 from agentgraph.tools import AgentCall, Request, run_tools
-
-_SCOPE = "agentgraph"
-"""The key under which a call takes its scope through `ToolNode`."""
 
 
 class Scope(NamedTuple):
@@ -55,6 +52,10 @@ class Scope(NamedTuple):
         return str(self.outcome.opened.call["name"])
 
 
+_SCOPE: ContextVar[Scope] = ContextVar("scope")
+"""The scope of the call that runs: through `ToolNode` and middleware, which make calls anew."""
+
+
 class CallRunner:
     """Runs the tool calls of one chat agent, each by itself.
 
@@ -63,9 +64,9 @@ class CallRunner:
         returning: The names of the tools whose result ends the agent.
     """
 
-    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
-        agent = cast(ChatAgent, site.place.agent)
-        tools = [_guarded(tool) for tool in run_tools(agent, site.target_agents)]
+    def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
+        self._built, agent, site = built, built.agent, built.site
+        tools = run_tools(agent, site.target_agents)
         self.agents = {
             lane.place.name: _LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
@@ -73,28 +74,55 @@ class CallRunner:
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
         self._known = {tool.name for tool in tools}
-        more: Any = {"handle_tool_errors": _error_text} if agent.on_tool_error == "return" else {}
-        self._tool_node = ToolNode(
-            tools, wrap_tool_call=self._wrap, awrap_tool_call=self._awrap, **more
-        )
+
+        self._tool_node = built.tool_node(InnerWraps(self._wrap, self._awrap))
 
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained():
-            outcome.add(self._answer(outcome) or self._tool_node.invoke(_payload(scope)))
+        with outcome.activation.reported(outcome.opened.number), Contained(), _in_scope(scope):
+            outcome.add(self._answer(outcome) or self._run(scope))
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained():
-            outcome.add(self._answer(outcome) or await self._tool_node.ainvoke(_payload(scope)))
+        with outcome.activation.reported(outcome.opened.number), Contained(), _in_scope(scope):
+            outcome.add(self._answer(outcome) or await self._arun(scope))
             return outcome.result(self._may)
+
+    def _run(self, scope: Scope) -> Any:
+        try:
+            return self._tool_node.invoke(self._payload(scope))
+        except Exception as error:
+            return self._failed(scope.outcome, error)
+
+    async def _arun(self, scope: Scope) -> Any:
+        try:
+            with stoppable() if self._built.wraps_tools else nullcontext():
+                return await self._tool_node.ainvoke(self._payload(scope))
+        except Exception as error:
+            return self._failed(scope.outcome, error)
+
+    def _failed(self, outcome: Outcome, error: Exception) -> dict[str, Any]:
+        """Return what the model is told of a failure that no middleware took.
+
+        Raises:
+            Exception: The failure itself: it is not the model's matter.
+        """
+        if isinstance(error, _UnknownToolError):
+            raise error.error
+        is_control = isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
+        if is_control or self._built.agent.on_tool_error == "raise":
+            raise error
+        text = f"Error: {shown_error(error)}\n Please fix your mistakes."
+        return {"messages": [outcome.message(text, failed=True)]}
 
     def _answer(self, outcome: Outcome) -> dict[str, Any] | None:
         """Return the result of a call for which no tool runs, if this is one."""
-        message = self._decided(outcome) or self._unreadable(outcome) or self._unknown(outcome)
+        message = self._decided(outcome) or self._unreadable(outcome)
+        if message is None and not self._built.wraps_tools:
+            message = self._unknown(outcome)
         return {"messages": [message]} if message else None
 
     def _decided(self, outcome: Outcome) -> ToolMessage | None:
@@ -139,51 +167,94 @@ class CallRunner:
         return outcome.message(unknown(call["name"], call["args"]))
 
     def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        return execute(request.override(tool=self._runs(request.tool)))
+        answer = self._unknown_inside(request)
+        return answer or execute(request.override(tool=self._runs(request.tool)))
 
     async def _awrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        return await execute(request.override(tool=self._runs(request.tool)))
+        answer = self._unknown_inside(request)
+        return answer or await execute(request.override(tool=self._runs(request.tool)))
+
+    def _unknown_inside(self, request: Any) -> ToolMessage | None:
+        """Return the answer to a call to which no middleware gave a tool either."""
+        if request.tool is not None:
+            return None
+        try:
+            return self._unknown(_SCOPE.get().outcome)
+        except Exception as error:
+            raise _UnknownToolError(error) from error
 
     def _runs(self, tool: Any) -> Any:
         """Return what `ToolNode` is to invoke in the place of a tool."""
         if isinstance(tool, AgentCall):
             return self.agents[tool.name]
-        return tool and _ActingTool(tool)
+        is_own = tool is None or tool is self._tool_node.tools_by_name.get(tool.name)
+        return tool and _ActingTool(tool if is_own else guarded(tool))
+
+    def _payload(self, scope: Scope) -> dict[str, Any]:
+        """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
+        seen = scope.seen
+        values = dict(seen.values)
+        return {
+            "__type": "tool_call_with_context",
+            "tool_call": scope.outcome.opened.call,
+            "state": {**values, "values": values, "messages": list(seen.messages)},
+        }
+
+
+class _UnknownToolError(Exception):
+    """Takes what a call to an unknown tool raised out of `ToolNode`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 class _ActingTool:
-    """A tool that may return actions."""
+    """A tool that may return actions; where middleware calls it again, the last time counts."""
 
     def __init__(self, tool: Any) -> None:
         self.tool = tool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tool, name)
 
     def invoke(self, call: Any, config: RunnableConfig) -> Any:
         is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
         if is_async_only:
             return run_coroutine(self.ainvoke(call, config))
-        return call[_SCOPE].outcome.take(self.tool.invoke(call, config))
+        outcome = _SCOPE.get().outcome
+        outcome.restart()
+        return outcome.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
-        with stoppable(is_thread=_is_guarded(self.tool)):
+        outcome = _SCOPE.get().outcome
+        outcome.restart()
+        with stoppable(is_thread=is_guarded(self.tool)):
             returned = await self.tool.ainvoke(call, config)
-        return call[_SCOPE].outcome.take(returned)
+        return outcome.take(returned)
 
 
 class _LaneTool:
-    """An agent as a tool: a call runs its lane."""
+    """An agent as a tool: a call runs its lane, once, however often middleware calls it."""
 
     def __init__(self, site: Site, lane: Lane, tool: AgentTool) -> None:
         self.site, self.lane, self.tool = site, lane, tool
 
     def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
-        scope = call[_SCOPE]
+        scope = _SCOPE.get()
         with _told(scope.outcome):
-            return self._result(scope, self.lane.run(*self._arguments(scope, call)))
+            if scope.outcome.came is None:
+                self._take(scope, self.lane.run(*self._arguments(scope, call)))
+        return scope.outcome.message(scope.outcome.came)
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
-        scope = call[_SCOPE]
+        scope = _SCOPE.get()
         with _told(scope.outcome):
-            return self._result(scope, await self.lane.arun(*self._arguments(scope, call)))
+            if scope.outcome.came is None:
+                with stopping_itself():
+                    result = await self.lane.arun(*self._arguments(scope, call))
+                self._take(scope, result)
+        return scope.outcome.message(scope.outcome.came)
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
@@ -192,71 +263,27 @@ class _LaneTool:
         surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control
 
-    def _result(self, scope: Scope, result: LaneResult) -> ToolMessage:
+    def _take(self, scope: Scope, result: LaneResult) -> None:
         scope.outcome.write(result["values"])
         before = scope.outcome.activation.seen.transfers
         scope.outcome.add_transfers(result.get("transfers", before) - before)
-        return scope.outcome.message(last_text(result))
+        scope.outcome.came = last_text(result)
 
 
-def _guarded(tool: BaseTool) -> BaseTool:
-    """Return a tool whose function is guarded where it is called.
-
-    LangChain calls it in a task of its own, and goes on for a while when it has ended: what would end
-    the event loop must be caught before, and when it has ended it is not to be cancelled any more.
-    """
-    if not isinstance(tool, StructuredTool):
-        return tool
-    functions = {"func": _contained(tool.func), "coroutine": _stoppable(tool.coroutine)}
-    return tool.model_copy(update=functions)
-
-
-def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    if fn is None:
-        return None
-
-    @wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with Contained(in_task=True):
-            return fn(*args, **kwargs)
-
-    return call
-
-
-def _stoppable(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    if fn is None:
-        return None
-
-    @wraps(fn)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        with Contained(in_task=True), stoppable():
-            return await fn(*args, **kwargs)
-
-    return call
-
-
-def _is_guarded(tool: Any) -> bool:
-    """Return whether a tool needs no guard around all of its call: its function has one, or is sync."""
-    is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
-    return isinstance(tool, StructuredTool) or is_sync
-
-
-def _error_text(error: Exception) -> str:
-    """Return what the model is told of an exception, worded as LangGraph does.
-
-    Raises:
-        LimitError: That is no matter of the model's: the turn has reached its end.
-    """
-    if isinstance(error, LimitError):
-        raise error
-    if isinstance(error, ToolInvocationError):
-        return str(error.message)
-    return f"Error: {shown_error(error)}\n Please fix your mistakes."
+@contextmanager
+def _in_scope(scope: Scope) -> Iterator[None]:
+    token = _SCOPE.set(scope)
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
 
 
 @contextmanager
 def _told(outcome: Outcome) -> Iterator[None]:
-    """Tell of failures inside an agent, for its caller may go on with them."""
+    """Tell of failures inside an agent, for its caller may go on with them; and keep the failure."""
+    if outcome.failure is not None:
+        raise outcome.failure
     try:
         yield
     except GraphBubbleUp:
@@ -264,14 +291,5 @@ def _told(outcome: Outcome) -> Iterator[None]:
     except Exception as error:
         for at, shown in failures(error):
             outcome.tell("error", [at, shown])
+        outcome.failure = error
         raise
-
-
-def _payload(scope: Scope) -> dict[str, Any]:
-    """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
-    seen = scope.seen
-    return {
-        "__type": "tool_call_with_context",
-        "tool_call": {**scope.outcome.opened.call, _SCOPE: scope},
-        "state": {"messages": list(seen.messages), "values": dict(seen.values)},
-    }

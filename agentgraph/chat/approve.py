@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.agents import ChatAgent
+from agentgraph.chat.calls import OpenCall, edited, last_message, open_calls
 from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.calls import OpenCall, edited, last_message, open_calls
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import inner_stop
 from agentgraph.nodes.tasks import arun_tasks, named_task, run_tasks

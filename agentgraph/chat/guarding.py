@@ -1,0 +1,52 @@
+"""Tools whose functions are guarded where they are called."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from langchain_core.tools import BaseTool, StructuredTool
+
+from agentgraph.nodes.stopping import stoppable
+from agentgraph.nodes.threads import Contained
+
+
+def guarded(tool: BaseTool) -> BaseTool:
+    """Return a tool whose function is guarded where it is called.
+
+    LangChain calls it in a task of its own, and goes on for a while when it has ended: what would end
+    the event loop must be caught before, and when it has ended it is not to be cancelled any more.
+    """
+    if not isinstance(tool, StructuredTool):
+        return tool
+    functions = {"func": _contained(tool.func), "coroutine": _stoppable(tool.coroutine)}
+    return tool.model_copy(update=functions)
+
+
+def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+def _stoppable(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True), stoppable():
+            return await fn(*args, **kwargs)
+
+    return call
+
+
+def is_guarded(tool: Any) -> bool:
+    """Return whether a tool needs no guard around all of its call: its function has one, or is sync."""
+    is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
+    return isinstance(tool, StructuredTool) or is_sync

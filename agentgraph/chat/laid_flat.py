@@ -1,0 +1,124 @@
+"""What LangChain's `create_agent` gives: its nodes, taken out of its builder to run in a lane.
+
+`create_agent` compiles a graph of its own, and a graph in a node of ours would cost a checkpoint
+namespace and several supersteps for each call. So its nodes are taken out, and run by ours. They are
+not part of LangChain's public interface. This is the only file that knows their names; where LangChain
+changes one, building the agent fails with `LangChainChangedError`, which names it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from langchain.agents import create_agent
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable
+from langgraph.prebuilt import ToolNode
+
+from agentgraph.errors import LangChainChangedError
+
+Wrap = Callable[[Any, Callable[[Any], Any]], Any]
+"""A `wrap_tool_call`, sync or async: of a request, and of what executes it."""
+
+
+class InnerWraps(NamedTuple):
+    """One `wrap_tool_call` of ours, inside all middleware; not traced, as a middleware's is.
+
+    Attributes:
+        sync: As sync runs call it.
+        awaited: As async runs call it.
+    """
+
+    sync: Wrap
+    awaited: Wrap
+
+
+_SHAPE: Mapping[str, Callable[[Any], bool]] = {
+    "builder": lambda graph: hasattr(graph, "builder"),
+    "builder.nodes['model'].runnable": lambda graph: isinstance(
+        graph.builder.nodes["model"].runnable, Runnable
+    ),
+    "builder.nodes['tools'].runnable": lambda graph: (
+        "tools" not in graph.builder.nodes
+        or isinstance(graph.builder.nodes["tools"].runnable, ToolNode)
+    ),
+    "ToolNode._wrap_tool_call": lambda graph: _has_wrap(graph, "_wrap_tool_call"),
+    "ToolNode._awrap_tool_call": lambda graph: _has_wrap(graph, "_awrap_tool_call"),
+}
+"""What is taken out of a compiled agent of LangChain's, each with what tells whether it is there."""
+
+
+class FlatAgent(NamedTuple):
+    """The nodes of an agent of LangChain's.
+
+    Attributes:
+        model: Asks the model, with the middleware around it; called with the state, it gives a list
+            of `Command`s that update the state.
+        tools: Runs a tool call, with the middleware around it; None where the agent has no tools.
+    """
+
+    model: Runnable[Any, Any]
+    tools: ToolNode | None
+
+
+def laid_flat(
+    model: Any,
+    tools: Sequence[Any],
+    *,
+    system_message: SystemMessage | None = None,
+    middleware: Sequence[Any] = (),
+) -> FlatAgent:
+    """Return the nodes of `create_agent(model, tools, ...)`.
+
+    Raises:
+        LangChainChangedError: The installed LangChain builds its agents otherwise.
+    """
+    graph = create_agent(model, list(tools), system_prompt=system_message, middleware=list(middleware))
+    check_shape(graph)
+    nodes: Any = graph.builder.nodes
+    return FlatAgent(nodes["model"].runnable, nodes["tools"].runnable if "tools" in nodes else None)
+
+
+def check_shape(graph: Any) -> None:
+    """Refuse a compiled agent that lacks what is taken out of it.
+
+    Raises:
+        LangChainChangedError: It names the first part that is not there.
+    """
+    for part, is_there in _SHAPE.items():
+        try:
+            found = is_there(graph)
+        except (AttributeError, KeyError, TypeError):
+            found = False
+        if not found:
+            raise LangChainChangedError(version("langchain"), part)
+
+
+def wrap_inside(node: Any, inner: InnerWraps) -> None:
+    """Give a tool node one more wrap, inside those that it has."""
+    node._wrap_tool_call = _composed(node._wrap_tool_call, inner.sync)
+    node._awrap_tool_call = _acomposed(node._awrap_tool_call, inner.awaited)
+
+
+def _has_wrap(graph: Any, name: str) -> bool:
+    node = graph.builder.nodes.get("tools")
+    return node is None or hasattr(node.runnable, name)
+
+
+def _composed(outer: Wrap | None, inner: Wrap) -> Wrap:
+    if outer is None:
+        return inner
+    return lambda request, execute: outer(request, lambda each: inner(each, execute))
+
+
+def _acomposed(outer: Wrap | None, inner: Wrap) -> Wrap:
+    if outer is None:
+        return inner
+
+    async def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
+        async def call(each: Any) -> Any:
+            return await inner(each, execute)
+
+        return await outer(request, call)
+
+    return wrap

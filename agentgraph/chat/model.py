@@ -1,0 +1,220 @@
+"""The node of a chat agent: asks the model, with the middleware around that, and says its reply."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+
+from agentgraph.addresses import address
+from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
+from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.asking import Asking, asked_in, message_of, model_hook
+from agentgraph.chat.calls import with_ids, without_calls
+from agentgraph.chat.output import keep_reply
+from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.errors import InvalidOutputError, MaxIterationsError
+from agentgraph.history import call_id, calls_of
+from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.leaf import LeafNode
+from agentgraph.places import has_tools
+from agentgraph.position import earlier
+from agentgraph.shown import shown
+from agentgraph.state import address_of
+
+
+class ModelNode(LeafNode):
+    """Asks the model; its tokens stream with the agent's name and address in their metadata."""
+
+    def __init__(self, built: BuiltAgent) -> None:
+        site = built.site
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
+        self.built, self.agent = built, built.agent
+        self.runs_tools = has_tools(site.place)
+        self.hook = model_hook(self.agent.model_input)
+        self.node = built.flat.model if built.wraps_model else None
+        self.model = None if built.wraps_model else built.model
+
+    def run(self, activation: Activation) -> None:
+        """Ask the model once, and again where its reply does not fit."""
+        self.built.check_mode(activation, "sync")
+        with asked_in(self._asking(activation)) as asking:
+            run_talk(self._talk(asking))
+
+    async def arun(self, activation: Activation) -> None:
+        """Ask the model as `run` does, without blocking the event loop."""
+        self.built.check_mode(activation, "async")
+        with asked_in(self._asking(activation)) as asking:
+            await arun_talk(self._talk(asking))
+
+    def _asking(self, activation: Activation) -> Asking:
+        return Asking(
+            activation,
+            self.agent,
+            activation.context(self.agent.history),
+            self.hook,
+            self.built.system(activation.values),
+            self.runs_tools,
+            self._is_last(activation, activation.progress.get("model_calls", 0)),
+        )
+
+    def _talk(self, asking: Asking) -> Talk[None]:
+        activation = asking.activation
+        seen = yield from self._seen(activation, asking.context.messages)
+        if self.node is not None:
+            given = yield Call(self.node, _state(activation, seen), activation.config)
+            messages = _added(activation, given, seen)
+        else:
+            model = self.agent.model if asking.is_last else self.model
+            head = [asking.system] if asking.system else []
+            messages = [(yield from asking.ask(model, [*head, *seen]))]
+        asked = activation.progress.get("model_calls", 0) + max(asking.replies, 1)
+        self._take(asking, messages, asked)
+
+    def _is_last(self, activation: Activation, asked: int) -> bool:
+        """Tell whether the model is asked for its answer without tools; it may not be at all."""
+        bound = self.agent.max_iterations
+        asked += self._asked_before(activation)
+        if bound is None or asked < bound:
+            return False
+        if self.agent.on_max_iterations == "answer":
+            return True
+        raise MaxIterationsError(
+            f"{activation.address}: the model was asked {asked} time{'s' * (asked > 1)} and still "
+            "calls tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an "
+            "answer without tools"
+        )
+
+    def _asked_before(self, activation: Activation) -> int:
+        """Return how often the model was asked before sub-agents handed back: each time it spoke."""
+        before = {
+            address(self.site.place, cursor) for cursor in earlier(self.site.place, activation.cursor)
+        }
+        if not before:
+            return 0
+        this_turn = takewhile(address_of, reversed(activation.seen.messages))
+        return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
+
+    def _seen(self, activation: Activation, history: list[BaseMessage]) -> Talk[list[BaseMessage]]:
+        """Return the history within its budget."""
+        policy = self.agent.history
+        if isinstance(policy, Summarized):
+            return (yield from _summed_up(activation, policy, history))
+        return history
+
+    def _take(self, asking: Asking, messages: list[BaseMessage], asked: int) -> None:
+        """Say what was added, and go on with the calls of the last message of the model."""
+        activation = asking.activation
+        reply = next((each for each in reversed(messages) if isinstance(each, AIMessage)), None)
+        if reply is None:
+            raise InvalidOutputError(
+                f"{activation.address}: the middleware gave no AIMessage in the place of the model's "
+                "reply; return what the handler gives, or an AIMessage"
+            )
+        made = self._made(asking, reply)
+        for message in messages:
+            activation.say(made if message is reply else message)
+        if not (self.runs_tools and calls_of(made)):
+            keep_reply(activation, self.agent, str(made.text))
+            return
+        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+        self._go_on(activation, made, answered, asked)
+
+    def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
+        """Return a reply with ids of its own, that the middleware left as the agent may give it."""
+        reply = _with_new_id(reply, asking.activation.seen.messages)
+        if asking.is_last and calls_of(reply):
+            reply = without_calls(reply)
+        if self.runs_tools and calls_of(reply):
+            return with_ids(reply)
+        if self.built.wraps_model and (fault := asking.fault(reply)):
+            raise InvalidOutputError(
+                f"{asking.activation.address}: the middleware gave {shown(reply.text)} as the reply. "
+                f"{fault} Give a reply that fits, or raise an error"
+            )
+        return reply
+
+    def _go_on(self, activation: Activation, reply: AIMessage, answered: set[str], asked: int) -> None:
+        """Run the calls of a reply that have no result yet; where all have, ask the model again."""
+        progress = {**activation.progress, "model_calls": asked}
+        place = self.site.place
+        if all(call_id(call) in answered for call in calls_of(reply)):
+            count = activation.progress.get("tool_calls", 0) + len(calls_of(reply))
+            activation.stay(place.node, chat={**progress, "tool_calls": count})
+            return
+        calls = [call for call in reply.tool_calls if call["id"] not in answered]
+        ids = [call["id"] for call in calls if self._needs_approval(call)]
+        node = place.approve_node if ids else place.tools_node
+        activation.stay(node, chat={**progress, "approve": ids})
+
+    def _needs_approval(self, call: Any) -> bool:
+        approve = self.agent.approve
+        return bool(approve(call)) if callable(approve) else call["name"] in approve
+
+
+def _state(activation: Activation, seen: list[BaseMessage]) -> dict[str, Any]:
+    """Return the state that middleware sees: the values by their names, and the history."""
+    return {**activation.values, "values": dict(activation.values), "messages": seen}
+
+
+def _added(activation: Activation, given: Any, seen: list[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that LangChain's node, and the middleware in it, added to those seen.
+
+    Raises:
+        InvalidOutputError: Middleware changed something else.
+    """
+    replied, *others = given
+    held = {id(message) for message in seen}
+    said = [each for each in replied.update["messages"] if id(each) not in held]
+    added = [each for each in said if not isinstance(each, RemoveMessage)]
+    known = {message.id for message in seen}
+    for command in others:
+        update = command.update or {}
+        messages = convert_to_messages(update.get("messages", []))
+        is_new = all(isinstance(each, AIMessage | ToolMessage) for each in messages)
+        if (
+            not is_new
+            or known & {each.id for each in messages if each.id}
+            or set(update) - {"messages"}
+        ):
+            raise InvalidOutputError(
+                f"{activation.address}: a middleware's wrap_model_call gave {shown(command)}; its "
+                "command may add new AI and tool messages only"
+            )
+        added += messages
+    return added
+
+
+def _summed_up(
+    activation: Activation, policy: Summarized, history: list[BaseMessage]
+) -> Talk[list[BaseMessage]]:
+    """Return the history behind the last summary, summed up again where it is too long.
+
+    The record is a value of the run, under a key that no template can name.
+    """
+    key = f"{activation.name}.summary"
+    record: Record | None = activation.values.get(key)
+    seen = since(history, record)
+    if policy.token_counter(seen) <= policy.max_tokens:
+        return seen
+    older, newest = split(seen, policy)
+    if not any(message.id for message in older):
+        return seen
+    reply = yield Call(policy.model, summary_request(older, policy), activation.config)
+    record = record_of(older, str(message_of(activation, reply).text))
+    activation.keep({key: record})
+    return [*since(older, record), *newest]
+
+
+def _with_new_id(reply: AIMessage, messages: Sequence[BaseMessage]) -> AIMessage:
+    """Return a reply that replaces no earlier message: some models repeat their ids."""
+    if reply.id and reply.id in [message.id for message in messages]:
+        return reply.model_copy(update={"id": str(uuid4())})
+    return reply

@@ -1,0 +1,66 @@
+"""What is taken out of LangChain's agent: it is there, and what is missing is named at once."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode
+
+import agentgraph as ag
+from agentgraph.chat.laid_flat import check_shape
+from agentgraph.testing import ScriptedChatModel
+
+
+@tool
+def look(topic: str) -> str:
+    """Look something up."""
+    return topic
+
+
+def agent(tools: list[Any]) -> Any:
+    return create_agent(ScriptedChatModel(responses=[]), tools)
+
+
+@pytest.mark.parametrize("tools", [[], [look]], ids=["without tools", "with tools"])
+def test_the_installed_langchain_has_all_that_is_taken_out(tools: list[Any]) -> None:
+    check_shape(agent(tools))
+
+
+def missing(part: str) -> Any:
+    """Return what `create_agent` would give if LangChain had renamed a part."""
+    made = agent([look])
+    nodes = dict(made.builder.nodes)
+    match part:
+        case "builder":
+            return SimpleNamespace(nodes=made.nodes)
+        case "builder.nodes['model'].runnable":
+            nodes["llm"] = nodes.pop("model")
+        case "builder.nodes['tools'].runnable":
+            nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
+        case _:
+            node = ToolNode([look])
+            delattr(node, part.removeprefix("ToolNode."))
+            nodes["tools"] = SimpleNamespace(runnable=node)
+    return SimpleNamespace(builder=SimpleNamespace(nodes=nodes))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "builder",
+        "builder.nodes['model'].runnable",
+        "builder.nodes['tools'].runnable",
+        "ToolNode._wrap_tool_call",
+        "ToolNode._awrap_tool_call",
+    ],
+)
+def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> None:
+    with pytest.raises(ag.LangChainChangedError) as refused:
+        check_shape(missing(part))
+    assert refused.value.part == part
+    assert str(refused.value) == (
+        f"an agent of langchain {refused.value.version} has no {part}, or another kind of it; install "
+        "langchain>=1.4.7,<1.5, or a newer agentgraph"
+    )
