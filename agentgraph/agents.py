@@ -168,6 +168,8 @@ class SequentialAgent(Shown):
     """The agent's name."""
     sub_agents: tuple["Agent", ...]
     """Its sub-agents, in the order in which they run."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,8 @@ class ParallelAgent(Shown):
     """The agent's name, and that of the node that runs the lanes."""
     sub_agents: tuple["Agent", ...]
     """Its branches, in the order in which their results are joined."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
     """What becomes of the others when a branch fails; "first" ends with the first success."""
     max_concurrency: int | None = None
@@ -215,6 +219,8 @@ class WorkflowAgent(Shown):
     """The agent's name, and that of the node that runs the lanes."""
     steps: tuple[Step, ...]
     """The steps, in any order."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
     on_error: Literal["fail", "wait"] = "fail"
     """Whether running steps are stopped or awaited when another one fails."""
 
@@ -251,6 +257,8 @@ class EachAgent(Shown):
     """Called with the values of the run for the items, when they are about to run."""
     output_key: str
     """The value that the texts of the last messages become, by the names of the items."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +271,8 @@ class LoopAgent(Shown):
     """The body of the loop."""
     max_iterations: int | None
     """After how many iterations it ends; None for no bound."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
     until: Callable[[Any], bool] | None = None
     """Asked with a `Context` after each iteration: whether the loop ends."""
     is_part: bool = False
@@ -286,6 +296,11 @@ class CheckedAgent(Shown):
     def name(self) -> str:
         """The name of the agent that runs."""
         return self.agent.name
+
+    @property
+    def description(self) -> str:
+        """What the agent that runs is for."""
+        return self.agent.description
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent

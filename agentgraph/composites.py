@@ -18,7 +18,7 @@ from agentgraph.agents import (
 from agentgraph.shown import shown
 
 
-def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
+def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "") -> SequentialAgent:
     """Make an agent that runs its sub-agents one after the other.
 
     Each sees what was said before it, and its run path goes through those before it, each as one
@@ -33,17 +33,19 @@ def sequential(name: str, sub_agents: Iterable[Agent]) -> SequentialAgent:
     Args:
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         sub_agents: The agents, in the order in which they run; at least one.
+        description: What the agent is for, in a sentence that other agents read.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return SequentialAgent(name=name, sub_agents=as_tuple(sub_agents))
+    return SequentialAgent(name=name, sub_agents=as_tuple(sub_agents), description=description)
 
 
 def parallel(
     name: str,
     sub_agents: Iterable[Agent],
     *,
+    description: str = "",
     on_error: Literal["fail", "wait", "collect", "first"] = "fail",
     max_concurrency: int | None = None,
 ) -> ParallelAgent:
@@ -63,6 +65,7 @@ def parallel(
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         sub_agents: The branches, in the order in which they are joined; at least one. Two of them
             may not write one `output_key`, unless `on_error` is "first".
+        description: What the agent is for, in a sentence that other agents read.
         on_error: What happens when a branch fails. "fail": the others stop behind the step that
             they are in, and the error is raised. "wait": the others finish first. "collect": the
             error becomes the last message of its branch, and the run goes on. "first": nothing, as
@@ -76,6 +79,7 @@ def parallel(
     return ParallelAgent(
         name=name,
         sub_agents=as_tuple(sub_agents),
+        description=description,
         on_error=on_error,
         max_concurrency=max_concurrency,
     )
@@ -85,6 +89,7 @@ def loop(
     name: str,
     sub_agents: Iterable[Agent],
     *,
+    description: str = "",
     max_iterations: int | None,
     until: Callable[[Any], bool] | None = None,
 ) -> LoopAgent:
@@ -101,6 +106,7 @@ def loop(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         sub_agents: The body, in the order in which it runs; at least one agent.
+        description: What the agent is for, in a sentence that other agents read.
         max_iterations: After how many iterations, from 1, the loop just ends, without an error;
             None for no bound, which is allowed only where `until` or something inside can end it.
         until: A sync function, asked with a `Context` after each whole iteration; the loop ends
@@ -110,7 +116,11 @@ def loop(
         The agent; nothing is checked before `compile_agent`.
     """
     return LoopAgent(
-        name=name, sub_agents=as_tuple(sub_agents), max_iterations=max_iterations, until=until
+        name=name,
+        sub_agents=as_tuple(sub_agents),
+        description=description,
+        max_iterations=max_iterations,
+        until=until,
     )
 
 
@@ -160,7 +170,11 @@ def step(
 
 
 def workflow(
-    name: str, steps: Iterable[Step | Agent], *, on_error: Literal["fail", "wait"] = "fail"
+    name: str,
+    steps: Iterable[Step | Agent],
+    *,
+    description: str = "",
+    on_error: Literal["fail", "wait"] = "fail",
 ) -> WorkflowAgent:
     """Make an agent that runs steps, each as soon as the steps are done that it depends on.
 
@@ -183,6 +197,7 @@ def workflow(
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         steps: The steps, in any order, at least one; an agent alone is a step that depends on
             nothing. Two of them may not write one `output_key`.
+        description: What the agent is for, in a sentence that other agents read.
         on_error: What becomes of the steps that run when another one fails: "fail" stops each behind
             the step that it is in, "wait" lets them finish; then they are undone, too.
 
@@ -190,7 +205,7 @@ def workflow(
         The agent; nothing is checked before `compile_agent`.
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
-    return WorkflowAgent(name=name, steps=made, on_error=on_error)
+    return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:

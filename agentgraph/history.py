@@ -38,6 +38,8 @@ RESPONDED = "responded"
 """The key of a result that says that a person gave it, in the place of the tool."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+"""The types of the blocks of content that hold what a model thought."""
 
 
 @dataclass(frozen=True)
@@ -244,10 +246,9 @@ def _is_silent(block: Any) -> bool:
     """Tell whether a block of content is a call, a thought, or a text without a letter."""
     if isinstance(block, str):
         return not block.strip()
-    kind = block.get("type")
-    if kind == "text":
+    if block.get("type") == "text":
         return not (block.get("text") or "").strip()
-    return is_call(block) or kind in ("reasoning", "thinking", "redacted_thinking")
+    return is_call(block) or _is_thought(block)
 
 
 def unchanged(entries: list[Entry]) -> list[BaseMessage]:
@@ -303,6 +304,11 @@ def is_call(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
 
+def _is_thought(block: Any) -> bool:
+    """Tell whether a block of content is what a model thought, which is told to nobody else."""
+    return isinstance(block, dict) and block.get("type") in _THOUGHTS
+
+
 def _as_seen(entry: Entry, me: str) -> BaseMessage:
     speaker = entry.agent_name
     return entry.message if speaker in (None, me) else _told(entry.message, speaker)
@@ -321,7 +327,7 @@ def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
         said = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
         content = "\n".join(said + calls)
     else:
-        head = {"type": "text", "text": f"{prefix}{verb}:"}
-        said_blocks = [block for block in message.content if not is_call(block)]
-        content = [head, *said_blocks, *({"type": "text", "text": call} for call in calls)]
+        blocks = [each for each in message.content if not (is_call(each) or _is_thought(each))]
+        head = [{"type": "text", "text": f"{prefix}{verb}:"}] if blocks or not calls else []
+        content = [*head, *blocks, *({"type": "text", "text": call} for call in calls)]
     return HumanMessage(content, name=speaker, id=message.id)

@@ -1,8 +1,8 @@
 """The channels of a lane, their reducers, and the stamp that messages carry.
 
-The history is stored as deltas, the whole of it only once in `SNAPSHOT_FREQUENCY` updates, so
-that a thread's size grows with the run and not with its square. This is the only file that
-knows of `DeltaChannel`, which is in beta.
+The history, and what lanes write, are stored as deltas, and whole only once in `SNAPSHOT_FREQUENCY`
+updates, so that a thread's size grows with the run and not with its square. This is the only file
+that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
@@ -161,7 +161,9 @@ def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
     make: Any = TypedDict  # a checker wants the fields written out
     values = Annotated[dict[str, Any], reducers.merged]
-    writes = Annotated[list[Write], reducers.collected]
+    writes = Annotated[
+        list[Write], DeltaChannel(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
+    ]
     root = {"messages": Messages, "values": values, "position": Where}
     lane = {"messages": Messages, "values": writes, "position": Where}
     failure = {"failure": Annotated[BaseException, UntrackedValue]}

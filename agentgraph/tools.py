@@ -10,7 +10,7 @@ from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent, unchecked
+from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
 from agentgraph.history import TRANSFER_PREFIX
 from agentgraph.middleware import tools_of
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
@@ -57,9 +57,9 @@ def given_tools(agent: ChatAgent) -> list[BaseTool]:
 def as_tool(given: Any) -> BaseTool:
     """Return a tool as a LangChain tool; a function needs a docstring for that."""
     if isinstance(given, AgentTool):
-        description = given.description or getattr(unchecked(given.agent), "description", "")
+        about = given.description or given.agent.description
         return AgentCall(
-            name=given.agent.name, description=description or f"Asks the agent {given.agent.name}."
+            name=given.agent.name, description=about or f"Asks the agent {given.agent.name}."
         )
     if isinstance(given, AGENTS):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
@@ -172,4 +172,4 @@ def _transfer_tool(target: Agent) -> BaseTool:
 
 
 def _about(agent: Agent) -> str:
-    return getattr(agent, "description", "") or f"the agent {agent.name}"
+    return agent.description or f"the agent {agent.name}"

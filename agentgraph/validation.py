@@ -66,6 +66,8 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
             yield f"{where}: {shown(it)} is no agent; build one with chat_agent, human, sequential, ..."
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
+        if not isinstance(agent.description, str):
+            yield f"{where}: description={shown(agent.description)} is no text; say what it is for"
         namesake = known.setdefault(_shown_name(agent), agent)
         if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
             yield (

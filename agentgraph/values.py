@@ -12,6 +12,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from langgraph.channels.binop import BinaryOperatorAggregate
@@ -79,6 +80,10 @@ class Reducers:
             kept = [left for each in kept if (left := _without(each, over))["values"]]
             kept.append(write)
         return kept
+
+    def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
+        """Return the writes of a lane with those of several of its steps, as `collected` does."""
+        return reduce(self.collected, new, list(writes or ()))
 
     def update(self, writes: Sequence[Write]) -> dict[str, Any] | list[dict[str, Any]]:
         """Return writes for the root: one dict, or several where one would lose a write."""

@@ -1,5 +1,7 @@
 """Functions asked where an agent has ended: one that fails, or asks, undoes nothing."""
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +253,24 @@ class TestInALane:
         assert transcript(rest) == ["s/p/z: z"]
         assert (len(model.inputs), len(until.seen)) == (1, 2)
         assert sorted(map(str, disk.events(tree))) == sorted(map(str, [*told, *rest]))
+
+    def test_of_a_branch_beside_one_that_failed_first_both_are_told(self, disk: Disk) -> None:
+        begun = threading.Event()
+
+        def slow(ctx: ag.Context) -> str:
+            begun.set()
+            time.sleep(0.05)  # the sibling fails meanwhile
+            return "slow"
+
+        def other(ctx: ag.Context) -> Any:
+            begun.wait(10)
+            raise KeyError("other")
+
+        until = Failing(KeyError("until"), True)
+        branches = [ag.function_agent("other", other), looped(ag.function_agent("w", slow), until)]
+        events = disk.fail(ag.parallel("p", branches), "run", KeyError)
+        told = [(event.address, event.error) for event in events if event.kind == "error"]
+        assert sorted(told) == [("p/l[0]/w", "KeyError('until')"), ("p/other", "KeyError('other')")]
 
     def test_of_a_branch_that_collects_the_words_are_kept(self, drive: Drive) -> None:
         branch = looped(says("w", "one"), Failing(bug()))

@@ -266,13 +266,8 @@ def test_a_lane_is_edited_with_a_plain_dict() -> None:
     lane = ag.sequential("s", [writes("a", {"notes": ["a"], "x": 1}), ag.human("h", "?"), inner])
     runner = ag.Runner(ag.parallel("p", [lane, writes("b", {"notes": ["b"]})]), values=Notes)
     list(runner.run("Go.", thread_id="t"))
-    (saved,) = [
-        each
-        for each in runner.saver.list(CONFIG)
-        if "|s:" in each.config["configurable"]["checkpoint_ns"]
-        and "values" in each.checkpoint["channel_values"]
-    ]
-    namespace = saved.config["configurable"]["checkpoint_ns"]
+    lanes = (each.config["configurable"]["checkpoint_ns"] for each in runner.saver.list(CONFIG))
+    namespace = next(each for each in lanes if "|s:" in each)
     config = {"configurable": {"thread_id": "t", "checkpoint_ns": namespace}}
     runner.graph.update_state(config, {"values": {"notes": ["edited"], "x": 2}})
     list(runner.resume("t"))
@@ -289,6 +284,19 @@ def test_updates_of_the_root_stay_plain_dicts_where_nothing_is_lost_by_it() -> N
         {"notes": ["a"], "x": 2},
         [{"notes": ["b"]}, {"notes": ["c"], "x": 3}],
     ]
+
+
+def test_what_a_lane_adds_to_a_value_is_saved_once(tmp_path: Path) -> None:
+    def bytes_a_step(steps: int) -> float:
+        def add(ctx: ag.Context) -> ag.SetValues:
+            return ag.SetValues(notes=[f"a note of some words, the number {ctx.iteration}"])
+
+        branch = ag.loop("l", [ag.function_agent("a", add)], max_iterations=steps)
+        with ag.sqlite_saver(path := tmp_path / f"{steps}.db") as saver:
+            list(ag.Runner(ag.parallel("p", [branch]), checkpointer=saver, values=Notes).run("Go."))
+        return path.stat().st_size / steps
+
+    assert bytes_a_step(200) < 1.2 * bytes_a_step(50)
 
 
 def test_what_a_lane_keeps_does_not_grow_with_what_it_writes_over() -> None:

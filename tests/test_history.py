@@ -222,6 +222,29 @@ def test_tool_calls_beside_content_blocks_are_told_as_text_and_not_as_blocks():
     ]
 
 
+THOUGHTS = [
+    {"type": "thinking", "thinking": "The boss knows.", "signature": "x"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+]
+
+
+def test_thoughts_of_an_agent_are_shown_to_it_alone():
+    message = says("report/writer", AIMessage([*THOUGHTS, {"type": "text", "text": "Bees hum."}]))
+    (told,) = seen([message], "report/boss")
+    assert told.content == [
+        {"type": "text", "text": "[writer] said:"},
+        {"type": "text", "text": "Bees hum."},
+    ]
+    assert seen([message], "report/writer") == [message]
+
+
+def test_of_thoughts_that_led_to_calls_the_calls_are_told():
+    message = says("report/writer", AIMessage(THOUGHTS, tool_calls=[SEARCH]))
+    (told, *_) = seen([message], "report/boss")
+    assert told.content == [{"type": "text", "text": '[writer] called search({"q": "bees"})'}]
+
+
 def test_telling_changes_no_message_of_the_history():
     message = says("report/writer", [{"type": "text", "text": "See."}])
     before = message.model_copy(deep=True)

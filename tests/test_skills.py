@@ -550,7 +550,8 @@ def test_unknown_kinds_and_fields_are_told_with_the_nearest_name(faults):
 
 def test_the_fields_that_there_are_stand_behind_an_unknown_one(faults):
     assert faults("{kind: sequential, name: s, sub_agents: [{agent: critic}], instruction: x}") == [
-        "skill.yaml:1: a sequential has no field 'instruction'; it has: name, model, kind, sub_agents"
+        "skill.yaml:1: a sequential has no field 'instruction'; it has: name, model, description, "
+        "kind, sub_agents"
     ]
 
 
@@ -643,7 +644,7 @@ def test_a_key_that_is_named_like_a_kind_confuses_nobody(faults):
     text = "kind: loop\nname: 5\nloop: {name: x}\nsub_agents: []\nmax_iterations: 1"
     assert faults(text) == [
         "skill.yaml:2: 'name' should be a text, and is 5; put it in quotes",
-        "skill.yaml:3: a loop has no field 'loop'; it has: name, model, kind, sub_agents, "
+        "skill.yaml:3: a loop has no field 'loop'; it has: name, model, description, kind, sub_agents, "
         "max_iterations, until",
     ]
 

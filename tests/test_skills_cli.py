@@ -103,8 +103,8 @@ def test_check_prints_the_faults_one_a_line(command: Commands) -> None:
     assert ended.err.splitlines() == [
         "bad.yml:1: a loop needs the field 'max_iterations'; add it",
         "bad.yml:3: item 1 of 'sub_agents' should be an agent, and is 'critic'; write agent: critic",
-        "bad.yml:4: a loop has no field 'max'; it has: name, model, kind, sub_agents, max_iterations, "
-        "until",
+        "bad.yml:4: a loop has no field 'max'; it has: name, model, description, kind, sub_agents, "
+        "max_iterations, until",
     ]
 
 

@@ -110,7 +110,7 @@ def test_helpers_that_write_one_value_are_refused() -> None:
         ag.compile_agent(ag.with_helpers(says("w"), helpers))
     assert caught.value.faults == (
         "w_with_helpers/w_helpers: the branches 'a' and 'b' write one output_key 'found'; give each a "
-        "key of its own",
+        "key of its own, or 'found' a reducer in values=",
     )
 
 

@@ -23,6 +23,7 @@ from agentgraph.context import Context
 from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.failures import add_note
 from agentgraph.nodes.site import Site, Surroundings
+from agentgraph.nodes.stopping import fail_next
 from agentgraph.places import Place
 from agentgraph.saving import check_saved
 from agentgraph.schemas import plain_at
@@ -115,6 +116,7 @@ class Ending:
             update["values"] = self._site.and_kept(update.get("values"), self._values)
         if self._failure is not None:
             update["failure"] = self._failure
+            fail_next()
         return update
 
     def _behind(self, config: RunnableConfig) -> Position:

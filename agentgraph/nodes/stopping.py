@@ -115,25 +115,33 @@ class Stop(RunControl):
 
 
 class LaneStop(Stop):
-    """Stops one lane, but not before its first step: that may have the answer of a person to take."""
+    """Stops one lane, but not before its first step, and a step that only fails.
 
-    __slots__ = ("_begun",)
+    The first step may have the answer of a person to take.
+    """
+
+    __slots__ = ("_begun", "_fails_next")
 
     def __init__(self, around: RunControl) -> None:
         super().__init__(around)
-        self._begun = False
+        self._begun = self._fails_next = False
 
     @property
     def drain_requested(self) -> bool:
         """Whether the lane is to stop after its step."""
-        return self._begun and super().drain_requested
+        return self._begun and not self._fails_next and super().drain_requested
 
     def begin_step(self, config: RunnableConfig) -> None:
         """Note that a node of the lane begins; the first one may have an answer to take."""
         may_answer = not self._begun and bool(config.get("configurable", {}).get(_RESUME_MAP))
-        self._begun = True
-        if not may_answer:
+        is_due = may_answer or self._fails_next
+        self._begun, self._fails_next = True, False
+        if not is_due:
             super().begin_step(config)
+
+    def fail_next(self) -> None:
+        """Note that the next step only raises how this one failed."""
+        self._fails_next = True
 
 
 def begin_step(config: RunnableConfig) -> None:
@@ -141,6 +149,13 @@ def begin_step(config: RunnableConfig) -> None:
     control = get_runtime().control
     if isinstance(control, Stop):
         control.begin_step(config)
+
+
+def fail_next() -> None:
+    """Note that the next step of the lane only raises how this one failed: it is to come."""
+    control = get_runtime().control
+    if isinstance(control, LaneStop):
+        control.fail_next()
 
 
 def carry(error: BaseException) -> None:

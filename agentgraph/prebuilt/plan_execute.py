@@ -43,6 +43,7 @@ def plan_execute(
     planner: Agent | LanguageModelLike,
     executor: Agent | LanguageModelLike,
     replanner: Agent | LanguageModelLike,
+    description: str = "",
     max_iterations: int | None = 10,
     parallel: bool = False,
     approve_plan: bool = False,
@@ -83,6 +84,7 @@ def plan_execute(
         executor: The same for what carries out a step, `executor`; a chat agent is told of its step
             where its instruction does not name `{step}`.
         replanner: The same for what looks at the results, `replanner`.
+        description: What the agent is for, in a sentence that other agents read.
         max_iterations: How often steps are executed and replanned, from 1; None for no bound. Then
             it ends with the best answer so far, and tells `{"plan_execute": name, "ended":
             "max_iterations", "left": [...]}` as a custom event.
@@ -109,7 +111,8 @@ def plan_execute(
         is_part=True,
     )
     asks = [function_agent(f"{name}_approval", Approval(name))] if approve_plan else []
-    whole = sequential(name, [_checked(plans, Planned(name), repeats=True), *asks, loop])
+    inner: list[Agent] = [_checked(plans, Planned(name), repeats=True), *asks, loop]
+    whole = sequential(name, inner, description=description)
     return _checked(whole, Finished(name, max_iterations))
 
 

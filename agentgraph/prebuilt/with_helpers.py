@@ -6,7 +6,7 @@ from agentgraph.agents import Agent, SequentialAgent
 from agentgraph.composites import as_tuple, parallel, sequential
 
 
-def with_helpers(main: Agent, helpers: Iterable[Agent]) -> SequentialAgent:
+def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = "") -> SequentialAgent:
     """Make an agent that runs helpers at the same time, and then the main agent.
 
     The main agent sees what the helpers said, in their declared order, and the values that they
@@ -22,9 +22,13 @@ def with_helpers(main: Agent, helpers: Iterable[Agent]) -> SequentialAgent:
     Args:
         main: The agent that answers.
         helpers: The agents that run before it; at least one. Where one fails, the whole fails.
+        description: What both are for, in a sentence that other agents read; without one, that of
+            the main agent.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
     name = getattr(main, "name", main)
-    return sequential(f"{name}_with_helpers", [parallel(f"{name}_helpers", as_tuple(helpers)), main])
+    inner = [parallel(f"{name}_helpers", as_tuple(helpers)), main]
+    about = description or getattr(main, "description", "")
+    return sequential(f"{name}_with_helpers", inner, description=about)

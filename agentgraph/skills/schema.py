@@ -183,6 +183,8 @@ class PlanExecute(Part):
     """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
     """The name of the model of those parts that are left out, and of agents inside without one."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
     planner: "ModelOrAgent | None" = None
     """What makes the plan: the name of a model, or an agent."""
     executor: "ModelOrAgent | None" = None
@@ -222,6 +224,8 @@ class Composite(Part):
     """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
     """The name of the model of all agents inside that have none."""
+    description: str = ""
+    """What the agent is for, in a sentence that other agents read."""
 
 
 class Sequential(Composite):

@@ -24,15 +24,15 @@ class OnceFailing(Record):
     def __init__(self, tree: specs.Spec) -> None:
         super().__init__()
         self.fragile = _fragile(tree)
-        self.failed: set[tuple[str, int | None]] = set()
+        self.refused: set[tuple[str, int | None]] = set()
         self.guard = threading.Lock()
 
     def until(self, loop: specs.Loop, ctx: ag.Context) -> bool:
         """Fail the first time, which is not recorded; then say what the loop is to say."""
         key = (ctx.address, ctx.iteration)
         with self.guard:
-            if loop.name in self.fragile and key not in self.failed:
-                self.failed.add(key)
+            if loop.name in self.fragile and key not in self.refused:
+                self.refused.add(key)
                 raise FailedError(FAILS)
         return super().until(loop, ctx)
 
@@ -60,8 +60,8 @@ def _looped(case: Case) -> Case:
 def _check(case: Case, record: OnceFailing, heard: Heard) -> None:
     """Compare all but the failures of loops, each of which was told, with a run without them."""
     told = [event for turn in heard.turns for event in turn.events if event.error == FAILS]
-    event(f"{min(len(record.failed), 3)} failures")
-    assert len(told) == len(record.failed)
+    event(f"{min(len(record.refused), 3)} failures")
+    assert len(told) == len(record.refused)
     heard.replayed = [each for each in heard.replayed if each.error != FAILS]
     for turn in heard.turns:
         turn.events = [each for each in turn.events if each.error != FAILS]
