@@ -112,8 +112,10 @@ def chat_agent(
             needs the async methods, for LangGraph cannot stop a sync call.
         model_input: Called with the messages that the model is about to be sent, or with a
             `Context` and these messages; the model is sent what it returns.
-        middleware: LangChain's `AgentMiddleware`s with `wrap_model_call` or `wrap_tool_call`, made by
-            class or decorator, the outermost first; the tools that they bring are the agent's too.
+        middleware: LangChain's `AgentMiddleware`s, made by class or decorator, the outermost first.
+            What wraps calls runs around them; each hook is a node, `writer.Limit.before_model`. Tools
+            that they bring are the agent's too. What they remove or replace of what others said is
+            changed for this agent alone.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.

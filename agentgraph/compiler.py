@@ -31,10 +31,12 @@ from agentgraph.agents import (
 )
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.approve import ApproveNode
+from agentgraph.chat.hooks import HookNode
 from agentgraph.chat.model import ModelNode
 from agentgraph.chat.tools import ToolsNode
 from agentgraph.drawing import RootGraph
 from agentgraph.limits import Limits, check_limits
+from agentgraph.middleware import all_hooks
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
@@ -169,11 +171,11 @@ class _LaneBuilder:
         """Lead to the first node; the root's lane by a node that begins the turn."""
         first = cast(Place, start(self.tree, lane).place)
         if lane.parent is not None:
-            builder.add_edge(START, first.node)
+            builder.add_edge(START, first.entry_node)
             return
         builder.add_node(NEW_TURN, TurnNode(self._site(lane)))
         builder.add_edge(START, NEW_TURN)
-        builder.add_edge(NEW_TURN, first.node)
+        builder.add_edge(NEW_TURN, first.entry_node)
 
     def _add(self, builder: Builder, place: Place, lanes: list[Lane]) -> None:
         """Add the nodes of a place, and draw the ways on from each; only what can happen is drawn."""
@@ -203,18 +205,38 @@ class _LaneBuilder:
                 assert_never(agent)
 
     def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
-        place = site.place
-        built = BuiltAgent(site)
-        node = ModelNode(built)
-        again = [place.node] if built.wraps_model else []
-        asks = [place.approve_node] if agent.approve else []
+        place, built = site.place, BuiltAgent(site)
+        tools = [place.tools_node, *([place.approve_node] if agent.approve else [])]
+        model = ModelNode(built)
+        if place.after_model_node:
+            self._add_node(builder, model, None, [place.after_model_node], is_free=True)
+        else:
+            again = [place.round_node] if built.wraps_model and has_tools(place) else []
+            others = [*(tools if has_tools(place) else ()), *again]
+            self._add_ending(builder, model, May(), others)
+        for hook in all_hooks(agent.middleware):
+            self._add_hook(builder, HookNode(built, hook), tools)
         if not has_tools(place):
-            self._add_node(builder, node, May())
             return
-        self._add_node(builder, node, May(), [place.tools_node, *asks, *again])
         if agent.approve:
             self._add_node(builder, ApproveNode(site), None, [place.tools_node])
-        self._add_node(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.node])
+        self._add_ending(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.round_node])
+
+    def _add_ending(self, builder: Builder, node: Any, may: May, others: Sequence[str]) -> None:
+        """Add a node of a chat agent that may end it, by way of the hooks that come last."""
+        last = node.site.place.after_agent_node
+        if last is None:
+            self._add_node(builder, node, may, others)
+        else:
+            self._add_node(builder, node, None, [last, *others], is_free=True)
+
+    def _add_hook(self, builder: Builder, node: HookNode, tools: list[str]) -> None:
+        """Add the node of a hook, with the ways on that LangChain draws."""
+        place, ways = node.site.place, node.built.flat.ways(node.hook)
+        named = {"model": [place.node], "tools": tools, END: []}
+        others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
+        may = May() | may_do_by_tools(place) if END in ways else None
+        self._add_node(builder, node, may, others, is_free=True)
 
     def _add_node(
         self,
@@ -222,8 +244,13 @@ class _LaneBuilder:
         node: Any,
         may: May | None,
         others: Sequence[str] = (),
+        *,
+        is_free: bool = False,
     ) -> None:
-        """Add a node; behind it comes what its agent may do, if it can end there, and the others."""
+        """Add a node; behind it comes what its agent may do, if it can end there, and the others.
+
+        One that is free may also go where no way is drawn.
+        """
         place: Place = node.site.place
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
         may_stay = node.site.has_border and node.name == place.node
@@ -232,8 +259,9 @@ class _LaneBuilder:
             options["input_schema"] = self.types.root_border if is_root else self.types.lane_border
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = ends(self.tree, place, may) if may else ()
-        behind = list(dict.fromkeys([*(END if end is None else end.node for end in after), *others]))
-        if may_stay:
+        ended = [END if end is None else end.entry_node for end in after]
+        behind = list(dict.fromkeys([*ended, *others]))
+        if may_stay or is_free:
             builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({each: each for each in behind}))
         elif len(behind) == 1:
             builder.add_edge(node.name, behind[0])

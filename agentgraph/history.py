@@ -78,8 +78,12 @@ def visible(
     my_address: str,
     path_of: PathOf,
     under_way: int = 0,
+    *,
+    is_open: bool = False,
 ) -> list[BaseMessage]:
     """Return what the agent `me` sees of `messages`.
+
+    Where the activation that looks `is_open`, its own calls may have no results yet.
 
     The last `under_way` of them are those of the activation that looks: the rounds of calls and
     results since it began, which it sees whatever the policy chooses of what was there before.
@@ -89,19 +93,26 @@ def visible(
     Of a `Summarized` policy only the choice of messages is made here; the summary is the node's.
     """
     if isinstance(policy, Summarized):
-        return visible(messages, policy.history, me, my_address, path_of, under_way)
+        return visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
     if isinstance(policy, Trimmed):
-        seen = visible(messages, policy.history, me, my_address, path_of, under_way)
+        seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
         return fitting(seen, policy.max_tokens, policy.token_counter)
     if policy is unchanged:
         return list(messages)
     before = len(messages) - under_way
     entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
-        return paired([*policy(entries), *messages[before:]])
+        return _with_rounds(policy(entries), messages[before:], is_open=is_open)
     chosen = POLICIES[policy](_marked(entries, me), me, lambda: path_of(my_address) or RunPath())
     seen = [_as_seen(entry, me) for entry in chosen if not entry._left_out]
-    return paired([*seen, *messages[before:]])
+    return _with_rounds(seen, messages[before:], is_open=is_open)
+
+
+def _with_rounds(
+    before: Sequence[BaseMessage], rounds: Sequence[BaseMessage], *, is_open: bool
+) -> list[BaseMessage]:
+    """Return what was seen before an activation, and its own rounds after it."""
+    return [*paired(before), *rounds] if is_open else paired([*before, *rounds])
 
 
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

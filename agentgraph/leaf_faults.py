@@ -29,6 +29,9 @@ from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
 from agentgraph.tools import as_tool, own_tools
 
+_ASKS = "HumanInTheLoopMiddleware"
+"""LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
+
 
 def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
@@ -55,6 +58,9 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         yield fault
     yield from policy_faults(agent)
     yield from middleware_faults(agent.middleware)
+    kinds = (kind for each in agent.middleware for kind in type(each).__mro__)
+    if agent.approve and any(kind.__name__ == _ASKS for kind in kinds):
+        yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
     yield from _tool_faults(agent, above)
 
 

@@ -38,15 +38,33 @@ def any_has(middleware: Iterable[object], method: str) -> bool:
     return any(has(each, method) for each in middleware)
 
 
+def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
+    """Return the names of the nodes of a hook, in the order in which LangChain runs them.
+
+    Those that run after something run from the innermost middleware outwards.
+    """
+    names = [f"{each.name}.{hook}" for each in middleware if is_middleware(each) and has(each, hook)]
+    return names[::-1] if hook.startswith("after") else names
+
+
+def all_hooks(middleware: Sequence[Any]) -> list[str]:
+    """Return the names of all nodes of hooks."""
+    return [name for hook in HOOKS for name in hooks_in(middleware, hook)]
+
+
 def tools_of(middleware: Iterable[Any]) -> list[Any]:
     """Return the tools that middleware brings, in order."""
     return [tool for each in middleware for tool in getattr(each, "tools", ())]
 
 
 def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
-    """Return which method a run of a mode cannot call, and what to do; None if it can call all."""
+    """Return which method a run of a mode cannot call, and what to do; None if it can call all.
+
+    LangChain calls sync hooks in async runs too, but no sync wraps.
+    """
     for each in middleware:
-        for method in filter(partial(has, each), WRAPS):
+        methods = (*WRAPS, *HOOKS) if mode == "sync" else WRAPS
+        for method in filter(partial(has, each), methods):
             there, wanted = (f"a{method}", method) if mode == "sync" else (method, f"a{method}")
             if not _defines(each, wanted):
                 return (
@@ -74,11 +92,6 @@ def middleware_faults(given: Sequence[object]) -> Iterator[str]:
                 "of its own"
             )
         names.append(name)
-        if hooks := [hook for hook in HOOKS if has(each, hook)]:
-            yield (
-                f"the middleware {name!r} has {', '.join(hooks)}, which chat agents do not run yet; "
-                "use one that has wrap_model_call and wrap_tool_call only"
-            )
 
 
 def _defines(middleware: object, method: str) -> bool:

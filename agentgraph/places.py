@@ -25,7 +25,7 @@ from agentgraph.agents import (
     sub_agents,
     unchecked,
 )
-from agentgraph.middleware import Mode, any_has, mode_fault, tools_of
+from agentgraph.middleware import Mode, all_hooks, any_has, hooks_in, mode_fault, tools_of
 from agentgraph.signals import yields
 
 _MERMAID_WORDS = frozenset(
@@ -88,6 +88,36 @@ class Place:
     def approve_node(self) -> str:
         """The name of the node that asks a person to agree to tool calls."""
         return f"{self.node}.approve"
+
+    def hook_node(self, hook: str) -> str:
+        """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
+        return f"{self.node}.{hook}"
+
+    @cached_property
+    def entry_node(self) -> str:
+        """The name of the node at which an activation begins."""
+        before = self._hooks("before_agent")
+        return before[0] if before else self.round_node
+
+    @cached_property
+    def round_node(self) -> str:
+        """The name of the node at which each round of a chat agent begins that asks the model."""
+        before = self._hooks("before_model")
+        return before[0] if before else self.node
+
+    @cached_property
+    def after_model_node(self) -> str | None:
+        """The name of the first hook after the model; None where there is none."""
+        return next(iter(self._hooks("after_model")), None)
+
+    @cached_property
+    def after_agent_node(self) -> str | None:
+        """The name of the first hook at the end of an activation; None where there is none."""
+        return next(iter(self._hooks("after_agent")), None)
+
+    def _hooks(self, hook: str) -> list[str]:
+        middleware = self.agent.middleware if isinstance(self.agent, ChatAgent) else ()
+        return [self.hook_node(name) for name in hooks_in(middleware, hook)]
 
     @property
     def call_task(self) -> str:
@@ -276,9 +306,13 @@ class Tree:
 def _further_nodes(place: Place) -> str:
     """Return what an outline says of the nodes that a chat agent has besides its own."""
     agent = place.agent
-    if not isinstance(agent, ChatAgent) or not has_tools(place):
+    if not isinstance(agent, ChatAgent):
         return ""
-    return " (tools, approval)" if agent.approve else " (tools)"
+    hooks = all_hooks(agent.middleware)
+    told = f" (hooks {', '.join(hooks)})" if hooks else ""
+    if not has_tools(place):
+        return told
+    return (" (tools, approval)" if agent.approve else " (tools)") + told
 
 
 def _names_of(place: Place) -> tuple[str, ...]:
@@ -289,7 +323,8 @@ def _names_of(place: Place) -> tuple[str, ...]:
 def _nodes(place: Place) -> tuple[str, ...]:
     match place.agent:
         case ChatAgent():
-            return place.node, place.tools_node, place.approve_node
+            hooks = map(place.hook_node, all_hooks(place.agent.middleware))
+            return place.node, place.tools_node, place.approve_node, *hooks
         case FunctionAgent():
             return place.node, place.question_node
     return (place.node,)

@@ -22,7 +22,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.addresses import address, as_cursor
-from agentgraph.agents import FORKS, ParallelAgent, WorkflowAgent
+from agentgraph.agents import FORKS, ChatAgent, ParallelAgent, WorkflowAgent
 from agentgraph.history import call_id, calls_of
 from agentgraph.places import Place, Tree
 from agentgraph.state import Position, address_of, stamped
@@ -180,7 +180,7 @@ def _open_calls(
     place: Place | None, position: Position, at: str, said: Sequence[BaseMessage]
 ) -> dict[int, Any]:
     """Return the calls that the node of a chat agent was to run, by their numbers."""
-    if place is None or position["next"] not in (place.tools_node, place.approve_node):
+    if place is None or not isinstance(place.agent, ChatAgent) or position["next"] == place.node:
         return {}
     last = next(
         (i for i in range(len(said))[::-1] if address_of(said[i]) == at and calls_of(said[i])), None

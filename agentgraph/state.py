@@ -44,6 +44,21 @@ class Progress(TypedDict, total=False):
     """The ids of the calls of its last message that a person must agree to."""
     decisions: dict[str, Any]
     """What a person decided, by the id of the call."""
+    kept: dict[str, Any]
+    """What its middleware keeps: "state", its own, and "edits" of what the agent sees."""
+    ending: "Leaving"
+    """How it ends when the hooks have run that come last."""
+
+
+class Leaving(TypedDict, total=False):
+    """How a chat agent ends. Without a signal and a target it just ends."""
+
+    signal: Signal
+    """The signal with which it ends."""
+    target: str
+    """The agent to which it transfers."""
+    keeps: bool
+    """Whether its last message is what it came to."""
 
 
 class Border(TypedDict):
@@ -192,6 +207,8 @@ class TaskResult(TypedDict):
     """The number of the call, or of the message, in the activation."""
     transfers: NotRequired[int]
     """How many transfers there were in the lane that the call ran."""
+    state: NotRequired[list[dict[str, Any]]]
+    """What a call updates of the state of the agent's middleware."""
 
 
 def in_order(messages: Sequence[Any], told: Iterable[Any]) -> list[Any]:

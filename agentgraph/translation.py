@@ -327,14 +327,17 @@ def _writer(update: Mapping[str, Any]) -> str | None:
     return at or next(filter(None, map(address_of, said)), None)
 
 
+def _is_told(message: BaseMessage) -> bool:
+    return not isinstance(message, RemoveMessage) and address_of(message) is not None
+
+
 def _entries(update: Mapping[str, Any], first: int = 0) -> list[Any]:
     """Return what a leaf told, in order: messages, and `[id, kind, data]` of all else.
 
-    The messages before the `first` one are left out.
+    The messages before the `first` one are left out, and the user's that were replaced.
     """
     written = map(as_message, update.get("messages") or ())
     messages = [
-        None if i < first or isinstance(message, RemoveMessage) else message
-        for i, message in enumerate(written)
+        None if i < first or not _is_told(message) else message for i, message in enumerate(written)
     ]
     return in_order(messages, (update.get("position") or {}).get("told", ()))

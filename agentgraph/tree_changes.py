@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from agentgraph.places import is_drawable
 
 _LINE = re.compile(r"(?P<indent> *)(?P<role>tool )?(?P<kind>\S+) (?P<name>.*?)(?P<more>( \([^()]*\))*)")
+_HOOKS = re.compile(r" \(hooks (?P<names>[^()]*)\)")
 _WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
 """What the nodes and the task of an agent are called besides its own, by its kind."""
 
@@ -46,7 +47,8 @@ class Outlined:
     @property
     def nodes(self) -> set[str]:
         """The names of its nodes and tasks."""
-        return {self.node, *(f"{self.node}.{work}" for work in _WORK.get(self.kind, ()))}
+        hooks = match["names"].split(", ") if (match := _HOOKS.search(self.label)) else []
+        return {self.node, *(f"{self.node}.{work}" for work in (*_WORK.get(self.kind, ()), *hooks))}
 
 
 def fingerprint_of(outline: Sequence[str]) -> str:

@@ -39,6 +39,10 @@ def missing(part: str) -> Any:
             nodes["llm"] = nodes.pop("model")
         case "builder.nodes['tools'].runnable":
             nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
+        case "builder.channels" | "builder.edges" | "builder.branches":
+            parts = {name: getattr(made.builder, name) for name in ("channels", "edges", "branches")}
+            del parts[part.removeprefix("builder.")]
+            return SimpleNamespace(builder=SimpleNamespace(nodes=nodes, **parts))
         case _:
             node = ToolNode([look])
             delattr(node, part.removeprefix("ToolNode."))
@@ -54,6 +58,9 @@ def missing(part: str) -> Any:
         "builder.nodes['tools'].runnable",
         "ToolNode._wrap_tool_call",
         "ToolNode._awrap_tool_call",
+        "builder.channels",
+        "builder.edges",
+        "builder.branches",
     ],
 )
 def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> None:

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 from driving import scripted
-from langchain.agents.middleware import AgentMiddleware, PIIMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ToolRetryMiddleware,
+    before_model,
+)
 from langchain_core.tools import tool
 
 import agentgraph as ag
@@ -51,11 +56,23 @@ def test_a_tool_of_middleware_may_not_have_the_name_of_another() -> None:
     )
 
 
-def test_hooks_between_calls_are_refused() -> None:
-    assert faults(middleware=[PIIMiddleware("email")]) == (
-        "writer: the middleware 'PIIMiddleware[email]' has before_model, after_model, which chat "
-        "agents do not run yet; use one that has wrap_model_call and wrap_tool_call only",
+def test_two_ways_to_ask_for_approval_are_refused() -> None:
+    asks = HumanInTheLoopMiddleware({"look": True})
+    assert faults(middleware=[asks], tools=[look], approve=["look"]) == (
+        "writer: it has both approve= and a HumanInTheLoopMiddleware, which would ask twice; leave one "
+        "out",
     )
+
+
+def test_an_async_hook_needs_an_async_run() -> None:
+    @before_model
+    async def wait(state: Any, runtime: Any) -> None:
+        return None
+
+    runner = ag.Runner(ag.chat_agent("writer", scripted("x"), middleware=[wait]))
+    told = "writer: the middleware 'wait' has abefore_model, but no before_model"
+    with pytest.raises(ag.AgentGraphError, match=told):
+        list(runner.query("Go."))
 
 
 def test_a_tool_of_middleware_may_need_approval_and_end_the_agent() -> None:

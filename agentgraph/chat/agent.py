@@ -1,21 +1,25 @@
 """A chat agent as LangChain builds it: its nodes, with what is ours put in; built as it is compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents import ChatAgent
+from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.chat.asking import Instructing, StandingIn, with_tools
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
-from agentgraph.chat.output import schema_text
+from agentgraph.chat.output import keep_result, schema_text
+from agentgraph.chat.step import Step, lasting
 from agentgraph.errors import AgentGraphError
 from agentgraph.middleware import Mode, any_has, mode_fault
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.site import Site
+from agentgraph.places import has_tools
+from agentgraph.state import Leaving, address_of
 from agentgraph.templates import fill, is_filled
 from agentgraph.tools import provider_tools, run_tools, transfers_text
 
@@ -28,6 +32,7 @@ class BuiltAgent:
         agent: The agent.
         wraps_model: Whether middleware wraps the calls of the model.
         wraps_tools: Whether middleware wraps tool calls.
+        runs_tools: Whether it has any tools to run.
     """
 
     def __init__(self, site: Site) -> None:
@@ -37,6 +42,13 @@ class BuiltAgent:
         self.wraps_tools = any_has(self.agent.middleware, "wrap_tool_call")
         added = (transfers_text(site.target_agents), schema_text(self.agent))
         self._added = [text for text in added if text]
+        self.runs_tools = has_tools(site.place)
+        self._key = f"{site.place.node}.middleware"
+        policy = self.agent.history
+        while isinstance(policy, Summarized | Trimmed):
+            policy = policy.history
+        self._keeps_edits = policy in ("shared", "path", "own")
+        self._is_called = any(count.kind == "call" for count in site.place.counts)
         modes: tuple[Mode, ...] = ("sync", "async")
         self._mode_faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
         self._is_filled = is_filled(self.agent.instruction)
@@ -45,10 +57,11 @@ class BuiltAgent:
     @cached_property
     def flat(self) -> FlatAgent:
         """The nodes; only an agent with middleware has them."""
-        agent, given = self.agent, [*self.agent.middleware, StandingIn(self.agent.model)]
+        agent, given = self.agent, list(self.agent.middleware)
         system = None if self._is_filled else self._written({})
-        if self._is_filled:
-            given.insert(0, Instructing())
+        if self.wraps_model:
+            outermost = [Instructing()] if self._is_filled else []
+            given = [*outermost, *given, StandingIn(agent.model)]
         tools = [*map(guarded, self._tools), *provider_tools(agent)]
         return laid_flat(agent.model, tools, system_message=system, middleware=given)
 
@@ -57,6 +70,76 @@ class BuiltAgent:
         """The model with all tools, for calls that no middleware wraps."""
         tools = [*self._tools, *provider_tools(self.agent)]
         return with_tools(self.agent.model, tools) if tools else self.agent.model
+
+    @property
+    def channels(self) -> Mapping[str, Any]:
+        """The channels of the state of its middleware."""
+        return self.flat.channels if self.agent.middleware else {}
+
+    def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
+        """Return a run of one of the nodes, before it is run; without messages, in their middle."""
+        is_open = visible is None
+        found = activation.visible(self.agent.history) if visible is None else visible
+        return Step(activation, self.channels, found, self._kept(activation), is_open=is_open)
+
+    def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
+        """Go on at another node of the activation."""
+        kept = {} if step is None else {"kept": step.kept()}
+        activation.stay(node, chat={"model_calls": 0, **activation.progress, **kept, **changes})
+
+    def to_tools(
+        self,
+        activation: Activation,
+        reply: AIMessage,
+        answered: Container[str],
+        step: Step | None,
+        **changes: Any,
+    ) -> None:
+        """Go on with the calls of a reply that have no result yet, by way of approval."""
+        calls = [call for call in reply.tool_calls if call["id"] not in answered]
+        ids = [call["id"] for call in calls if self._needs_approval(call)]
+        place = self.site.place
+        node = place.approve_node if ids else place.tools_node
+        self.go_on(activation, node, step, approve=ids, **changes)
+
+    def leave(self, activation: Activation, how: Leaving, step: Step | None) -> None:
+        """End the activation, by way of the hooks that come last."""
+        node = self.site.place.after_agent_node
+        if node is None:
+            self.end(activation, how, step)
+        else:
+            self.go_on(activation, node, step, ending=how)
+
+    def end(self, activation: Activation, how: Leaving, step: Step | None) -> None:
+        """End the activation."""
+        if "target" in how:
+            activation.transfer(how["target"])
+        elif "signal" in how:
+            activation.signal(how["signal"])
+        if how.get("keeps") and step is not None:
+            keep_result(activation, self.agent, _last_text(activation, step))
+        self.keep_state(activation, step)
+
+    def keep_state(self, activation: Activation, step: Step | None) -> None:
+        """Keep what the middleware keeps for the next activation; that of a call ends with it."""
+        if not self.agent.middleware or self._is_called:
+            return
+        found = self._kept(activation) if step is None else step.kept()
+        kept = lasting(self.channels, found)
+        if not self._keeps_edits:
+            kept.pop("edits", None)
+        if kept != activation.values.get(self._key, {}):
+            activation.keep({self._key: kept})
+
+    def _kept(self, activation: Activation) -> dict[str, Any]:
+        """Return what the middleware keeps: of this activation, or as the last one left it."""
+        if "kept" in activation.progress:
+            return activation.progress["kept"]
+        return {} if self._is_called else activation.values.get(self._key) or {}
+
+    def _needs_approval(self, call: Any) -> bool:
+        approve = self.agent.approve
+        return bool(approve(call)) if callable(approve) else call["name"] in approve
 
     def tool_node(self, inner: InnerWraps) -> ToolNode:
         """Return what runs tool calls, with an `inner` wrap inside the middleware."""
@@ -82,3 +165,9 @@ class BuiltAgent:
         instruction = fill(self.agent.instruction, values, self.agent.name)
         text = "\n\n".join(each for each in (instruction, *self._added) if each)
         return SystemMessage(text) if text else None
+
+
+def _last_text(activation: Activation, step: Step) -> str:
+    """Return the text of the last message of the activation, which may have been said just now."""
+    mine = (m for m in reversed(step.messages) if address_of(m) in (None, activation.address))
+    return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")

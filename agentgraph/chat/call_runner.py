@@ -194,10 +194,11 @@ class CallRunner:
         """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
         seen = scope.seen
         values = dict(seen.values)
+        own = scope.outcome.activation.progress.get("kept", {}).get("state", {})
         return {
             "__type": "tool_call_with_context",
             "tool_call": scope.outcome.opened.call,
-            "state": {**values, "values": values, "messages": list(seen.messages)},
+            "state": {**values, "values": values, **own, "messages": list(seen.messages)},
         }
 
 

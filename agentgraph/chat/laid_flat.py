@@ -7,13 +7,15 @@ changes one, building the agent fails with `LangChainChangedError`, which names 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from langchain.agents import create_agent
 from langchain_core.messages import SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.prebuilt import ToolNode
+from langgraph.types import Send
 
 from agentgraph.errors import LangChainChangedError
 
@@ -44,21 +46,50 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     ),
     "ToolNode._wrap_tool_call": lambda graph: _has_wrap(graph, "_wrap_tool_call"),
     "ToolNode._awrap_tool_call": lambda graph: _has_wrap(graph, "_awrap_tool_call"),
+    "builder.channels": lambda graph: "messages" in graph.builder.channels,
+    "builder.edges": lambda graph: "__start__" in dict(graph.builder.edges),
+    "builder.branches": lambda graph: all(
+        hasattr(branch, "path") and hasattr(branch, "ends")
+        for found in graph.builder.branches.values()
+        for branch in found.values()
+    ),
 }
 """What is taken out of a compiled agent of LangChain's, each with what tells whether it is there."""
 
 
-class FlatAgent(NamedTuple):
-    """The nodes of an agent of LangChain's.
+@dataclass(frozen=True)
+class FlatAgent:
+    """The nodes of an agent of LangChain's, its channels, and its ways on.
 
     Attributes:
         model: Asks the model, with the middleware around it; called with the state, it gives a list
             of `Command`s that update the state.
         tools: Runs a tool call, with the middleware around it; None where the agent has no tools.
+        hooks: The hooks of the middleware, by the names of their nodes: `Limit.before_model`.
+        channels: The channels of the state, by name.
     """
 
     model: Runnable[Any, Any]
     tools: ToolNode | None
+    hooks: Mapping[str, Runnable[Any, Any]]
+    channels: Mapping[str, Any]
+    _edges: Mapping[str, str]
+    _branches: Mapping[str, Any]
+
+    def route(self, node: str, state: Mapping[str, Any], config: RunnableConfig) -> str:
+        """Return the node after one that left this state: "model", "tools", a hook, or `END`."""
+        if node not in self._branches:
+            return self._edges[node]
+        branch = self._branches[node]
+        found = branch.path.invoke(state, config)
+        first = found[0] if isinstance(found, list) else found
+        return first.node if isinstance(first, Send) else str(branch.ends[first])
+
+    def ways(self, node: str) -> list[str]:
+        """Return all nodes that can come after one."""
+        if node not in self._branches:
+            return [self._edges[node]]
+        return list(dict.fromkeys(self._branches[node].ends.values()))
 
 
 def laid_flat(
@@ -75,8 +106,17 @@ def laid_flat(
     """
     graph = create_agent(model, list(tools), system_prompt=system_message, middleware=list(middleware))
     check_shape(graph)
-    nodes: Any = graph.builder.nodes
-    return FlatAgent(nodes["model"].runnable, nodes["tools"].runnable if "tools" in nodes else None)
+    builder: Any = graph.builder
+    runnables = {name: node.runnable for name, node in builder.nodes.items()}
+    branches = {name: next(iter(found.values())) for name, found in builder.branches.items()}
+    return FlatAgent(
+        runnables.pop("model"),
+        runnables.pop("tools", None),
+        runnables,
+        builder.channels,
+        dict(builder.edges),
+        branches,
+    )
 
 
 def check_shape(graph: Any) -> None:

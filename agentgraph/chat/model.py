@@ -10,7 +10,6 @@ from langchain_core.messages import (
     BaseMessage,
     RemoveMessage,
     ToolMessage,
-    convert_to_messages,
 )
 
 from agentgraph.addresses import address
@@ -19,6 +18,7 @@ from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.asking import Asking, asked_in, message_of, model_hook
 from agentgraph.chat.calls import with_ids, without_calls
 from agentgraph.chat.output import keep_reply
+from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import call_id, calls_of
@@ -27,7 +27,7 @@ from agentgraph.nodes.leaf import LeafNode
 from agentgraph.places import has_tools
 from agentgraph.position import earlier
 from agentgraph.shown import shown
-from agentgraph.state import address_of
+from agentgraph.state import Leaving, address_of
 
 
 class ModelNode(LeafNode):
@@ -68,15 +68,17 @@ class ModelNode(LeafNode):
     def _talk(self, asking: Asking) -> Talk[None]:
         activation = asking.activation
         seen = yield from self._seen(activation, asking.context.messages)
-        if self.node is not None:
-            given = yield Call(self.node, _state(activation, seen), activation.config)
-            messages = _added(activation, given, seen)
-        else:
+        step = self.built.step(activation, seen) if self.agent.middleware else None
+        seen = seen if step is None else step.messages
+        if self.node is None or step is None:
             model = self.agent.model if asking.is_last else self.model
             head = [asking.system] if asking.system else []
-            messages = [(yield from asking.ask(model, [*head, *seen]))]
-        asked = activation.progress.get("model_calls", 0) + max(asking.replies, 1)
-        self._take(asking, messages, asked)
+            self._take(asking, [(yield from asking.ask(model, [*head, *seen]))], step)
+            return
+        given = yield Call(self.node, step.state, activation.config)
+        messages, update = _replied(given, seen)
+        step.merge(update)
+        self._take(asking, messages, step)
 
     def _is_last(self, activation: Activation, asked: int) -> bool:
         """Tell whether the model is asked for its answer without tools; it may not be at all."""
@@ -109,9 +111,10 @@ class ModelNode(LeafNode):
             return (yield from _summed_up(activation, policy, history))
         return history
 
-    def _take(self, asking: Asking, messages: list[BaseMessage], asked: int) -> None:
+    def _take(self, asking: Asking, messages: list[BaseMessage], step: Step | None) -> None:
         """Say what was added, and go on with the calls of the last message of the model."""
         activation = asking.activation
+        asked = activation.progress.get("model_calls", 0) + max(asking.replies, 1)
         reply = next((each for each in reversed(messages) if isinstance(each, AIMessage)), None)
         if reply is None:
             raise InvalidOutputError(
@@ -121,11 +124,18 @@ class ModelNode(LeafNode):
         made = self._made(asking, reply)
         for message in messages:
             activation.say(made if message is reply else message)
-        if not (self.runs_tools and calls_of(made)):
-            keep_reply(activation, self.agent, str(made.text))
-            return
-        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-        self._go_on(activation, made, answered, asked)
+        if step is not None:
+            step.say()
+        if (hook := self.site.place.after_model_node) is not None:
+            self.built.go_on(activation, hook, step, model_calls=asked)
+        elif self.runs_tools and calls_of(made):
+            answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+            self._go_on(activation, made, answered, asked, step)
+        else:
+            is_last = self.site.place.after_agent_node is None
+            if is_last:
+                keep_reply(activation, self.agent, str(made.text))
+            self.built.leave(activation, Leaving(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with ids of its own, that the middleware left as the agent may give it."""
@@ -141,55 +151,32 @@ class ModelNode(LeafNode):
             )
         return reply
 
-    def _go_on(self, activation: Activation, reply: AIMessage, answered: set[str], asked: int) -> None:
+    def _go_on(
+        self,
+        activation: Activation,
+        reply: AIMessage,
+        answered: set[str],
+        asked: int,
+        step: Step | None,
+    ) -> None:
         """Run the calls of a reply that have no result yet; where all have, ask the model again."""
-        progress = {**activation.progress, "model_calls": asked}
-        place = self.site.place
-        if all(call_id(call) in answered for call in calls_of(reply)):
-            count = activation.progress.get("tool_calls", 0) + len(calls_of(reply))
-            activation.stay(place.node, chat={**progress, "tool_calls": count})
+        if any(call_id(call) not in answered for call in calls_of(reply)):
+            self.built.to_tools(activation, reply, answered, step, model_calls=asked)
             return
-        calls = [call for call in reply.tool_calls if call["id"] not in answered]
-        ids = [call["id"] for call in calls if self._needs_approval(call)]
-        node = place.approve_node if ids else place.tools_node
-        activation.stay(node, chat={**progress, "approve": ids})
-
-    def _needs_approval(self, call: Any) -> bool:
-        approve = self.agent.approve
-        return bool(approve(call)) if callable(approve) else call["name"] in approve
+        count = activation.progress.get("tool_calls", 0) + len(calls_of(reply))
+        node = self.site.place.round_node
+        self.built.go_on(activation, node, step, model_calls=asked, tool_calls=count)
 
 
-def _state(activation: Activation, seen: list[BaseMessage]) -> dict[str, Any]:
-    """Return the state that middleware sees: the values by their names, and the history."""
-    return {**activation.values, "values": dict(activation.values), "messages": seen}
+def _replied(given: Any, seen: list[BaseMessage]) -> tuple[list[BaseMessage], list[Any]]:
+    """Return the messages that stand for the model's reply, and what else middleware updates.
 
-
-def _added(activation: Activation, given: Any, seen: list[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that LangChain's node, and the middleware in it, added to those seen.
-
-    Raises:
-        InvalidOutputError: Middleware changed something else.
+    LangChain's node gives all messages again where it added results that were missing.
     """
     replied, *others = given
     held = {id(message) for message in seen}
     said = [each for each in replied.update["messages"] if id(each) not in held]
-    added = [each for each in said if not isinstance(each, RemoveMessage)]
-    known = {message.id for message in seen}
-    for command in others:
-        update = command.update or {}
-        messages = convert_to_messages(update.get("messages", []))
-        is_new = all(isinstance(each, AIMessage | ToolMessage) for each in messages)
-        if (
-            not is_new
-            or known & {each.id for each in messages if each.id}
-            or set(update) - {"messages"}
-        ):
-            raise InvalidOutputError(
-                f"{activation.address}: a middleware's wrap_model_call gave {shown(command)}; its "
-                "command may add new AI and tool messages only"
-            )
-        added += messages
-    return added
+    return [each for each in said if not isinstance(each, RemoveMessage)], others
 
 
 def _summed_up(

@@ -1,6 +1,6 @@
 """What one tool call comes to: messages, values of the run, what is told, and how it steers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -29,8 +29,19 @@ class Outcome:
         failure: How that lane failed, if it did.
     """
 
-    def __init__(self, activation: Activation, opened: OpenCall) -> None:
+    def __init__(
+        self, activation: Activation, opened: OpenCall, channels: Collection[str] = ()
+    ) -> None:
+        """Begin to collect.
+
+        Args:
+            activation: The activation of the agent that calls.
+            opened: The call.
+            channels: The names in the state of the agent's middleware.
+        """
         self.activation, self.opened = activation, opened
+        self._channels = {*channels} - {"messages", "jump_to"}
+        self._state: list[dict[str, Any]] = []
         self.came: str | None = None
         self.failure: Exception | None = None
         self._messages: list[Any] = []
@@ -83,6 +94,8 @@ class Outcome:
                 update = self._update_of(each)
                 self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
                 self.set_values(update.get("values", {}))
+                own = {key: value for key, value in update.items() if key in self._channels}
+                self._state += [own] if own else []
             else:
                 self._messages += map(self._named, each["messages"])
 
@@ -118,6 +131,8 @@ class Outcome:
             acts=self._acts,
             number=self.opened.number,
         )
+        if self._state:
+            result["state"] = self._state
         if self._transfers:
             result["transfers"] = self._transfers
         return result
@@ -127,6 +142,8 @@ class Outcome:
         check, tool = self.activation.check, self.opened.call["name"]
         for message in self._messages:
             check(f"the result of the tool {tool!r}", message)
+        for name, value in ((name, v) for update in self._state for name, v in update.items()):
+            check(f"the state {name!r} that the tool {tool!r} gave", value)
         for _, _, _, data in self._told:
             check(f"custom data of the tool {tool!r}", data)
         own = [write for write in self._writes if write["by"] == self.activation.address]
@@ -181,7 +198,7 @@ class Outcome:
 
     def _update_of(self, command: Command[Any]) -> dict[str, Any]:
         update = command.update if isinstance(command.update, dict) else {}
-        if command.goto or command.graph or set(update) - {"messages", "values"}:
+        if command.goto or command.graph or set(update) - {"messages", "values", *self._channels}:
             raise InvalidOutputError(
                 f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
                 f"{shown(command)}; a command may update 'messages' and 'values' only; return "

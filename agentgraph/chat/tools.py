@@ -4,7 +4,7 @@ So none runs twice, and answers cannot change places. A call that is alone needs
 node, unless it runs a lane.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,13 +16,14 @@ from agentgraph.chat.call_runner import CallRunner, Scope
 from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_result
+from agentgraph.chat.step import Step
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.stopping import Stop, inner_stop
 from agentgraph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
-from agentgraph.state import LaneState, TaskResult, Update
+from agentgraph.state import LaneState, Leaving, Progress, TaskResult, Update
 from agentgraph.values import Write
 
 _INSTEAD = "or make it more than {}"
@@ -46,7 +47,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control)
+            scopes = _scopes(activation, input, control, self.built.channels)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -58,7 +59,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control)
+            scopes = _scopes(activation, input, control, self.built.channels)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -104,10 +105,19 @@ class ToolsNode(Runnable[LaneState, Update]):
             activation.add_transfers(result.get("transfers", 0))
         for result in sorted(results, key=lambda each: each is ending):
             activation.say_all(result["messages"], [] if by_tasks else result["position"]["told"])
+        step = self._step(activation, results)
         if ending is None:
-            self._ask_again(activation, state)
-        self._steer(activation, ending, how, results)
+            self._ask_again(activation, state, step)
+        self._steer(activation, ending, how, results, step)
         return activation.update()
+
+    def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
+        """Return the state of the middleware with what the calls made of it."""
+        if not self.agent.middleware:
+            return None
+        step = self.built.step(activation, ())
+        step.merge([update for result in results for update in result.get("state", ())])
+        return step
 
     def _joined(
         self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
@@ -131,11 +141,13 @@ class ToolsNode(Runnable[LaneState, Update]):
                     return result, act
         return next((result for result in reversed(results) if self._returns(result)), None), ""
 
-    def _ask_again(self, activation: Activation, state: LaneState) -> None:
+    def _ask_again(self, activation: Activation, state: LaneState, step: Step | None) -> None:
         before = activation.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
-        progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        activation.stay(self.site.place.node, chat=progress)
+        progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
+        if step is not None:
+            progress["kept"] = step.kept()
+        activation.stay(self.site.place.round_node, chat=progress)
 
     def _steer(
         self,
@@ -143,16 +155,21 @@ class ToolsNode(Runnable[LaneState, Update]):
         ending: TaskResult | None,
         how: str,
         results: Sequence[TaskResult],
+        step: Step | None,
     ) -> None:
+        leaving = Leaving()
         match how:
             case "exit" | "break_loop":
-                activation.signal(how)
+                leaving["signal"] = how
             case "transfer_to" if ending:
-                activation.transfer(ending["acts"]["transfer_to"])
-                return
+                leaving["target"] = ending["acts"]["transfer_to"]
             case _ if any("break_loop" in result["acts"] for result in results):
                 activation.tell("break_loop")  # there is no loop: it changes nothing
-        if ending and self.agent.output_key:
+        if ending is None:
+            return
+        is_kept, is_last = "target" not in leaving, self.site.place.after_agent_node is None
+        self.built.leave(activation, Leaving(**leaving, keeps=is_kept and not is_last), step)
+        if is_kept and is_last and self.agent.output_key:
             keep_result(activation, self.agent, activation.last_text() or "")
 
     def _returns(self, result: TaskResult) -> bool:
@@ -160,6 +177,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         return any(m.name in self.runner.returning and m.status == "success" for m in messages)
 
 
-def _scopes(activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
+def _scopes(
+    activation: Activation, state: LaneState, control: Stop, channels: Collection[str]
+) -> list[Scope]:
     opened, seen = open_calls(activation, state), activation.seen
-    return [Scope(Outcome(activation, each), control, seen) for each in opened]
+    return [Scope(Outcome(activation, each, channels), control, seen) for each in opened]

@@ -17,6 +17,7 @@ from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError
 from agentgraph.failures import failures, mark_border, mark_failure
+from agentgraph.history import visible
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
@@ -53,6 +54,7 @@ class Activation:
         self.said_by_tasks = False
         self.asked_behind: int | None = None
         self.seen = site.surroundings(state, config)
+        self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self._answer = position.get("answer", [])
         self._said: list[BaseMessage] = []
         self._told: list[Any] = []
@@ -94,6 +96,18 @@ class Activation:
             answer=self._answer,
         )
 
+    def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
+        """Return what the agent sees now, in the middle of the activation: calls may be open."""
+        return visible(
+            self.seen.messages,
+            history,
+            self.name,
+            self.address,
+            self.site.paths.of,
+            self._under_way(),
+            is_open=True,
+        )
+
     def say(self, message: BaseMessage, *, live: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
         if not self.said_by_tasks:
@@ -106,6 +120,11 @@ class Activation:
         self._untold.append(self._said[-1])
         if live:
             self._tell_live()
+
+    def rewrite(self, message: BaseMessage) -> None:
+        """Replace a message of the user's under its id; that is not told."""
+        self.check("the message", message)
+        self._said.append(message)
 
     def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
         """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""

@@ -140,7 +140,7 @@ class Site:
     def position(self, comes: Next, transfers: int = 0) -> Position:
         """Return what to write where `comes` is what comes next."""
         position = Position(
-            next=comes.place.node if comes.place else None,
+            next=comes.place.entry_node if comes.place else None,
             cursor=list(comes.cursor),
             tree=self.tree.fingerprint,
         )

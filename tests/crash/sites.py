@@ -6,6 +6,7 @@ from typing import Any
 
 from campaign import Ledger
 from kinds import Fault, is_ordinary, is_verdict, never
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
@@ -165,6 +166,50 @@ def model(fault: Fault, ledger: Ledger) -> ag.Agent:
     )
 
 
+def hook_of_middleware(name: str) -> Build:
+    """Return a chat agent with a tool; a hook of its middleware fails."""
+
+    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+        def hook(self: Any, state: Any, runtime: Any) -> None:
+            fault()
+
+        def response(sent: list[BaseMessage]) -> AIMessage | str:
+            ledger.add("asked")
+            return _calls("_idle")(sent)
+
+        middleware = [type("Failing", (AgentMiddleware,), {name: hook})()]
+        model = ScriptedChatModel(responses=response)
+        return chain(ledger, ag.chat_agent("writer", model, tools=[_idle], middleware=middleware))
+
+    return build
+
+
+def wrap_of_middleware(name: str) -> Build:
+    """Return a chat agent with a tool; a wrap of its middleware fails, before what it wraps."""
+
+    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+        def wrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
+            fault()
+            return handler(request)
+
+        async def awrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
+            fault()
+            return await handler(request)
+
+        def work() -> str:
+            """Work."""
+            return _does(ledger, "work")
+
+        middleware = [type("Failing", (AgentMiddleware,), {name: wrap, f"a{name}": awrap})()]
+        model = ScriptedChatModel(responses=_calls("work"))
+        writer = ag.chat_agent(
+            "writer", model, tools=[work], middleware=middleware, on_tool_error="raise"
+        )
+        return chain(ledger, writer)
+
+    return build
+
+
 def tool(on_error: str, *, is_async: bool = False, in_order: bool = False) -> Build:
     """Return a chat agent that calls two tools at once; one fails, and is called until it works."""
 
@@ -312,6 +357,11 @@ SITES: dict[str, Site] = {
     "history of a function": Site(history_of_a_function),
     "model_input": Site(model_input),
     "model": Site(model, garbles=True),
+    **{
+        hook: Site(hook_of_middleware(hook))
+        for hook in ("before_agent", "before_model", "after_model", "after_agent")
+    },
+    **{wrap: Site(wrap_of_middleware(wrap)) for wrap in ("wrap_model_call", "wrap_tool_call")},
     "tool return": Site(tool("return"), is_ordinary),
     "tool raise": Site(tool("raise")),
     "async tool return": Site(tool("return", is_async=True), is_ordinary),

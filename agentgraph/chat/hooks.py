@@ -1,0 +1,71 @@
+"""The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
+
+from langchain_core.messages import AIMessage
+from langgraph.graph import END
+
+from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.step import Step
+from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.errors import InvalidOutputError
+from agentgraph.history import call_id, calls_of
+from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.leaf import LeafNode
+from agentgraph.state import Leaving
+
+
+class HookNode(LeafNode):
+    """Runs a hook of LangChain's, and goes where LangChain's own branch leads."""
+
+    def __init__(self, built: BuiltAgent, hook: str) -> None:
+        super().__init__(built.site)
+        self.built, self.hook = built, hook
+        self.name = built.site.place.hook_node(hook)
+        self.runnable = built.flat.hooks[hook]
+
+    def run(self, activation: Activation) -> None:
+        """Run the hook."""
+        self.built.check_mode(activation, "sync")
+        run_talk(self._talk(activation))
+
+    async def arun(self, activation: Activation) -> None:
+        """Run the hook on the event loop."""
+        self.built.check_mode(activation, "async")
+        await arun_talk(self._talk(activation))
+
+    def _talk(self, activation: Activation) -> Talk[None]:
+        step = self.built.step(activation)
+        step.merge((yield Call(self.runnable, step.state, activation.config)))
+        step.say()
+        self._go_on(activation, step, self._next(activation, step))
+
+    def _next(self, activation: Activation, step: Step) -> str:
+        try:
+            return self.built.flat.route(self.hook, step.state, activation.config)
+        except KeyError as error:
+            raise InvalidOutputError(
+                f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "
+                "in the hook's can_jump_to, and jump to tools where there are some"
+            ) from error
+
+    def _go_on(self, activation: Activation, step: Step, to: str) -> None:
+        place = self.site.place
+        reply = next((m for m in reversed(step.messages) if isinstance(m, AIMessage)), None)
+        answered = {str(getattr(each, "tool_call_id", "")) for each in step.messages}
+        is_open = reply is not None and any(call_id(c) not in answered for c in calls_of(reply))
+        is_exit = to == END or place.hook_node(to) == place.after_agent_node
+        retries = is_exit and step.jump_to is None and self.hook.endswith(".after_model") and is_open
+        if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
+            self.built.to_tools(activation, reply, answered, step)
+        elif self.hook.endswith(".after_agent") and to == END:
+            self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
+        elif is_exit:
+            self.built.leave(activation, Leaving(keeps=not is_open), step)
+        else:
+            self._go_to(activation, step, place.node if to == "model" else place.hook_node(to), reply)
+
+    def _go_to(self, activation: Activation, step: Step, node: str, reply: AIMessage | None) -> None:
+        """Go to another node; where a new round begins, the calls of the last one are counted."""
+        count = activation.progress.get("tool_calls", 0)
+        if node == self.site.place.round_node and self.hook.endswith(".after_model") and reply:
+            count += len(calls_of(reply))
+        self.built.go_on(activation, node, step, tool_calls=count)
