@@ -1,11 +1,12 @@
 """Runs a runner sync and async in one way, for tests of what must be the same in both."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
@@ -131,3 +132,17 @@ def failing(
     with pytest.raises(error) as caught:
         told.extend(events)
     return told, caught.value
+
+
+def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
+    """Return what can be compared of messages: all but ids, names and stamps."""
+    return [
+        (
+            each.type,
+            each.text,
+            [(c["name"], c["args"], c["id"]) for c in getattr(each, "tool_calls", ())],
+            getattr(each, "tool_call_id", None),
+            getattr(each, "status", None),
+        )
+        for each in messages
+    ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired
 
 import pytest
-from driving import Async, Drive, fresh, scripted
+from driving import Async, Drive, fresh, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -21,7 +21,7 @@ from langchain.agents.middleware import (
     before_model,
     hook_config,
 )
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -42,20 +42,6 @@ def look(topic: str) -> str:
 def mail(to: str) -> str:
     """Send a mail."""
     return f"sent to {to}"
-
-
-def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return what can be compared of messages: all but ids, names and stamps."""
-    return [
-        (
-            each.type,
-            each.text,
-            [(c["name"], c["args"], c["id"]) for c in getattr(each, "tool_calls", ())],
-            getattr(each, "tool_call_id", None),
-            getattr(each, "status", None),
-        )
-        for each in messages
-    ]
 
 
 def theirs(drive: Drive, made: Any, inputs: Sequence[Any]) -> list[Any]:

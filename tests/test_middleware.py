@@ -1,11 +1,11 @@
 """LangChain's middleware around the calls of a chat agent, side by side with `create_agent`."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driving import Async, Drive, scripted
+from driving import Async, Drive, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -21,7 +21,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
 )
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.types import Command, interrupt
 
@@ -94,20 +94,6 @@ def look(topic: str) -> str:
 
 def asks(*made: Any, text: str = "") -> AIMessage:
     return calls(*made, text=text)
-
-
-def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return what can be compared of messages: all but ids, names and stamps."""
-    return [
-        (
-            each.type,
-            each.text,
-            [(c["name"], c["args"], c["id"]) for c in getattr(each, "tool_calls", ())],
-            getattr(each, "tool_call_id", None),
-            getattr(each, "status", None),
-        )
-        for each in messages
-    ]
 
 
 def theirs(drive: Drive, model: Any, tools: Any, middleware: Any, system: str | None) -> list[Any]:

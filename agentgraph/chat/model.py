@@ -24,7 +24,6 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
-from agentgraph.places import has_tools
 from agentgraph.position import earlier
 from agentgraph.shown import shown
 from agentgraph.state import Leaving, address_of
@@ -37,7 +36,6 @@ class ModelNode(LeafNode):
         site = built.site
         super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
         self.built, self.agent = built, built.agent
-        self.runs_tools = has_tools(site.place)
         self.hook = model_hook(self.agent.model_input)
         self.node = built.flat.model if built.wraps_model else None
         self.model = None if built.wraps_model else built.model
@@ -61,7 +59,7 @@ class ModelNode(LeafNode):
             activation.context(self.agent.history),
             self.hook,
             self.built.system(activation.values),
-            self.runs_tools,
+            self.built.runs_tools,
             self._is_last(activation, activation.progress.get("model_calls", 0)),
         )
 
@@ -128,7 +126,7 @@ class ModelNode(LeafNode):
             step.say()
         if (hook := self.site.place.after_model_node) is not None:
             self.built.go_on(activation, hook, step, model_calls=asked)
-        elif self.runs_tools and calls_of(made):
+        elif self.built.runs_tools and calls_of(made):
             answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
             self._go_on(activation, made, answered, asked, step)
         else:
@@ -142,7 +140,7 @@ class ModelNode(LeafNode):
         reply = _with_new_id(reply, asking.activation.seen.messages)
         if asking.is_last and calls_of(reply):
             reply = without_calls(reply)
-        if self.runs_tools and calls_of(reply):
+        if self.built.runs_tools and calls_of(reply):
             return with_ids(reply)
         if self.built.wraps_model and (fault := asking.fault(reply)):
             raise InvalidOutputError(
