@@ -24,7 +24,7 @@ from agentgraph.agents import (
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES, TRANSFER_PREFIX
 from agentgraph.middleware import middleware_faults, tools_of
-from agentgraph.schemas import output_fault
+from agentgraph.schemas import answer_tools, output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
 from agentgraph.tools import as_tool, own_tools
@@ -164,24 +164,30 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         for tool in tools
         if tool.name.startswith(TRANSFER_PREFIX)
     )
+    yield from (
+        f"the tool {shown(name)} has the name of the output schema; rename the tool, or give the "
+        "schema another title"
+        for name in answer_tools(agent.output_schema)
+        if name in names
+    )
     for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
         unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
         if unknown:
             there = ", ".join(names) or "none"
             named = ", ".join(map(shown, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
-    for model in _toolless(agent.model) if names else ():
+    for model in toolless(agent.model) if names else ():
         instead = (
             "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
         )
         yield f"the model {type(model).__name__} takes no tools; {instead}"
 
 
-def _toolless(model: object) -> Iterator[object]:
+def toolless(model: object) -> Iterator[object]:
     """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
-            yield from _toolless(each)
+            yield from toolless(each)
     elif isinstance(model, BaseChatModel):
         if type(model).bind_tools is BaseChatModel.bind_tools:
             yield model

@@ -46,6 +46,10 @@ class Progress(TypedDict, total=False):
     """What a person decided, by the id of the call."""
     kept: dict[str, Any]
     """What its middleware keeps: "state", its own, and "edits" of what the agent sees."""
+    answer: Any
+    """What it came to so far, of what its `output_schema` asks for: its type, and plain data."""
+    misfits: int
+    """How many calls in a row gave no answer that fits."""
     ending: "Leaving"
     """How it ends when the hooks have run that come last."""
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
 from agentgraph.history import TRANSFER_PREFIX
 from agentgraph.middleware import tools_of
+from agentgraph.schemas import answer_tools
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
 
 _CallId = Annotated[str, InjectedToolCallId]
@@ -129,7 +130,7 @@ def transfers_text(targets: Iterable[Agent]) -> str:
 def tools_may(agent: ChatAgent) -> May:
     """Return what a chat agent may do by its tools, as their return annotations say."""
     may = May(
-        go_on=bool(agent.return_directly),
+        go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,
         break_loop=agent.break_tool,
         transfer=True,

@@ -97,6 +97,7 @@ def laid_flat(
     tools: Sequence[Any],
     *,
     system_message: SystemMessage | None = None,
+    response_format: Any = None,
     middleware: Sequence[Any] = (),
 ) -> FlatAgent:
     """Return the nodes of `create_agent(model, tools, ...)`.
@@ -104,7 +105,13 @@ def laid_flat(
     Raises:
         LangChainChangedError: The installed LangChain builds its agents otherwise.
     """
-    graph = create_agent(model, list(tools), system_prompt=system_message, middleware=list(middleware))
+    graph = create_agent(
+        model,
+        list(tools),
+        system_prompt=system_message,
+        response_format=response_format,
+        middleware=list(middleware),
+    )
     check_shape(graph)
     builder: Any = graph.builder
     runnables = {name: node.runnable for name, node in builder.nodes.items()}

@@ -22,7 +22,7 @@ from agentgraph.history import paired
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of
 
-_CONTEXT = ("messages", "jump_to")
+_CONTEXT = ("messages", "jump_to", "structured_response")
 """The channels that are not the middleware's own."""
 
 
@@ -34,6 +34,7 @@ class Step:
         own: The state of the agent's middleware, likewise.
         edits: The edits of what the agent sees; after `say` with those of this node.
         jump_to: Where the node wants to go, if it says so.
+        answer: What the agent came to so far, if it has a response format.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Step:
         visible: Sequence[BaseMessage],
         kept: Mapping[str, Any],
         *,
+        answer: Any = None,
         is_open: bool = True,
     ) -> None:
         """Make a run.
@@ -52,8 +54,10 @@ class Step:
             channels: The channels of the state of its middleware.
             visible: What the agent sees of the history.
             kept: What its middleware keeps: "state" and "edits".
+            answer: What the agent came to so far: LangChain's `structured_response`.
             is_open: Whether calls may have no results yet.
         """
+        self.answer = answer
         self._activation, self._channels = activation, channels
         self._visible = [_with_id(m, activation.address, i) for i, m in enumerate(visible)]
         self.own: dict[str, Any] = dict(kept.get("state", {}))
@@ -69,8 +73,11 @@ class Step:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
         values = dict(self._activation.values)
         own = dict(self._available())
-        jump = {"jump_to": self.jump_to} if self.jump_to else {}
-        return {**values, "values": values, **own, **jump, "messages": list(self.messages)}
+        if self.jump_to:
+            own["jump_to"] = self.jump_to
+        if self.answer is not None:
+            own["structured_response"] = self.answer
+        return {**values, "values": values, **own, "messages": list(self.messages)}
 
     def kept(self) -> dict[str, Any]:
         """Return what is kept while the activation is under way."""
@@ -87,6 +94,8 @@ class Step:
                     self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
                 elif key == "jump_to":
                     self.jump_to = value
+                elif key == "structured_response":
+                    self.answer = value
                 elif key in self._channels:
                     self._reduce(key, value)
 
