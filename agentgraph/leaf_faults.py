@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
 
@@ -36,13 +37,16 @@ _ASKS = "HumanInTheLoopMiddleware"
 def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
     yield from agent.faults
-    if not isinstance(agent.model, Runnable):
+    if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
         yield (
             f"the model {shown(agent.model)} is no LangChain chat model; pass one, such as "
-            "ChatOpenAI(...)"
+            "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
         )
-    if not isinstance(agent.instruction, str):
-        yield f"the instruction {shown(agent.instruction)} is no string; pass a template"
+    if not (isinstance(agent.instruction, str | SystemMessage) or _is_chooser(agent.instruction)):
+        yield (
+            f"the instruction {shown(agent.instruction)} cannot be used; pass a template, a "
+            "SystemMessage, or a sync function of a context"
+        )
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
@@ -119,6 +123,21 @@ def is_hook(fn: Any) -> bool:
             signature.bind(*arguments)
             return True
     return False
+
+
+def _is_name(model: Any) -> bool:
+    return isinstance(model, str) and bool(model.strip())
+
+
+def _is_chooser(fn: Any) -> bool:
+    """Return whether something is a sync function that can be called with a context."""
+    if not callable(fn) or isinstance(fn, type) or is_async(fn):
+        return False
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:

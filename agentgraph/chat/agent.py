@@ -87,9 +87,9 @@ class BuiltAgent:
     def _bindable(self) -> list[Any]:
         return [*self._tools, *provider_tools(self.agent)]
 
-    def bound(self, model: Any) -> Any:
+    def bound(self, where: str, model: Any) -> Any:
         """Return a model with all tools, for calls that no node of LangChain's makes."""
-        return self._bound.bound(model, self._bindable) if self._bindable else model
+        return self._bound.bound(where, model, self._bindable) if self._bindable else model
 
     @property
     def channels(self) -> Mapping[str, Any]:

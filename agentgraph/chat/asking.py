@@ -28,7 +28,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.chat.calls import with_ids, without_calls
-from agentgraph.chat.models import BoundModels, core_of, takes_tools, with_tools
+from agentgraph.chat.models import BoundModels, check_tools, core_of, takes_tools, with_tools
 from agentgraph.chat.output import Wanted, wanted_by
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.context import Context
@@ -184,7 +184,7 @@ class AskedModel:
         answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
         if not takes_tools(self._model):
             if not is_last and len(answers) < len(tools):
-                with_tools(self._model, tools)
+                check_tools(_ASKING.get().activation.address, self._model)
             return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
         if tool_choice is not None:
             settings["tool_choice"] = tool_choice
@@ -204,9 +204,10 @@ class AskedModel:
             return self.bind(**settings)
         if tool_choice is not None:
             settings["tool_choice"] = tool_choice
-        if settings:
-            return _Asked(with_tools(self._model, tools, **settings), self._wanted)
-        return _Asked(self._bound.bound(self._model, tools), self._wanted)
+        if not settings:
+            where = _ASKING.get().activation.address
+            return _Asked(self._bound.bound(where, self._model, tools), self._wanted)
+        return _Asked(with_tools(self._model, tools, **settings), self._wanted)
 
 
 class _Asked:

@@ -71,7 +71,9 @@ class ModelNode(LeafNode):
         step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
-            model = asking.model if asking.is_last else self.built.bound(asking.model)
+            model = asking.model
+            if not asking.is_last:
+                model = self.built.bound(activation.address, model)
             head = [asking.system] if asking.system else []
             reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
             self._take(asking, [reply], step)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import langchain.chat_models.base
 from langchain.chat_models import init_chat_model
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -58,9 +59,26 @@ class Models:
         return self._named[name]
 
 
+def providers() -> list[str]:
+    """Return the names of the providers whose models LangChain makes by name."""
+    return list(getattr(langchain.chat_models.base, "_BUILTIN_PROVIDERS", ()))
+
+
 def takes_tools(model: Any) -> bool:
     """Return whether tools can be bound to a model."""
     return next(iter(toolless(model)), None) is None
+
+
+def check_tools(where: str, model: Any) -> None:
+    """Refuse a model for an agent with tools that takes none.
+
+    Raises:
+        InvalidOutputError: The model that was chosen takes none.
+    """
+    for core in toolless(model):
+        raise InvalidOutputError(
+            f"{where}: the model {type(core).__name__} takes no tools; choose one with bind_tools"
+        )
 
 
 def core_of(model: Any) -> Any:
@@ -82,18 +100,11 @@ def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
 
     LangChain's own `bind_tools` drops what `bind`, `with_config` or `bind_tools` bound before. A tool
     that was bound in another form, such as with `strict=True`, stays in that form.
-
-    Raises:
-        InvalidOutputError: The model takes no tools.
     """
     if isinstance(model, RunnableWithFallbacks):
         runnables = [with_tools(each, tools, **settings) for each in model.runnables]
         return model.model_copy(update={"runnable": runnables[0], "fallbacks": runnables[1:]})
     if not isinstance(model, RunnableBinding):
-        if not takes_tools(model):
-            raise InvalidOutputError(
-                f"the model {type(model).__name__} takes no tools; choose one with bind_tools"
-            )
         return model.bind_tools(tools, **settings)
     kept = {name: value for name, value in model.kwargs.items() if name not in {"tools", *settings}}
     bound = with_tools(model.bound, _in_form(tools, model.kwargs.get("tools", ())), **settings)
@@ -106,10 +117,11 @@ class BoundModels:
     def __init__(self) -> None:
         self._last: tuple[Any, list[Any], Any] | None = None
 
-    def bound(self, model: Any, tools: Sequence[Any]) -> Any:
-        """Return a model with tools."""
+    def bound(self, where: str, model: Any, tools: Sequence[Any]) -> Any:
+        """Return a model with tools, for the agent at an address."""
         last = self._last
         if last is None or last[0] is not model or not _are_same(last[1], tools):
+            check_tools(where, model)
             last = self._last = (model, list(tools), with_tools(model, tools))
         return last[2]
 
