@@ -451,3 +451,92 @@ class TestMiddleware:
         _, value = ran(drive, scripted(), Trip, middleware=[Choosing()])
         assert value["city"] == "Rome"
         assert "response_format" in other.settings[0]
+
+
+class Plan(BaseModel):
+    steps: list[str]
+
+
+class TestWhatReadsTheAnswer:
+    @pytest.mark.parametrize(
+        "make",
+        [lambda: native('{"steps": ["Look."]}'), lambda: scripted(answering("Plan", steps=["Look."]))],
+    )
+    def test_a_plan_is_read_from_it(self, drive: Drive, make: Any) -> None:
+        plan = ag.plan_execute(
+            "p",
+            planner=ag.chat_agent("planner", make(), output_schema=Plan),
+            executor=scripted("Seen."),
+            replanner=scripted('{"answer": "Yes."}'),
+        )
+        assert transcript(drive.run(ag.Runner(plan), "Go."))[-1] == "p: Yes."
+
+    def test_a_check_is_given_it_and_may_send_it_back(self, drive: Drive) -> None:
+        def is_short(text: str) -> str | None:
+            return None if json.loads(text)["days"] < 5 else "it is too long"
+
+        model = scripted(answering(city="Rome", days=9), answering(city="Rome", days=2))
+        agent = ag.chat_agent("w", model, output_schema=Trip, output_key="out")
+        runner = ag.Runner(ag.validated(agent, is_short))
+        list(drive.run(runner, "Go.", thread_id="t"))
+        assert state(runner)["values"]["out"]["days"] == 2
+        assert [message.type for message in model.inputs[1]] == ["human", "ai", "tool", "human"]
+
+    def test_a_template_and_each_worker_of_a_supervisor(self, drive: Drive) -> None:
+        worker = ag.chat_agent(
+            "x", scripted(answering(city="Rome")), output_schema=Trip, output_key="x"
+        )
+        model = scripted(calls(call("x", request="Go.")), answering("Refusal", why="Done."))
+        boss = ag.supervisor("b", model, [worker], output_schema=Refusal, output_key="out")
+        last = scripted("Read.")
+        runner = ag.Runner(
+            ag.sequential(
+                "s", [boss, ag.chat_agent("z", last, instruction="{out} {x}", history="last")]
+            )
+        )
+        list(drive.run(runner, "Go.", thread_id="t"))
+        assert [message.text for message in last.inputs[0]] == [
+            '{"why": "Done."} {"city": "Rome", "days": 1, "begin": null}',
+            "Go.",
+            '[b] said: {"why": "Done."}',
+        ]
+
+    def test_a_jump_back_to_the_model_asks_for_another_answer(self, drive: Drive) -> None:
+        jumps: list[bool] = []
+
+        @after_model(can_jump_to=["model"])
+        def again(state: Any, runtime: Any) -> Any:
+            jumps.append(True)
+            return {"jump_to": "model"} if len(jumps) == 1 else None
+
+        for model, schema in (
+            (native('{"city": "Rome"}', '{"city": "Pisa"}'), Trip),
+            (scripted(answering(city="Rome"), answering(city="Pisa")), Trip),
+            (scripted('["Rome"]', '["Pisa"]'), list[str]),
+        ):
+            jumps.clear()
+            _, value = ran(drive, model, schema, middleware=[again])
+            assert "Pisa" in (value["city"] if schema is Trip else value)
+
+    def test_a_run_goes_on_in_another_process_with_tools_beside_the_answer(
+        self, drive: Drive, tmp_path: Path
+    ) -> None:
+        tries: list[str] = []
+
+        def book(city: str) -> str:
+            """Books."""
+            tries.append(city)
+            if len(tries) == 1:
+                raise OSError("no line")
+            return "Booked."
+
+        model = scripted(calls(call("Trip", city="Rome"), call("book", city="Rome")))
+        agent = ag.chat_agent(
+            "w", model, tools=[book], output_schema=Trip, output_key="out", on_tool_error="raise"
+        )
+        with pytest.raises(OSError, match="no line"):
+            fresh(drive, tmp_path / "t.db", agent, "run", "Go.", thread_id="t")
+        told = fresh(drive, tmp_path / "t.db", agent, "resume", "t")
+        assert transcript(told) == ["w: Booked."]
+        with ag.sqlite_saver(tmp_path / "t.db") as saver:
+            assert state(ag.Runner(agent, checkpointer=saver))["values"]["out"]["city"] == "Rome"

@@ -76,6 +76,8 @@ class ModelNode(LeafNode):
                 model = self.built.bound(activation.address, model)
             head = [asking.system] if asking.system else []
             reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
+            if step is not None:
+                step.answer = None
             self._take(asking, [reply], step)
             return
         replied, *others = yield Call(self.node, step.state, activation.config)

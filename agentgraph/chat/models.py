@@ -105,10 +105,19 @@ def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
         runnables = [with_tools(each, tools, **settings) for each in model.runnables]
         return model.model_copy(update={"runnable": runnables[0], "fallbacks": runnables[1:]})
     if not isinstance(model, RunnableBinding):
-        return model.bind_tools(tools, **settings)
+        bound = model.bind_tools(tools, **settings)
+        return bound if tools else _without_tools(bound)
     kept = {name: value for name, value in model.kwargs.items() if name not in {"tools", *settings}}
     bound = with_tools(model.bound, _in_form(tools, model.kwargs.get("tools", ())), **settings)
     return model.model_copy(update={"bound": bound, "kwargs": kept})
+
+
+def _without_tools(bound: Any) -> Any:
+    """Return a model without the empty list of tools that was bound: providers refuse one."""
+    if not isinstance(bound, RunnableBinding) or "tools" not in bound.kwargs:
+        return bound
+    kept = {name: value for name, value in bound.kwargs.items() if name != "tools"}
+    return bound.model_copy(update={"kwargs": kept})
 
 
 class BoundModels:
