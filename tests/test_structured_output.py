@@ -233,8 +233,30 @@ class TestByATool:
         assert any("the agent 'w', at w" in note for note in caught.value.__notes__)
 
     def test_the_third_call_that_does_not_fit_is_an_error(self, drive: Drive) -> None:
-        with pytest.raises(ag.InvalidOutputError, match="none of 3 replies fits the output_schema"):
-            ran(drive, scripted(*[answering(days=2)] * 3), Trip)
+        model = scripted(*[answering(days=2)] * 3, answering(city="Rome"))
+        runner = ag.Runner(ag.chat_agent("w", model, output_schema=Trip, output_key="out"))
+        with pytest.raises(ag.InvalidOutputError) as caught:
+            list(drive.run(runner, "Go.", thread_id="t"))
+        assert str(caught.value).startswith(
+            "w: none of 3 replies fits the output_schema. Error: Failed to parse structured output for "
+            "tool 'Trip': "
+        )
+        list(drive.resume(runner, "t"))
+        assert state(runner)["values"]["out"]["city"] == "Rome"
+
+    def test_a_model_that_falls_back_on_others_answers_as_all_of_them_can(self, drive: Drive) -> None:
+        answer = answering(city="Rome")
+        for first in (scripted(OSError("no line")), native(OSError("no line"))):
+            second = native(answer) if first.profile is None else native('{"city": "Rome"}')
+            _, value = ran(drive, first.with_fallbacks([second]), Trip)
+            assert value["city"] == "Rome"
+            assert ("response_format" in second.settings[0]) is (first.profile is not None)
+
+    def test_a_runnable_around_a_model_is_told_in_the_instruction(self, drive: Drive) -> None:
+        model = scripted('{"city": "Rome"}')
+        _, value = ran(drive, model.with_retry(), Trip)
+        assert value["city"] == "Rome"
+        assert "JSON schema" in model.inputs[0][0].text
 
     def test_arguments_that_do_not_fit_a_json_schema_go_back(self, drive: Drive) -> None:
         model = scripted(answering("Town", city=3), answering("Town", city="Rome"))

@@ -313,10 +313,9 @@ def message_of(activation: Activation, reply: object) -> AIMessage:
 
 def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
     """Return the error for a model whose replies do not fit."""
-    return InvalidOutputError(
-        f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema. "
-        f"{fault} Use a model that keeps to schemas, or a simpler schema"
-    )
+    head = f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema."
+    told = " ".join(each.strip() for each in (head, fault) if each)
+    return InvalidOutputError(f"{told} Use a model that keeps to schemas, or a simpler schema")
 
 
 def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:

@@ -20,6 +20,7 @@ from agentgraph.chat.calls import with_ids, without_calls
 from agentgraph.chat.output import Kept, keep, keep_text, kept, told
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
@@ -42,22 +43,25 @@ class ModelNode(LeafNode):
     def run(self, activation: Activation) -> None:
         """Ask the model once, and again where its reply does not fit."""
         self.built.check_mode(activation, "sync")
-        with asked_in(self._asking(activation)) as asking:
+        context = activation.context(self.agent.history)
+        model = self.built.models.model(context)
+        with asked_in(self._asking(activation, context, model)) as asking:
             run_talk(self._talk(asking))
 
     async def arun(self, activation: Activation) -> None:
         """Ask the model as `run` does, without blocking the event loop."""
         self.built.check_mode(activation, "async")
-        with asked_in(self._asking(activation)) as asking:
+        context = activation.context(self.agent.history)
+        model = await self.built.models.amodel(context)
+        with asked_in(self._asking(activation, context, model)) as asking:
             await arun_talk(self._talk(asking))
 
-    def _asking(self, activation: Activation) -> Asking:
-        context = activation.context(self.agent.history)
+    def _asking(self, activation: Activation, context: Context, model: Any) -> Asking:
         return Asking(
             activation,
             context,
             self.hook,
-            self.built.models.model(context),
+            model,
             self.built.system(context),
             self.built.runs_tools,
             self._is_last(activation, activation.progress.get("model_calls", 0)),
@@ -137,7 +141,9 @@ class ModelNode(LeafNode):
         answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
         calls = [call_id(call) for call in calls_of(made)]
         is_open = self.built.runs_tools and not asking.is_last and not answered.issuperset(calls)
-        counts = {"model_calls": asked, **self._misfits(asking, made, answer)}
+        counts = {"model_calls": asked}
+        if answer is None and _answers(asking, made):
+            counts["misfits"] = self._misfits(activation, messages)
         if (hook := self.site.place.after_model_node) is not None:
             self.built.go_on(activation, hook, step, **counts)
         elif is_open:
@@ -181,18 +187,17 @@ class ModelNode(LeafNode):
                 f"The reply does not fit the schema: {error}. Give a reply that fits, or raise an error"
             ) from None
 
-    def _misfits(self, asking: Asking, reply: AIMessage, answer: Any) -> dict[str, int]:
-        """Return how many replies in a row gave no answer that fits, though they called its tool.
+    def _misfits(self, activation: Activation, messages: list[BaseMessage]) -> int:
+        """Return how many replies in a row called for an answer with arguments that do not fit.
 
         Raises:
             InvalidOutputError: There were enough of them.
         """
-        if answer is not None or not _answers(asking, reply):
-            return {}
-        count = asking.activation.progress.get("misfits", 0) + 1
+        count = activation.progress.get("misfits", 0) + 1
         if count > CORRECTIONS:
-            raise unfit(asking.activation, "")
-        return {"misfits": count}
+            results = [str(each.text) for each in messages if isinstance(each, ToolMessage)]
+            raise unfit(activation, results[0] if results else None)
+        return count
 
 
 def _answers(asking: Asking, reply: AIMessage) -> bool:

@@ -1,5 +1,6 @@
 """The model of a chat agent: an object, a name of LangChain's, or what a function chooses."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,17 +35,26 @@ class Models:
             AgentGraphError: A name does not become a model.
             InvalidOutputError: The function gave something else.
         """
+        given = self._chosen(context)
+        return self._made(given, context) if isinstance(given, str) else given
+
+    async def amodel(self, context: Context) -> Any:
+        """Return the model for one step; it is made in a thread, for that imports packages."""
+        given = self._chosen(context)
+        if not isinstance(given, str):
+            return given
+        return self._named.get(given) or await asyncio.to_thread(self._made, given, context)
+
+    def _chosen(self, context: Context) -> Any:
         given: Any = self._given
         if not isinstance(given, Runnable | str):
             given = given(context)
-        if isinstance(given, str):
-            return self._made(given, context)
-        if isinstance(given, Runnable):
-            return given
-        raise InvalidOutputError(
-            f"{context.address}: the function model= gave {shown(given)}; return a LangChain chat "
-            "model, or a name such as 'openai:gpt-5'"
-        )
+        if not isinstance(given, Runnable | str):
+            raise InvalidOutputError(
+                f"{context.address}: the function model= gave {shown(given)}; return a LangChain chat "
+                "model, or a name such as 'openai:gpt-5'"
+            )
+        return given
 
     def _made(self, name: str, context: Context) -> Any:
         if name not in self._named:
