@@ -194,7 +194,7 @@ class CallRunner:
         """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
         seen = scope.seen
         values = dict(seen.values)
-        own = scope.outcome.activation.progress.get("kept", {}).get("state", {})
+        own = self._built.own_state(scope.outcome.activation)
         return {
             "__type": "tool_call_with_context",
             "tool_call": scope.outcome.opened.call,

@@ -4,6 +4,10 @@ The messages of the state are what the agent sees of the history, as its middlew
 gives is merged by the reducers of LangChain's own channels, and the outcome is compared with what was
 seen. New messages of models and tools are said. The agent's own are replaced where they stand, and so
 are the user's, for all. Everything else is an edit of what this agent sees.
+
+What outlasts the node: edits and state go to the agent's record, as changes; untracked state to a
+channel that is never saved; ephemeral state to the next node alone. A key that `values=` declares at
+compile too is a value of the run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +18,15 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
-from agentgraph.chat.edits import Edits, edited, edits_between
-from agentgraph.history import paired
+from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
+from agentgraph.history import calls_of, paired
+from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of
+from agentgraph.values import copied
 
 _CONTEXT = ("messages", "jump_to")
 """The channels that are not the middleware's own."""
@@ -41,8 +47,8 @@ class Step:
         activation: Activation,
         channels: Mapping[str, Any],
         visible: Sequence[BaseMessage],
-        kept: Mapping[str, Any],
         *,
+        keeps_edits: bool = True,
         is_open: bool = True,
     ) -> None:
         """Make a run.
@@ -51,42 +57,54 @@ class Step:
             activation: The activation of the agent.
             channels: The channels of the state of its middleware.
             visible: What the agent sees of the history.
-            kept: What its middleware keeps: "state" and "edits".
+            keeps_edits: Whether the edits of the last activation are still there.
             is_open: Whether calls may have no results yet.
         """
-        self._activation, self._channels = activation, channels
+        self._activation = activation
+        shared = activation.site.reducers.names
+        self._channels = {key: channels[key] for key in channels if key not in {*_CONTEXT, *shared}}
+        self._shared = {key: channels[key] for key in channels if key in shared and key not in _CONTEXT}
+        self._values = activation.values
         self._visible = [_with_id(m, activation.address, i) for i, m in enumerate(visible)]
-        self.own: dict[str, Any] = dict(kept.get("state", {}))
-        self.edits = cast(Edits, kept.get("edits", {}))
+        record = activation.record
+        self._kept = {name: record[name] for name in SECTIONS if name in record}
+        is_under_way = bool(activation.progress)
+        self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
+        passed = activation.progress.get("passed", {})
+        found = {**record.get("state", {}), **activation.untracked, **passed}
+        self.own: dict[str, Any] = {key: found[key] for key in found if key in self._channels}
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
+        self._written: set[str] = set()
+        self._removed: set[str | None] = set()
         self._touched = False
         self.jump_to: str | None = None
 
     @property
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
-        values = dict(self._activation.values)
-        own = dict(self._available())
+        values = dict(self._values)
+        defaults = dict(_available(self._shared, {}))
         jump = {"jump_to": self.jump_to} if self.jump_to else {}
-        return {**values, "values": values, **own, **jump, "messages": list(self.messages)}
+        messages = list(self.messages)
+        return {**defaults, **values, "values": values, **self.own_state, **jump, "messages": messages}
 
-    def kept(self) -> dict[str, Any]:
-        """Return what is kept while the activation is under way."""
-        own = {k: v for k, v in self.own.items() if not isinstance(self._channels[k], EphemeralValue)}
-        found = {"state": own, "edits": self.edits}
-        return {key: value for key, value in found.items() if value}
+    @property
+    def own_state(self) -> dict[str, Any]:
+        """The state of the agent's middleware, with what it begins with."""
+        return dict(_available(self._channels, self.own))
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
         for update in _updates(given):
             for key, value in update.items():
                 if key == "messages":
-                    self._touched = True
-                    self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
+                    self._merge_messages(value)
                 elif key == "jump_to":
                     self.jump_to = value
+                elif key in self._shared:
+                    self._write_value(key, value)
                 elif key in self._channels:
                     self._reduce(key, value)
 
@@ -97,6 +115,7 @@ class Step:
         known = {message.id: message for message in self._seen}
         written: dict[str | None, BaseMessage] = {}
         said: set[str | None] = set()
+        gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
             if before is None and isinstance(message, AIMessage | ToolMessage):
@@ -104,9 +123,42 @@ class Step:
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
                 written[message.id] = message
-        visible = [written.get(message.id, message) for message in self._visible]
+        visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
-        self._activation.check("what the middleware made of the messages", self.edits)
+
+    def keep(self) -> dict[str, Any]:
+        """Write what outlasts the node, and return what is passed to the next one alone."""
+        change = change_between(self._kept, cast(Any, self.edits))
+        self._activation.check("what the middleware made of the messages", change)
+        written = {key: self.own[key] for key in sorted(self._written)}
+        state = {key: [value] for key, value in written.items() if self._is_tracked(key)}
+        is_new = any(isinstance(self._channels[key], UntrackedValue) for key in written)
+        untracked = {k: v for k, v in self.own.items() if isinstance(self._channels[k], UntrackedValue)}
+        change |= {"state": state} if state else {}
+        self._activation.keep_middleware(change, untracked if is_new else None)
+        return {key: value for key, value in written.items() if self._is_ephemeral(key)}
+
+    def _is_tracked(self, key: str) -> bool:
+        return not isinstance(self._channels[key], UntrackedValue | EphemeralValue)
+
+    def _is_ephemeral(self, key: str) -> bool:
+        return isinstance(self._channels[key], EphemeralValue)
+
+    def _taken_back(self) -> set[str | None]:
+        """Void what this activation said that was removed by its id, and return the ids.
+
+        What ran stays: only what a model said without calls can be taken back.
+        """
+        if not self._removed:
+            return set()
+        left = {message.id for message in self.messages}
+        gone: set[str | None] = set()
+        for message in self._activation.said_before():
+            is_word = isinstance(message, AIMessage) and not calls_of(message)
+            if is_word and message.id in self._removed - left:
+                self._activation.take_back(str(message.id))
+                gone.add(message.id)
+        return gone
 
     def _write(self, message: BaseMessage) -> bool:
         """Write a message that was replaced into the history, if it is the agent's or the user's."""
@@ -118,34 +170,51 @@ class Step:
             activation.rewrite(message)
             return True
         if speaker_of(was) == activation.name:
-            activation.say(message)
+            activation.say_instead(message, was)
             return True
         return False
 
+    def _merge_messages(self, value: Any) -> None:
+        before, self._touched = {message.id for message in self.messages}, True
+        self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
+        several = value if isinstance(value, list) else [value]
+        if not any(getattr(each, "id", None) == REMOVE_ALL_MESSAGES for each in several):
+            self._removed |= before - {message.id for message in self.messages}
+
+    def _write_value(self, key: str, value: Any) -> None:
+        self._activation.set_values({key: value})
+        self._values = self._activation.site.reducers.applied(self._values, {key: value})
+
     def _reduce(self, key: str, value: Any) -> None:
-        channel = self._channel(key)
+        channel = _channel(self._channels, self.own, key)
         channel.update([value])
-        if not isinstance(channel, EphemeralValue):
+        if not isinstance(channel, UntrackedValue):
             self._activation.check(f"the state {key!r} of the middleware", channel.get())
         self.own[key] = channel.get()
+        self._written.add(key)
 
-    def _channel(self, key: str) -> Any:
-        channel = self._channels[key]
-        if key not in self.own:
-            return channel.copy()
-        if not isinstance(channel, UntrackedValue):
-            return channel.from_checkpoint(self.own[key])
-        untracked = channel.copy()
-        untracked.update([self.own[key]])
-        return untracked
 
-    def _available(self) -> Iterator[tuple[str, Any]]:
-        for key in self._channels:
-            if key not in _CONTEXT:
-                try:
-                    yield key, self._channel(key).get()
-                except EmptyChannelError:
-                    continue
+def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:
+    """Return a channel with what is in it; a copy, for reducers may change it."""
+    channel = channels[key].copy()
+    if key not in own:
+        return channel
+    if not isinstance(channel, UntrackedValue):
+        return channel.from_checkpoint(copied(own[key]))
+    channel.update([own[key]])
+    return channel
+
+
+def _available(channels: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what is in channels, by their names, and what they begin with."""
+    for key, channel in channels.items():
+        if key in own:
+            yield key, own[key]
+        else:
+            try:
+                yield key, channel.copy().get()
+            except EmptyChannelError:
+                continue
 
 
 def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
@@ -157,17 +226,6 @@ def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
 
 def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:
     return before is not None and before is not message and before != message
-
-
-def lasting(channels: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what outlasts an activation of what middleware keeps: nothing untracked."""
-    own = {
-        key: value
-        for key, value in kept.get("state", {}).items()
-        if not isinstance(channels.get(key), UntrackedValue)
-    }
-    found = {"state": own, "edits": kept.get("edits", {})}
-    return {key: value for key, value in found.items() if value}
 
 
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:

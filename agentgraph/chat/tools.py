@@ -145,8 +145,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         before = activation.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None:
-            progress["kept"] = step.kept()
+        if step is not None and (passed := step.keep()):
+            progress["passed"] = passed
         activation.stay(self.site.place.round_node, chat=progress)
 
     def _steer(

@@ -18,6 +18,7 @@ from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError
 from agentgraph.failures import failures, mark_border, mark_failure
 from agentgraph.history import visible
+from agentgraph.middleware_state import Change, Record
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import begin_step
@@ -66,6 +67,9 @@ class Activation:
         self._stays: Position | None = None
         self._border = position.get("border")
         self._failure = state.get("failure") if self._border else None
+        self._untracked = state.get("untracked")
+        self._middleware: Change = {}
+        self._new_untracked: Mapping[str, Any] | None = None
         self._inner_transfers = 0
 
     @property
@@ -82,6 +86,17 @@ class Activation:
     def values(self) -> Mapping[str, Any]:
         """The values that this activation found."""
         return self.seen.values
+
+    @property
+    def record(self) -> Record:
+        """What the middleware of this agent keeps."""
+        return self.seen.middleware.get(self.site.place.node, {})
+
+    @property
+    def untracked(self) -> Mapping[str, Any]:
+        """The state of its middleware that is never saved; each activation and resume begins anew."""
+        at, values = self._untracked or ("", {})
+        return values if at == self.address and self.progress else {}
 
     def context(self, history: HistoryPolicy) -> Context:
         """Return what the agent is to know."""
@@ -108,14 +123,14 @@ class Activation:
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False) -> None:
+    def say(self, message: BaseMessage, *, live: bool = False, is_stamped: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
         if not self.said_by_tasks:
             self.check("the message", message)
         self._said.append(message)
         if isinstance(message, RemoveMessage):
             return
-        if not self._is_mine(message):
+        if not is_stamped and not self._is_mine(message):
             self._said[-1] = stamped(message, self.address)
         self._untold.append(self._said[-1])
         if live:
@@ -125,6 +140,16 @@ class Activation:
         """Replace a message of the user's under its id; that is not told."""
         self.check("the message", message)
         self._said.append(message)
+
+    def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
+        """Replace a message of the agent's under its id: void it, and say it as it is now."""
+        self.tell("discarded", [was.id])
+        self.say(stamped(message, address_of(was) or self.address), is_stamped=True)
+
+    def take_back(self, message_id: str) -> None:
+        """Void a message that this activation said, and remove it from the history."""
+        self.tell("discarded", [message_id])
+        self._said.append(RemoveMessage(id=message_id))
 
     def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
         """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""
@@ -165,6 +190,10 @@ class Activation:
     def keep(self, values: Mapping[str, Any]) -> None:
         """Write values that the package keeps itself: they never conflict with others."""
         self.write([Write(by="", values=dict(values))])
+
+    def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
+        """Write what the middleware changed of its record, and its untracked state if that is new."""
+        self._middleware, self._new_untracked = change, untracked
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order."""
@@ -235,6 +264,10 @@ class Activation:
             update["messages"] = self._said
         if self._writes:
             update["values"] = self.site.update(self._writes)
+        if self._middleware:
+            update["middleware"] = {self.site.place.node: self._middleware}
+        if self._new_untracked is not None:
+            update["untracked"] = [self.address, self._new_untracked]
         if entries := ending.entries():
             self._untold += entries
             self._tell_live()
@@ -281,6 +314,12 @@ class Activation:
             mark_failure(error, self.address, self.name)
             tell_failures(error)
             raise error from None
+
+    def said_before(self) -> list[BaseMessage]:
+        """Return what this activation has said in the steps before this one."""
+        count = self._under_way()
+        before = self.seen.messages[len(self.seen.messages) - count :]
+        return [message for message in before if self._is_mine(message)]
 
     def _under_way(self) -> int:
         """Return how many of the last messages are those of this activation, and of attempts before."""
