@@ -7,8 +7,8 @@ is the only file that knows of `DeltaChannel`, which is in beta.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, cast, get_type_hints
-from uuid import uuid4
+from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels.delta import DeltaChannel
@@ -125,6 +125,7 @@ Messages = Annotated[
     list[AnyMessage],
     DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
 ]
+M = TypeVar("M", bound=BaseMessage)
 Where = Annotated[Position | None, moved]
 _RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=SNAPSHOT_FREQUENCY)]
 _CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=SNAPSHOT_FREQUENCY)]
@@ -256,6 +257,18 @@ def stamped(message: BaseMessage, address: str) -> BaseMessage:
             "response_metadata": {**message.response_metadata, STAMP: address},
         }
     )
+
+
+def with_id(message: M, made_of: str) -> M:
+    """Return a message with an id, the same whenever it is made of the same.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> with_id(HumanMessage("Go."), "boss 0").id == with_id(HumanMessage("Go."), "boss 0").id
+    True
+    """
+    if message.id:
+        return message
+    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, made_of))})
 
 
 def address_of(message: BaseMessage) -> str | None:

@@ -29,7 +29,7 @@ from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.shown import shown_error
-from agentgraph.state import TaskResult
+from agentgraph.state import TaskResult, with_id
 from agentgraph.tools import AgentCall, Request, run_tools
 
 
@@ -259,7 +259,8 @@ class _LaneTool:
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
-        request = HumanMessage(Request.model_validate(call["args"]).request)
+        said = HumanMessage(Request.model_validate(call["args"]).request)
+        request = with_id(said, f"{activation.address} {number}")
         around = scope.seen.messages if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control

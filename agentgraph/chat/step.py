@@ -12,7 +12,6 @@ compile too is a value of the run.
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
-from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -25,7 +24,7 @@ from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.history import calls_of, paired
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
-from agentgraph.state import address_of, speaker_of
+from agentgraph.state import address_of, speaker_of, with_id
 from agentgraph.values import copied
 
 _CONTEXT = ("messages", "jump_to")
@@ -65,7 +64,7 @@ class Step:
         self._channels = {key: channels[key] for key in channels if key not in {*_CONTEXT, *shared}}
         self._shared = {key: channels[key] for key in channels if key in shared and key not in _CONTEXT}
         self._values = activation.values
-        self._visible = [_with_id(m, activation.address, i) for i, m in enumerate(visible)]
+        self._visible = [with_id(m, f"{activation.address} {i}") for i, m in enumerate(visible)]
         record = activation.record
         self._kept = {name: record[name] for name in SECTIONS if name in record}
         is_under_way = bool(activation.progress)
@@ -215,13 +214,6 @@ def _available(channels: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[
                 yield key, channel.copy().get()
             except EmptyChannelError:
                 continue
-
-
-def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
-    """Return a message that middleware can name: with an id, the same whenever it is seen here."""
-    if message.id:
-        return message
-    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, f"{address} {index}"))})
 
 
 def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:
