@@ -57,11 +57,10 @@ class BuiltAgent:
         """The nodes; only an agent with middleware has them."""
         agent, given = self.agent, list(self.agent.middleware)
         system = None if self._is_filled else self._written({})
-        if self.wraps_model:
-            outermost = [Instructing()] if self._is_filled else []
-            given = [*outermost, *given, StandingIn(agent.model)]
-        tools = [*map(guarded, self._tools), *provider_tools(agent)]
-        return laid_flat(agent.model, tools, system_message=system, middleware=given)
+        if self.wraps_model and self._is_filled:
+            given = [Instructing(), *given]
+        tools, inside = [*map(guarded, self._tools), *provider_tools(agent)], StandingIn(agent.model)
+        return laid_flat(agent.model, tools, system_message=system, middleware=given, inside=inside)
 
     @cached_property
     def model(self) -> Any:

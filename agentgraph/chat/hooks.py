@@ -1,6 +1,6 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
@@ -51,8 +51,10 @@ class HookNode(LeafNode):
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.site.place
         reply = next((m for m in reversed(step.messages) if isinstance(m, AIMessage)), None)
-        answered = {str(getattr(each, "tool_call_id", "")) for each in step.messages}
-        is_open = reply is not None and any(call_id(c) not in answered for c in calls_of(reply))
+        asked = calls_of(reply) if reply else ()
+        results = (each for each in step.messages if asked and isinstance(each, ToolMessage))
+        answered = {each.tool_call_id for each in results}
+        is_open = any(call_id(each) not in answered for each in asked)
         is_exit = to == END or place.hook_node(to) == place.after_agent_node
         retries = is_exit and step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
