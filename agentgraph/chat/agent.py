@@ -13,7 +13,7 @@ from agentgraph.chat.asking import Instructing, StandingIn, with_tools
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.chat.output import keep_result, schema_text
-from agentgraph.chat.step import Step
+from agentgraph.chat.step import Channels, Step
 from agentgraph.errors import AgentGraphError
 from agentgraph.middleware import Mode, any_has, mode_fault
 from agentgraph.nodes.activation import Activation
@@ -68,10 +68,11 @@ class BuiltAgent:
         tools = [*self._tools, *provider_tools(self.agent)]
         return with_tools(self.agent.model, tools) if tools else self.agent.model
 
-    @property
-    def channels(self) -> Mapping[str, Any]:
+    @cached_property
+    def channels(self) -> Channels:
         """The channels of the state of its middleware."""
-        return self.flat.channels if self.agent.middleware else {}
+        found = self.flat.channels if self.agent.middleware else {}
+        return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""

@@ -10,7 +10,7 @@ channel that is never saved; ephemeral state to the next node alone. A key that 
 compile too is a value of the run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -31,6 +31,49 @@ _CONTEXT = ("messages", "jump_to")
 """The channels that are not the middleware's own."""
 
 
+class Channels:
+    """The channels of the state of an agent's middleware.
+
+    Attributes:
+        names: The names of all, but for the messages and where to jump.
+        own: Those of the middleware alone, by name.
+        shared: The names of those that the values of the run declare too.
+        defaults: What channels begin with, by name, if with anything.
+    """
+
+    def __init__(self, channels: Mapping[str, Any], declared: Collection[str]) -> None:
+        """Tell channels apart.
+
+        Args:
+            channels: The channels of the state, by name.
+            declared: The names of the declared values of the run.
+        """
+        self.names = frozenset(channels).difference(_CONTEXT)
+        self.shared = self.names.intersection(declared)
+        self.own = {name: channels[name] for name in sorted(self.names - self.shared)}
+        self.defaults = dict(_defaults({name: channels[name] for name in self.names}))
+        self._untracked = _named(self.own, UntrackedValue)
+        self._ephemeral = _named(self.own, EphemeralValue)
+
+    def tracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is saved of a state."""
+        others = self._untracked | self._ephemeral
+        return {name: value for name, value in state.items() if name not in others}
+
+    def untracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is never saved of a state."""
+        return {name: state[name] for name in self._untracked if name in state}
+
+    def ephemeral(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what only the next node sees of a state."""
+        return {name: state[name] for name in self._ephemeral if name in state}
+
+    def filled(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with what channels begin with that are not in it."""
+        missing = {name: copied(value) for name, value in self.defaults.items() if name not in state}
+        return {**missing, **state} if missing else {**state}
+
+
 class Step:
     """One run of a node.
 
@@ -44,7 +87,7 @@ class Step:
     def __init__(
         self,
         activation: Activation,
-        channels: Mapping[str, Any],
+        channels: Channels,
         visible: Sequence[BaseMessage],
         *,
         keeps_edits: bool = True,
@@ -54,24 +97,22 @@ class Step:
 
         Args:
             activation: The activation of the agent.
-            channels: The channels of the state of its middleware.
+            channels: Those of the state of its middleware.
             visible: What the agent sees of the history.
             keeps_edits: Whether the edits of the last activation are still there.
             is_open: Whether calls may have no results yet.
         """
         self._activation = activation
-        shared = activation.site.reducers.names
-        self._channels = {key: channels[key] for key in channels if key not in {*_CONTEXT, *shared}}
-        self._shared = {key: channels[key] for key in channels if key in shared and key not in _CONTEXT}
+        self._channels = channels
         self._values = activation.values
-        self._visible = [with_id(m, f"{activation.address} {i}") for i, m in enumerate(visible)]
+        self._visible = _with_ids(visible, activation.address)
         record = activation.record
         self._kept = {name: record[name] for name in SECTIONS if name in record}
         is_under_way = bool(activation.progress)
         self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
         passed = activation.progress.get("passed", {})
         found = {**record.get("state", {}), **activation.untracked, **passed}
-        self.own: dict[str, Any] = {key: found[key] for key in found if key in self._channels}
+        self.own: dict[str, Any] = {key: found[key] for key in found if key in channels.own}
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
@@ -84,15 +125,14 @@ class Step:
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
         values = dict(self._values)
-        defaults = dict(_available(self._shared, {}))
+        own = self._channels.filled({**values, **self.own})
         jump = {"jump_to": self.jump_to} if self.jump_to else {}
-        messages = list(self.messages)
-        return {**defaults, **values, "values": values, **self.own_state, **jump, "messages": messages}
+        return {**own, **jump, "values": values, "messages": list(self.messages)}
 
     @property
     def own_state(self) -> dict[str, Any]:
         """The state of the agent's middleware, with what it begins with."""
-        return dict(_available(self._channels, self.own))
+        return self._channels.filled(self.own)
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
@@ -102,9 +142,9 @@ class Step:
                     self._merge_messages(value)
                 elif key == "jump_to":
                     self.jump_to = value
-                elif key in self._shared:
+                elif key in self._channels.shared:
                     self._write_value(key, value)
-                elif key in self._channels:
+                elif key in self._channels.own:
                     self._reduce(key, value)
 
     def say(self) -> None:
@@ -127,21 +167,19 @@ class Step:
 
     def keep(self) -> dict[str, Any]:
         """Write what outlasts the node, and return what is passed to the next one alone."""
-        change = change_between(self._kept, cast(Any, self.edits))
-        self._activation.check("what the middleware made of the messages", change)
-        written = {key: self.own[key] for key in sorted(self._written)}
-        state = {key: [value] for key, value in written.items() if self._is_tracked(key)}
-        is_new = any(isinstance(self._channels[key], UntrackedValue) for key in written)
-        untracked = {k: v for k, v in self.own.items() if isinstance(self._channels[k], UntrackedValue)}
-        change |= {"state": state} if state else {}
-        self._activation.keep_middleware(change, untracked if is_new else None)
-        return {key: value for key, value in written.items() if self._is_ephemeral(key)}
-
-    def _is_tracked(self, key: str) -> bool:
-        return not isinstance(self._channels[key], UntrackedValue | EphemeralValue)
-
-    def _is_ephemeral(self, key: str) -> bool:
-        return isinstance(self._channels[key], EphemeralValue)
+        change: dict[str, Any] = {}
+        if self.edits is not self._kept:
+            change = change_between(self._kept, cast(Any, self.edits))
+            self._activation.check("what the middleware made of the messages", change)
+        if not self._written:
+            self._activation.keep_middleware(change, None)
+            return {}
+        channels, written = self._channels, {key: self.own[key] for key in sorted(self._written)}
+        if tracked := channels.tracked(written):
+            change["state"] = {key: [value] for key, value in tracked.items()}
+        is_new = bool(channels.untracked(written))
+        self._activation.keep_middleware(change, channels.untracked(self.own) if is_new else None)
+        return channels.ephemeral(written)
 
     def _taken_back(self) -> set[str | None]:
         """Void what this activation said that was removed by its id, and return the ids.
@@ -185,7 +223,7 @@ class Step:
         self._values = self._activation.site.reducers.applied(self._values, {key: value})
 
     def _reduce(self, key: str, value: Any) -> None:
-        channel = _channel(self._channels, self.own, key)
+        channel = _channel(self._channels.own, self.own, key)
         channel.update([value])
         if not isinstance(channel, UntrackedValue):
             self._activation.check(f"the state {key!r} of the middleware", channel.get())
@@ -204,16 +242,22 @@ def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> A
     return channel
 
 
-def _available(channels: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what is in channels, by their names, and what they begin with."""
-    for key, channel in channels.items():
-        if key in own:
-            yield key, own[key]
-        else:
-            try:
-                yield key, channel.copy().get()
-            except EmptyChannelError:
-                continue
+def _defaults(channels: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what channels begin with, by their names, if with anything."""
+    for name, channel in channels.items():
+        try:
+            yield name, channel.copy().get()
+        except EmptyChannelError:
+            continue
+
+
+def _named(channels: Mapping[str, Any], kind: type) -> frozenset[str]:
+    return frozenset(name for name, channel in channels.items() if isinstance(channel, kind))
+
+
+def _with_ids(messages: Sequence[BaseMessage], address: str) -> list[BaseMessage]:
+    """Return messages that middleware can name."""
+    return [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(messages)]
 
 
 def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:

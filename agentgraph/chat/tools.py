@@ -47,7 +47,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -59,7 +59,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
+from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
@@ -108,7 +108,7 @@ class Activation:
             messages=self.seen.messages,
             values=self.seen.values,
             history=history,
-            under_way=self._under_way(),
+            under_way=self._under_way,
             answer=self._answer,
         )
 
@@ -120,7 +120,7 @@ class Activation:
             self.name,
             self.address,
             self.site.paths.of,
-            self._under_way(),
+            self._under_way,
             is_open=True,
         )
 
@@ -318,17 +318,24 @@ class Activation:
 
     def said_before(self) -> list[BaseMessage]:
         """Return what this activation has said in the steps before this one."""
-        count = self._under_way()
-        before = self.seen.messages[len(self.seen.messages) - count :]
+        before = self.seen.messages[len(self.seen.messages) - self._under_way :]
         return [message for message in before if self._is_mine(message)]
 
+    @cached_property
     def _under_way(self) -> int:
-        """Return how many of the last messages are those of this activation, and of attempts before."""
-        if not self.progress and not attempt(self.site.place, self.cursor):
+        """How many of the last messages are those of this activation, and of attempts before."""
+        place = self.site.place
+        if not self.progress and not attempt(place, self.cursor):
             return 0
-        mine = {address(self.site.place, each) for each in attempts(self.site.place, self.cursor)}
-        this = takewhile(lambda message: address_of(message) in mine, reversed(self.seen.messages))
-        return sum(1 for _ in this)
+        mine = {self.address}
+        if place.repeats:
+            mine |= {address(place, each) for each in attempts(place, self.cursor)}
+        count = 0
+        for message in reversed(self.seen.messages):
+            if message.response_metadata.get(STAMP) not in mine:
+                break
+            count += 1
+        return count
 
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address
