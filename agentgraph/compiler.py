@@ -217,7 +217,7 @@ class _LaneBuilder:
         tools = [place.tools_node, *([place.approve_node] if agent.approve else [])]
         model = ModelNode(built)
         if place.after_model_node:
-            self._add_node(builder, model, None, [place.after_model_node], is_free=True)
+            self._add_node(builder, model, None, [place.after_model_node])
         else:
             again = [place.round_node] if built.wraps_model and has_tools(place) else []
             others = [*(tools if has_tools(place) else ()), *again]
@@ -244,7 +244,8 @@ class _LaneBuilder:
         named = {"model": [place.node], "tools": tools, END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
         may = May() | may_do_by_tools(place) if END in ways else None
-        self._add_node(builder, node, may, others, is_free=True)
+        is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
+        self._add_node(builder, node, may, others, is_free=is_free)
 
     def _add_node(
         self,

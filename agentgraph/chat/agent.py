@@ -13,7 +13,7 @@ from agentgraph.chat.asking import Instructing, StandingIn, with_tools
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.chat.output import keep_result, schema_text
-from agentgraph.chat.step import Channels, Step
+from agentgraph.chat.step import Channels, Step, own_state
 from agentgraph.errors import AgentGraphError
 from agentgraph.middleware import Mode, any_has, mode_fault
 from agentgraph.nodes.activation import Activation
@@ -81,9 +81,10 @@ class BuiltAgent:
         keeps = self._keeps_edits
         return Step(activation, self.channels, found, keeps_edits=keeps, is_open=is_open)
 
-    def own_state(self, activation: Activation) -> dict[str, Any]:
-        """Return the state of its middleware, as tools find it."""
-        return self.step(activation, ()).own_state if self.agent.middleware else {}
+    def state(self, activation: Activation, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of the run, and the state of its middleware, as tools find them."""
+        own = own_state(activation, self.channels) if self.agent.middleware else {}
+        return self.channels.filled(values, own)
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Go on at another node of the activation."""

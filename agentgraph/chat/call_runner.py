@@ -194,11 +194,11 @@ class CallRunner:
         """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
         seen = scope.seen
         values = dict(seen.values)
-        own = self._built.own_state(scope.outcome.activation)
+        state = self._built.state(scope.outcome.activation, values)
         return {
             "__type": "tool_call_with_context",
             "tool_call": scope.outcome.opened.call,
-            "state": {**values, "values": values, **own, "messages": list(seen.messages)},
+            "state": {**state, "values": values, "messages": list(seen.messages)},
         }
 
 

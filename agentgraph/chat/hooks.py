@@ -41,7 +41,7 @@ class HookNode(LeafNode):
 
     def _next(self, activation: Activation, step: Step) -> str:
         try:
-            return self.built.flat.route(self.hook, step.state, activation.config)
+            return self.built.flat.route(self.hook, lambda: step.state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "

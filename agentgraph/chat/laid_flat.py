@@ -84,12 +84,18 @@ class FlatAgent:
     _edges: Mapping[str, str]
     _branches: Mapping[str, Any]
 
-    def route(self, node: str, state: Mapping[str, Any], config: RunnableConfig) -> str:
-        """Return the node after one that left this state: "model", "tools", a hook, or `END`."""
+    def route(self, node: str, state: Callable[[], Mapping[str, Any]], config: RunnableConfig) -> str:
+        """Return the node after one: "model", "tools", a hook, or `END`.
+
+        Args:
+            node: The node that has ended.
+            state: Called for the state that it left, where that decides.
+            config: LangGraph's config.
+        """
         if node not in self._branches:
             return self._edges[node]
         branch = self._branches[node]
-        found = branch.path.invoke(state, config)
+        found = branch.path.invoke(state(), config)
         first = found[0] if isinstance(found, list) else found
         return first.node if isinstance(first, Send) else str(branch.ends[first])
 

@@ -68,10 +68,13 @@ class Channels:
         """Return what only the next node sees of a state."""
         return {name: state[name] for name in self._ephemeral if name in state}
 
-    def filled(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with what channels begin with that are not in it."""
-        missing = {name: copied(value) for name, value in self.defaults.items() if name not in state}
-        return {**missing, **state} if missing else {**state}
+    def filled(self, values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the run and a state, and what channels begin with that have nothing."""
+        state = {**values, **own}
+        for name, value in self.defaults.items():
+            if name not in state:
+                state[name] = copied(value)
+        return state
 
 
 class Step:
@@ -110,9 +113,7 @@ class Step:
         self._kept = {name: record[name] for name in SECTIONS if name in record}
         is_under_way = bool(activation.progress)
         self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
-        passed = activation.progress.get("passed", {})
-        found = {**record.get("state", {}), **activation.untracked, **passed}
-        self.own: dict[str, Any] = {key: found[key] for key in found if key in channels.own}
+        self.own = own_state(activation, channels)
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
@@ -125,14 +126,9 @@ class Step:
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
         values = dict(self._values)
-        own = self._channels.filled({**values, **self.own})
+        own = self._channels.filled(values, self.own)
         jump = {"jump_to": self.jump_to} if self.jump_to else {}
         return {**own, **jump, "values": values, "messages": list(self.messages)}
-
-    @property
-    def own_state(self) -> dict[str, Any]:
-        """The state of the agent's middleware, with what it begins with."""
-        return self._channels.filled(self.own)
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
@@ -229,6 +225,13 @@ class Step:
             self._activation.check(f"the state {key!r} of the middleware", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
+
+
+def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
+    """Return the state of the agent's middleware that an activation finds."""
+    saved, passed = activation.record.get("state", {}), activation.progress.get("passed", {})
+    found = {**saved, **activation.untracked, **passed}
+    return {name: found[name] for name in found if name in channels.own}
 
 
 def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:

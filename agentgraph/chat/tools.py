@@ -112,11 +112,12 @@ class ToolsNode(Runnable[LaneState, Update]):
         return activation.update()
 
     def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
-        """Return the state of the middleware with what the calls made of it."""
-        if not self.agent.middleware:
+        """Return the state of the middleware with what the calls made of it, if they changed it."""
+        updates = [update for result in results for update in result.get("state", ())]
+        if not updates:
             return None
         step = self.built.step(activation, ())
-        step.merge([update for result in results for update in result.get("state", ())])
+        step.merge(updates)
         return step
 
     def _joined(
