@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from driving import Async, Drive, scripted
+from driving import Async, Drive, fresh, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, AgentState, before_model
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ShellToolMiddleware,
+    before_model,
+)
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.checkpoint.memory import InMemorySaver
@@ -282,6 +288,17 @@ def test_untracked_state_begins_anew_with_each_activation(drive: Drive) -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # LangChain's own
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_shell_that_cannot_be_saved_lasts_for_an_activation(drive: Drive, tmp_path: Path) -> None:
+    commands = ["X=7", "echo $X"]
+    asks = [calls(call("shell", str(n), command=command)) for n, command in enumerate(commands)]
+    shell = ShellToolMiddleware(workspace_root=str(tmp_path / "work"))
+    tree = ag.chat_agent("writer", scripted(*asks, "Done."), middleware=[shell])
+    told = fresh(drive, tmp_path / "threads.db", tree, "run", "Go.", thread_id="t")
+    assert [each.text.strip() for each in told if each.kind == "message"][3:] == ["7", "Done."]
+
+
 class Values(TypedDict, total=False):
     files: Annotated[dict[str, str], operator.or_]
     topic: str
@@ -311,6 +328,38 @@ class Files(AgentMiddleware[Any, Any, Any]):
 
     def after_model(self, state: Any, runtime: Any) -> Any:
         return {"files": {f"{self.name}2": "after"}, "topic": self.name}
+
+
+def test_what_wraps_write_under_a_key_that_values_declare_is_the_runs(drive: Drive) -> None:
+    class Wrapping(AgentMiddleware[Any, Any, Any]):
+        state_schema = Files.WithFiles
+
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            return self.written(handler(request))
+
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            return self.written(await handler(request))
+
+        def written(self, response: Any) -> Any:
+            update = Command(update={"files": {"model": "x"}, "own": 2})
+            return ExtendedModelResponse(model_response=response, command=update)
+
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return self.noted(handler(request))
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return self.noted(await handler(request))
+
+        def noted(self, result: Any) -> Any:
+            return Command(update={"messages": [result], "files": {"tool": "y"}, "own": 3})
+
+    model = scripted(calls(call("look", topic="a")), "x")
+    agent = ag.chat_agent("a", model, tools=[look], middleware=[Wrapping()])
+    runner = ag.Runner(agent, values=Values)
+    list(drive.run(runner, "Go.", thread_id="t", values={"files": {"given": "z"}}))
+    state = runner.graph.get_state(CONFIG).values
+    assert state["values"] == {"files": {"given": "z", "model": "x", "tool": "y"}}
+    assert state["middleware"] == {"a": {"state": {"own": 2}}}
 
 
 def test_a_key_that_values_declare_is_the_runs(drive: Drive) -> None:
