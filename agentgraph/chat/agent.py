@@ -15,7 +15,7 @@ from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.chat.models import BoundModels, Models
 from agentgraph.chat.output import keep, keep_text, kept, restored, wanted_by
-from agentgraph.chat.step import Step, lasting
+from agentgraph.chat.step import Channels, Step, own_state
 from agentgraph.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.middleware import Mode, any_has, mode_fault
@@ -54,12 +54,10 @@ class BuiltAgent:
         self._bound = BoundModels()
         self._transfers = transfers_text(site.target_agents)
         self.runs_tools = has_tools(site.place)
-        self._key = f"{site.place.node}.middleware"
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
         self._keeps_edits = policy in ("shared", "path", "own")
-        self._is_called = any(count.kind == "call" for count in site.place.counts)
         modes: tuple[Mode, ...] = ("sync", "async")
         self._mode_faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
         instruction = self.agent.instruction
@@ -72,15 +70,15 @@ class BuiltAgent:
     def flat(self) -> FlatAgent:
         """The nodes; only an agent with middleware or a response format has them."""
         agent, given = self.agent, list(self.agent.middleware)
-        if self.takes_node:
-            outermost = [] if self._is_fixed and not self.models.is_chosen else [Instructing()]
-            given = [*outermost, *given, StandingIn(self.wanted)]
+        if self.wraps_model and (self.models.is_chosen or not self._is_fixed):
+            given = [Instructing(), *given]
         return laid_flat(
             agent.model if isinstance(agent.model, Runnable) else None,
             [*map(guarded, self._tools), *provider_tools(agent)],
             system_message=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
             middleware=given,
+            inside=StandingIn(self.wanted, is_ours=not self.wraps_model),
         )
 
     @cached_property
@@ -91,27 +89,40 @@ class BuiltAgent:
         """Return a model with all tools, for calls that no node of LangChain's makes."""
         return self._bound.bound(where, model, self._bindable) if self._bindable else model
 
-    @property
-    def channels(self) -> Mapping[str, Any]:
+    @cached_property
+    def channels(self) -> Channels:
         """The channels of the state of its middleware."""
-        return self.flat.channels if self.agent.middleware else {}
+        found = self.flat.channels if self.agent.middleware else {}
+        return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""
         is_open = visible is None
         found = activation.visible(self.agent.history) if visible is None else visible
-        answer = restored(self.wanted, activation.progress.get("answer"))
-        kept_here = self._kept(activation)
-        return Step(activation, self.channels, found, kept_here, answer=answer, is_open=is_open)
+        return Step(
+            activation,
+            self.channels,
+            found,
+            answer=restored(self.wanted, activation.progress.get("answer")),
+            keeps_edits=self._keeps_edits,
+            is_open=is_open,
+        )
+
+    def state(self, activation: Activation, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of the run, and the state of its middleware, as tools find them."""
+        own = own_state(activation, self.channels) if self.agent.middleware else {}
+        return self.channels.filled(values, own)
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Go on at another node of the activation."""
-        progress = {"model_calls": 0, **activation.progress}
+        progress = {"model_calls": 0, **activation.progress, **changes}
+        progress.pop("passed", None)
         if step is not None:
-            progress["kept"] = step.kept()
+            if passed := step.keep():
+                progress["passed"] = passed
             if step.answer is not None or "answer" in progress:
                 progress["answer"] = kept(activation, step.answer)
-        activation.stay(node, chat={**progress, **changes})
+        activation.stay(node, chat=progress)
 
     def to_tools(
         self,
@@ -144,7 +155,8 @@ class BuiltAgent:
             activation.signal(how["signal"])
         if how.get("keeps"):
             self._keep(activation, step)
-        self.keep_state(activation, step)
+        if step is not None:
+            step.keep()
 
     def _keep(self, activation: Activation, step: Step | None) -> None:
         """Write what the agent came to as its value."""
@@ -153,23 +165,6 @@ class BuiltAgent:
             keep(activation, self.agent, found["data"])
         elif step is not None:
             keep_text(activation, self.agent, self.wanted, _last_text(activation, step))
-
-    def keep_state(self, activation: Activation, step: Step | None) -> None:
-        """Keep what the middleware keeps for the next activation; that of a call ends with it."""
-        if not self.agent.middleware or self._is_called:
-            return
-        found = self._kept(activation) if step is None else step.kept()
-        lasts = lasting(self.channels, found)
-        if not self._keeps_edits:
-            lasts.pop("edits", None)
-        if lasts != activation.values.get(self._key, {}):
-            activation.keep({self._key: lasts})
-
-    def _kept(self, activation: Activation) -> dict[str, Any]:
-        """Return what the middleware keeps: of this activation, or as the last one left it."""
-        if "kept" in activation.progress:
-            return activation.progress["kept"]
-        return {} if self._is_called else activation.values.get(self._key) or {}
 
     def _needs_approval(self, call: Any) -> bool:
         approve = self.agent.approve

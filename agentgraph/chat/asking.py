@@ -2,8 +2,8 @@
 
 LangChain's node binds the tools, sends the system message and the messages, and calls the middleware
 around that. Ours happens closest to the model, whichever one the middleware chose: `model_input`, the
-mark on the chunks, replies that go back for a correction, the last answer without tools. Middleware of
-ours inside the user's puts a model there that does it; so the user's see the real model, and the system
+mark on the chunks, replies that go back for a correction, the last answer without tools. Inside the
+user's middleware a model is put there that does it; so the user's see the real model, and the system
 message, which middleware of ours outside theirs fills in. Each layer costs, and LangChain's node does.
 So where no middleware wraps the call, `Asking.ask` is all there is.
 """
@@ -233,43 +233,39 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Ask that model, with that message."""
-        return handler(self._own(request))
+        return handler(instructed(request))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Ask that model, with that message."""
-        return await handler(self._own(request))
-
-    def _own(self, request: Any) -> Any:
-        asking = _ASKING.get()
-        return request.override(model=asking.model, system_message=asking.system)
+        return await handler(instructed(request))
 
 
-class StandingIn(AgentMiddleware[Any, Any, Any]):
-    """Inside the user's middleware: the stand-in for the model that these chose."""
+def instructed(request: Any) -> Any:
+    """Return a request with the model and the system message of this step."""
+    asking = _ASKING.get()
+    return request.override(model=asking.model, system_message=asking.system)
 
-    @property
-    def name(self) -> str:
-        """The name that no middleware of users has."""
-        return "agentgraph.model"
 
-    def __init__(self, wanted: Wanted | None) -> None:
-        super().__init__()
-        self._own = wanted
+class StandingIn:
+    """Inside the user's middleware: puts a stand-in in the place of the model that these chose."""
+
+    def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
+        """Put stand-ins in.
+
+        Args:
+            wanted: What the answer must fit, where middleware does not change that.
+            is_ours: Whether nobody else sees the request, so that all of this step is put in here.
+        """
+        self._own, self._is_ours = wanted, is_ours
         self._last: AskedModel | None = None
 
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask the stand-in."""
-        return handler(request.override(model=self._asked(request)))
-
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask the stand-in."""
-        return await handler(request.override(model=self._asked(request)))
-
-    def _asked(self, request: Any) -> AskedModel:
-        wanted_now = self._wanted(request.response_format)
-        if self._last is None or not self._last.stands_for(request.model, wanted_now):
-            self._last = AskedModel(request.model, wanted_now)
-        return self._last
+    def __call__(self, request: Any) -> Any:
+        """Return a request to the stand-in."""
+        given = instructed(request) if self._is_ours else request
+        wanted = self._wanted(given.response_format)
+        if self._last is None or not self._last.stands_for(given.model, wanted):
+            self._last = AskedModel(given.model, wanted)
+        return given.override(model=self._last)
 
     def _wanted(self, response_format: Any) -> Wanted | None:
         """Return what the answer must fit, which middleware may have changed for this call."""

@@ -47,7 +47,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -59,7 +59,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -114,11 +114,12 @@ class ToolsNode(Runnable[LaneState, Update]):
         return activation.update()
 
     def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
-        """Return the state of the middleware with what the calls made of it."""
-        if not self.agent.middleware:
+        """Return the state of the middleware with what the calls made of it, if they changed it."""
+        updates = [update for result in results for update in result.get("state", ())]
+        if not updates:
             return None
         step = self.built.step(activation, ())
-        step.merge([update for result in results for update in result.get("state", ())])
+        step.merge(updates)
         return step
 
     def _joined(
@@ -147,8 +148,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         before = activation.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None:
-            progress["kept"] = step.kept()
+        if step is not None and (passed := step.keep()):
+            progress["passed"] = passed
         activation.stay(self.site.place.round_node, chat=progress)
 
     def _steer(
