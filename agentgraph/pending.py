@@ -210,7 +210,7 @@ def _waiting(namespace: str) -> Reads[set[str] | None]:
 
 
 def _runs_tasks(place: Place, position: Position) -> bool:
-    by_node = position["next"] in (place.tools_node, place.approve_node)
+    by_node = position["next"] == place.tools_node
     return by_node or isinstance(place.agent, FORKS)
 
 

@@ -1,116 +1,221 @@
-"""The node that asks a person to agree to tool calls: one question for each, in tasks at once.
+"""Approval: LangChain's human in the loop, as `approve=` makes it of names, a function or a mapping.
 
-Questions and answers have the shapes of LangChain's human-in-the-loop middleware, so that inboxes
-and chat front ends made for that show them.
+LangChain asks, reads the decisions and runs the calls as they were edited. Ours is what it lacks:
+
+- An answer is checked before it is taken. LangChain fails at one that it cannot read, and has saved it
+  by then, so that the thread would fail again with every resume. Here the question says what fits, and
+  is asked again until something does.
+- What decides whether a call needs approval is asked once. LangChain asks it again on the resume, and a
+  rejected call runs if it says something else then. So what it said is kept before the question is put.
 """
 
-import json
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage
+from langchain_core.tools import BaseTool
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from agentgraph.agents import ChatAgent
-from agentgraph.chat.calls import OpenCall, edited, last_message, open_calls
-from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.site import Site
-from agentgraph.nodes.stopping import inner_stop
-from agentgraph.nodes.tasks import arun_tasks, named_task, run_tasks
-from agentgraph.schemas import plain
-from agentgraph.state import LaneState, Question, Update
-from agentgraph.tools import run_tools
-
-_DECISIONS = ["approve", "edit", "reject", "respond"]
+from agentgraph.chat.laid_flat import asking_by
+from agentgraph.middleware import APPROVE, DECISIONS
+from agentgraph.nodes.activation import ask_until_it_fits
+from agentgraph.schemas import plain, schema_fault
 
 
-class _Asked(NamedTuple):
-    """What a task is given: the activation, and the call to ask for."""
+class Chosen(TypedDict):
+    """Which calls of a message need approval, as the functions said that decide it."""
 
-    activation: Activation
-    opened: OpenCall
-
-
-class ApproveNode(Runnable[LaneState, Update]):
-    """Asks for each call that needs it; keeps the decisions, and edits the message."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.name = site.place.approve_node
-        agent = cast(ChatAgent, site.place.agent)
-        names = [tool.name for tool in run_tools(agent, site.target_agents)]
-        self.response_schema = _response_schema(names)
-        self.task = named_task(site.place.call_task, self._ask)
-        self.atask = named_task(site.place.call_task, self._aask)
-
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Ask, in threads."""
-        activation = Activation(self.site, input, config or {})
-        asked = _asked(activation, input)
-        with activation.reported():
-            starts = [_start(self.task, each) for each in asked]
-            return self._update(activation, input, asked, run_tasks(starts, inner_stop()))
-
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Ask, on the event loop."""
-        activation = Activation(self.site, input, config or {})
-        asked = _asked(activation, input)
-        with activation.reported():
-            starts = [_start(self.atask, each) for each in asked]
-            return self._update(activation, input, asked, await arun_tasks(starts, inner_stop()))
-
-    def _ask(self, asked: _Asked) -> Any:
-        question = Question(value=_request(asked.opened.call), response_schema=self.response_schema)
-        return asked.activation.ask(question, asked.opened.number)["decisions"][0]
-
-    async def _aask(self, asked: _Asked) -> Any:
-        return self._ask(asked)
-
-    def _update(
-        self, activation: Activation, state: LaneState, asked: list[_Asked], decisions: list[Any]
-    ) -> Update:
-        by_id = {each.opened.call["id"]: d for each, d in zip(asked, decisions, strict=True)}
-        edits = {
-            str(each): decision["edited_action"]
-            for each, decision in by_id.items()
-            if decision["type"] == "edit"
-        }
-        if edits:
-            activation.say(edited(last_message(activation, state), edits))
-        activation.stay(self.site.place.tools_node, chat={**activation.progress, "decisions": by_id})
-        return activation.update()
+    message: str | None
+    """The id of the message."""
+    calls: list[str | None]
+    """The ids of the calls."""
+    is_next: bool
+    """Whether the node of approval is to run again, and ask."""
 
 
-def _asked(activation: Activation, state: LaneState) -> list[_Asked]:
-    named = activation.progress.get("approve", [])
-    opened = open_calls(activation, state)
-    return [_Asked(activation, each) for each in opened if each.call["id"] in named]
+_CHOSEN = "approval"
+_Update = dict[str, Any] | None
 
 
-def _start(task: Callable[..., Any], asked: _Asked) -> Callable[[], Any]:
-    return lambda: task(asked)
+_Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
-def _request(call: Any) -> dict[str, Any]:
-    """Return the question for one call, as LangChain's middleware puts it."""
-    shown = json.dumps(call["args"], ensure_ascii=False, default=str)
-    description = f"Tool execution requires approval\n\nTool: {call['name']}\nArgs: {shown}"
-    action = {"name": call["name"], "args": plain(call["args"]), "description": description}
-    review = {"action_name": call["name"], "allowed_decisions": _DECISIONS}
-    return {"action_requests": [action], "review_configs": [review]}
+class _State(_Decisions):  # type: ignore[misc]
+    """LangChain's state, and what was chosen."""
+
+    approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
-def _response_schema(names: list[str]) -> dict[str, Any]:
-    """Return what an answer must fit: `{"decisions": [decision]}`."""
+class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
+    """LangChain's middleware that asks a person, for a chat agent with `approve=`."""
+
+    state_schema = _State
+
+    def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
+        every = InterruptOnConfig(allowed_decisions=[*DECISIONS])
+        rules, needs = agent.approve, None
+        if callable(rules):
+            needs, rules = rules, {}
+        given = rules if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        super().__init__(dict(given), interrupt_mode=agent.interrupt_mode)
+        self._rules = self.interrupt_on
+        if needs is not None:
+            when = _of_the_call(needs)
+            self._rules = _OfEveryTool(InterruptOnConfig(**every, when=when))
+            self.interrupt_on = _OfEveryTool(InterruptOnConfig(**every, when=_or_chosen(when)))
+        else:
+            self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
+        self._tools = tools
+        self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
+
+    @property
+    def name(self) -> str:
+        """The name that no middleware of users has."""
+        return APPROVE
+
+    def after_model(self, state: Any, runtime: Any) -> _Update:
+        """Choose the calls that need approval, and keep that; in the run after it, ask."""
+        message = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
+        chosen: Chosen | None = state.get(_CHOSEN)
+        if message is not None and (chosen is None or chosen["message"] != message.id):
+            calls = [call for call in message.tool_calls if "when" in self._rules.get(call["name"], ())]
+            if calls:
+                ids = [call["id"] for call in calls if self._is_chosen(call, state, runtime)]
+                asks = self.interrupt_mode == "batched" and bool(ids)
+                chosen = Chosen(message=message.id, calls=ids, is_next=asks)
+                if asks:
+                    return {_CHOSEN: chosen}
+        return self._decided(state, runtime, chosen)
+
+    def _decided(self, state: Any, runtime: Any, chosen: Chosen | None) -> _Update:
+        """Ask, and return what LangChain makes of the decisions."""
+        if chosen is None:
+            return cast(_Update, self._ask_and_decide(self, state, runtime))
+        update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
+        return {**(update or {}), _CHOSEN: Chosen(**{**chosen, "is_next": False})}
+
+    def _is_chosen(self, call: Any, state: Any, runtime: Any) -> bool:
+        return self._should_interrupt(call, self._rules[call["name"]], state, runtime)
+
+    def _ask(self, request: Any) -> Any:
+        return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
+
+
+def is_chosen(own: Mapping[str, Any]) -> bool:
+    """Return whether the state of an agent's middleware says that the node of approval is to ask."""
+    return bool(own.get(_CHOSEN, {}).get("is_next"))
+
+
+def _of_the_call(needs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda request: bool(needs(request.tool_call))
+
+
+def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
+    if "when" not in rule:
+        return rule
+    return cast(InterruptOnConfig, {**rule, "when": _or_chosen(rule["when"])})
+
+
+def _or_chosen(when: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return what says of a call what was chosen; `when` itself where hooks jumped past the choice."""
+
+    def chosen(request: Any) -> bool:
+        found: Chosen | None = request.state.get(_CHOSEN)
+        return when(request) if found is None else request.tool_call["id"] in found["calls"]
+
+    return chosen
+
+
+class _OfEveryTool(dict[str, Any]):
+    """The rule for all names of tools, those that there are not included."""
+
+    def __init__(self, rule: InterruptOnConfig) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, name: str) -> InterruptOnConfig:
+        return self._rule
+
+    def get(self, name: str, default: Any = None) -> InterruptOnConfig:
+        return self._rule
+
+
+def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | None:
+    """Return the JSON schema of the answer to a question of LangChain's middleware; None for others.
+
+    It wants a decision for each action, in order, of a kind that is allowed for it; an edited call must
+    be one of a tool that there is, with arguments as that tool wants them.
+    """
+    if not _is_request(request):
+        return None
+    edits, defs = _edited_actions(tools)
     text = {"type": "string"}
-    action = _object({"name": {"enum": names}, "args": {"type": "object"}})
-    decisions = [
-        _object({"type": {"const": "approve"}}),
-        _object({"type": {"const": "edit"}, "edited_action": action}),
-        _object({"type": {"const": "reject"}, "message": text}, required=["type"]),
-        _object({"type": {"const": "respond"}, "message": text}),
+    kinds = {
+        "approve": _object({"type": {"const": "approve"}}),
+        "edit": _object({"type": {"const": "edit"}, "edited_action": edits}),
+        "reject": _object({"type": {"const": "reject"}, "message": text}, required=["type"]),
+        "respond": _object({"type": {"const": "respond"}, "message": text}),
+    }
+    each = [
+        {"anyOf": [kinds[kind] for kind in dict.fromkeys(config["allowed_decisions"])]}
+        for config in request["review_configs"]
     ]
-    one = {"type": "array", "items": {"anyOf": decisions}, "minItems": 1, "maxItems": 1}
-    return _object({"decisions": one})
+    in_order = {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
+    return {**_object({"decisions": in_order}), "$defs": defs}
+
+
+def _is_request(value: Any) -> bool:
+    match value:
+        case {"action_requests": [_, *_] as actions, "review_configs": [_, *_] as configs}:
+            return len(actions) == len(configs) and all(map(_is_config, configs))
+    return False
+
+
+def _is_config(config: Any) -> bool:
+    match config:
+        case {"allowed_decisions": [_, *_] as allowed}:
+            return all(kind in DECISIONS for kind in allowed)
+    return False
+
+
+def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of an edited call, by reference, and the definitions that it needs."""
+    actions, defs = [], {}
+    for tool in tools:
+        args, own = _args(tool)
+        defs.update(own)
+        actions.append(_object({"name": {"const": tool.name}, "args": args}))
+    defs["edited_action"] = {"anyOf": actions}
+    return {"$ref": "#/$defs/edited_action"}, defs
+
+
+def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of a tool's arguments, and its definitions, named so that no other has them.
+
+    One with a keyword that answers cannot be checked against is left to the tool.
+    """
+    schema: Any = tool.tool_call_schema
+    given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    found = {"type": "object", **given}
+    if schema_fault(found):
+        return {"type": "object"}, {}
+    defs = found.pop("$defs", {})
+    new = {f"#/$defs/{name}": f"#/$defs/{tool.name}.{name}" for name in defs}
+    return _referring(found, new), {f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()}
+
+
+def _referring(schema: Any, new: Mapping[str, str]) -> Any:
+    """Return a schema with new references in the place of others."""
+    if isinstance(schema, list):
+        return [_referring(each, new) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _referring(value, new) for key, value in schema.items()}
+    return {**found, "$ref": new[schema["$ref"]]} if schema.get("$ref") in new else found
 
 
 def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:

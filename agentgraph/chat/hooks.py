@@ -1,13 +1,19 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from langchain_core.messages import AIMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.approve import answer_schema, is_chosen
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.errors import InvalidOutputError
 from agentgraph.history import call_id, calls_of
+from agentgraph.middleware import ASKS
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.state import Leaving
@@ -25,12 +31,25 @@ class HookNode(LeafNode):
     def run(self, activation: Activation) -> None:
         """Run the hook."""
         self.built.check_mode(activation, "sync")
-        run_talk(self._talk(activation))
+        with self._answerable():
+            run_talk(self._talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the hook on the event loop."""
         self.built.check_mode(activation, "async")
-        await arun_talk(self._talk(activation))
+        with self._answerable():
+            await arun_talk(self._talk(activation))
+
+    @contextmanager
+    def _answerable(self) -> Iterator[None]:
+        """Write on questions of LangChain's human in the loop what their answers must fit."""
+        try:
+            yield
+        except GraphInterrupt as paused:
+            for asked in paused.args[0]:
+                if asked.response_schema is None:
+                    asked.response_schema = answer_schema(asked.value, self.built.tools)
+            raise
 
     def _talk(self, activation: Activation) -> Talk[None]:
         step = self.built.step(activation)
@@ -49,13 +68,16 @@ class HookNode(LeafNode):
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.site.place
+        if self.hook == ASKS and is_chosen(step.own):
+            self.built.go_on(activation, place.approve_node, step)
+            return
         reply = next((m for m in reversed(step.messages) if isinstance(m, AIMessage)), None)
         answered = {str(getattr(each, "tool_call_id", "")) for each in step.messages}
         is_open = reply is not None and any(call_id(c) not in answered for c in calls_of(reply))
         is_exit = to == END or place.hook_node(to) == place.after_agent_node
         retries = is_exit and step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
-            self.built.to_tools(activation, reply, answered, step)
+            self.built.go_on(activation, place.tools_node, step)
         elif self.hook.endswith(".after_agent") and to == END:
             self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
         elif is_exit:
