@@ -10,6 +10,7 @@ from langgraph.types import Command
 
 from agentgraph.chat.calls import OpenCall
 from agentgraph.errors import InvalidOutputError
+from agentgraph.history import untransferred
 from agentgraph.nodes.activation import Activation
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
@@ -124,7 +125,10 @@ class Outcome:
         self._check_saved()
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
-        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
+        came = self._messages
+        if "transfer_to" not in self._acts:
+            came = [untransferred(message) for message in came]
+        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in came]
         result = TaskResult(
             messages=messages,
             values=self._writes,

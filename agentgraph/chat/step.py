@@ -18,7 +18,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
 from agentgraph.chat.edits import Edits, edited, edits_between
-from agentgraph.history import paired
+from agentgraph.history import paired, untransferred
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of
 
@@ -100,7 +100,7 @@ class Step:
         for message in self.messages:
             before = known.get(message.id)
             if before is None and isinstance(message, AIMessage | ToolMessage):
-                self._activation.say(message)
+                self._activation.say(untransferred(message))
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
                 written[message.id] = message
