@@ -233,7 +233,9 @@ class _LaneBuilder:
         place, ways = node.site.place, node.built.flat.ways(node.hook)
         named = {"model": [place.node], "tools": [place.tools_node], END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
-        may = May() | may_do_by_tools(place) if END in ways else None
+        is_last = node.hook.endswith(".after_agent")
+        ends_by = May() | may_do_by_tools(place) if is_last else May()
+        may = ends_by if END in ways else None
         self._add_node(builder, node, may, others, is_free=True)
 
     def _add_node(
