@@ -16,14 +16,14 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnCon
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
-from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from agentgraph.agents import ChatAgent
+from agentgraph.chat.decisions import answer_schema
 from agentgraph.chat.laid_flat import asking_by
 from agentgraph.middleware import APPROVE, DECISIONS
 from agentgraph.nodes.activation import ask_until_it_fits
-from agentgraph.schemas import plain, schema_fault
+from agentgraph.schemas import plain
 
 
 class Chosen(TypedDict):
@@ -39,8 +39,6 @@ class Chosen(TypedDict):
 
 _CHOSEN = "approval"
 _Update = dict[str, Any] | None
-
-
 _Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
@@ -56,19 +54,16 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
     state_schema = _State
 
     def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
-        every = InterruptOnConfig(allowed_decisions=[*DECISIONS])
-        rules, needs = agent.approve, None
-        if callable(rules):
-            needs, rules = rules, {}
-        given = rules if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
-        super().__init__(dict(given), interrupt_mode=agent.interrupt_mode)
+        approve = agent.approve
+        rules: Any = {} if callable(approve) else approve
+        given = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        super().__init__(given, interrupt_mode=agent.interrupt_mode)
         self._rules = self.interrupt_on
-        if needs is not None:
-            when = _of_the_call(needs)
-            self._rules = _OfEveryTool(InterruptOnConfig(**every, when=when))
-            self.interrupt_on = _OfEveryTool(InterruptOnConfig(**every, when=_or_chosen(when)))
-        else:
-            self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
+        self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
+        if callable(approve):
+            when = _of_the_call(approve)
+            rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=when)
+            self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
         self._tools = tools
         self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
 
@@ -78,28 +73,29 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         return APPROVE
 
     def after_model(self, state: Any, runtime: Any) -> _Update:
-        """Choose the calls that need approval, and keep that; in the run after it, ask."""
-        message = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
-        chosen: Chosen | None = state.get(_CHOSEN)
-        if message is not None and (chosen is None or chosen["message"] != message.id):
-            calls = [call for call in message.tool_calls if "when" in self._rules.get(call["name"], ())]
-            if calls:
-                ids = [call["id"] for call in calls if self._is_chosen(call, state, runtime)]
-                asks = self.interrupt_mode == "batched" and bool(ids)
-                chosen = Chosen(message=message.id, calls=ids, is_next=asks)
-                if asks:
-                    return {_CHOSEN: chosen}
-        return self._decided(state, runtime, chosen)
-
-    def _decided(self, state: Any, runtime: Any, chosen: Chosen | None) -> _Update:
-        """Ask, and return what LangChain makes of the decisions."""
+        """Choose the calls that need approval, and keep that; then, or in the next run, ask."""
+        chosen = _chosen_in(state)
+        if chosen is None:
+            chosen = self._chosen(state, runtime)
+            if chosen is not None and chosen["is_next"]:
+                return {_CHOSEN: chosen}
         if chosen is None:
             return cast(_Update, self._ask_and_decide(self, state, runtime))
         update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
-        return {**(update or {}), _CHOSEN: Chosen(**{**chosen, "is_next": False})}
+        return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
 
-    def _is_chosen(self, call: Any, state: Any, runtime: Any) -> bool:
-        return self._should_interrupt(call, self._rules[call["name"]], state, runtime)
+    def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
+        """Return which calls need approval by rules that a function decides on; None without such."""
+        message = _last_reply(state)
+        calls = message.tool_calls if message else ()
+        rules = [(call, self._rules.get(call["name"])) for call in calls]
+        open_ones = [(call, rule) for call, rule in rules if rule is not None and "when" in rule]
+        if not message or not open_ones:
+            return None
+        needs = [call for call, rule in open_ones if self._should_interrupt(call, rule, state, runtime)]
+        ids = [call["id"] for call in needs]
+        is_next = self.interrupt_mode == "batched" and bool(ids)
+        return Chosen(message=message.id, calls=ids, is_next=is_next)
 
     def _ask(self, request: Any) -> Any:
         return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
@@ -108,6 +104,17 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
 def is_chosen(own: Mapping[str, Any]) -> bool:
     """Return whether the state of an agent's middleware says that the node of approval is to ask."""
     return bool(own.get(_CHOSEN, {}).get("is_next"))
+
+
+def _last_reply(state: Any) -> AIMessage | None:
+    return next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
+
+
+def _chosen_in(state: Any) -> Chosen | None:
+    """Return what was chosen of the last message, if that was done."""
+    chosen: Chosen | None = state.get(_CHOSEN)
+    message = _last_reply(state)
+    return chosen if chosen and message and chosen["message"] == message.id else None
 
 
 def _of_the_call(needs: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -124,14 +131,14 @@ def _or_chosen(when: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return what says of a call what was chosen; `when` itself where hooks jumped past the choice."""
 
     def chosen(request: Any) -> bool:
-        found: Chosen | None = request.state.get(_CHOSEN)
+        found = _chosen_in(request.state)
         return when(request) if found is None else request.tool_call["id"] in found["calls"]
 
     return chosen
 
 
 class _OfEveryTool(dict[str, Any]):
-    """The rule for all names of tools, those that there are not included."""
+    """One rule for all names of tools, those that there are not included."""
 
     def __init__(self, rule: InterruptOnConfig) -> None:
         super().__init__()
@@ -142,87 +149,3 @@ class _OfEveryTool(dict[str, Any]):
 
     def get(self, name: str, default: Any = None) -> InterruptOnConfig:
         return self._rule
-
-
-def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | None:
-    """Return the JSON schema of the answer to a question of LangChain's middleware; None for others.
-
-    It wants a decision for each action, in order, of a kind that is allowed for it; an edited call must
-    be one of a tool that there is, with arguments as that tool wants them.
-    """
-    if not _is_request(request):
-        return None
-    edits, defs = _edited_actions(tools)
-    text = {"type": "string"}
-    kinds = {
-        "approve": _object({"type": {"const": "approve"}}),
-        "edit": _object({"type": {"const": "edit"}, "edited_action": edits}),
-        "reject": _object({"type": {"const": "reject"}, "message": text}, required=["type"]),
-        "respond": _object({"type": {"const": "respond"}, "message": text}),
-    }
-    each = [
-        {"anyOf": [kinds[kind] for kind in dict.fromkeys(config["allowed_decisions"])]}
-        for config in request["review_configs"]
-    ]
-    in_order = {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
-    return {**_object({"decisions": in_order}), "$defs": defs}
-
-
-def _is_request(value: Any) -> bool:
-    match value:
-        case {"action_requests": [_, *_] as actions, "review_configs": [_, *_] as configs}:
-            return len(actions) == len(configs) and all(map(_is_config, configs))
-    return False
-
-
-def _is_config(config: Any) -> bool:
-    match config:
-        case {"allowed_decisions": [_, *_] as allowed}:
-            return all(kind in DECISIONS for kind in allowed)
-    return False
-
-
-def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of an edited call, by reference, and the definitions that it needs."""
-    actions, defs = [], {}
-    for tool in tools:
-        args, own = _args(tool)
-        defs.update(own)
-        actions.append(_object({"name": {"const": tool.name}, "args": args}))
-    defs["edited_action"] = {"anyOf": actions}
-    return {"$ref": "#/$defs/edited_action"}, defs
-
-
-def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of a tool's arguments, and its definitions, named so that no other has them.
-
-    One with a keyword that answers cannot be checked against is left to the tool.
-    """
-    schema: Any = tool.tool_call_schema
-    given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
-    found = {"type": "object", **given}
-    if schema_fault(found):
-        return {"type": "object"}, {}
-    defs = found.pop("$defs", {})
-    new = {f"#/$defs/{name}": f"#/$defs/{tool.name}.{name}" for name in defs}
-    return _referring(found, new), {f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()}
-
-
-def _referring(schema: Any, new: Mapping[str, str]) -> Any:
-    """Return a schema with new references in the place of others."""
-    if isinstance(schema, list):
-        return [_referring(each, new) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: _referring(value, new) for key, value in schema.items()}
-    return {**found, "$ref": new[schema["$ref"]]} if schema.get("$ref") in new else found
-
-
-def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    names = list(properties) if required is None else required
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": names,
-        "additionalProperties": False,
-    }

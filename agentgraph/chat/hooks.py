@@ -8,7 +8,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.approve import answer_schema, is_chosen
+from agentgraph.chat.approve import is_chosen
+from agentgraph.chat.decisions import answer_schema
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.errors import InvalidOutputError
