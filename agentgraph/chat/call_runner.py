@@ -28,7 +28,7 @@ from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
 from agentgraph.nodes.threads import Contained, run_coroutine
 from agentgraph.position import may_do_by_tools
 from agentgraph.shown import shown_error
-from agentgraph.state import TaskResult
+from agentgraph.state import TaskResult, with_id
 from agentgraph.tools import AgentCall, Request, run_tools
 
 
@@ -169,11 +169,11 @@ class CallRunner:
         """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
         seen = scope.seen
         values = dict(seen.values)
-        own = scope.outcome.activation.progress.get("kept", {}).get("state", {})
+        state = self._built.state(scope.outcome.activation, values)
         return {
             "__type": "tool_call_with_context",
             "tool_call": scope.outcome.opened.call,
-            "state": {**values, "values": values, **own, "messages": list(seen.messages)},
+            "state": {**state, "values": values, "messages": list(seen.messages)},
         }
 
 
@@ -234,7 +234,8 @@ class _LaneTool:
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
-        request = HumanMessage(Request.model_validate(call["args"]).request)
+        said = HumanMessage(Request.model_validate(call["args"]).request)
+        request = with_id(said, f"{activation.address} {number}")
         around = scope.seen.messages if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control

@@ -42,7 +42,7 @@ class Outcome:
             channels: The names in the state of the agent's middleware.
         """
         self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
-        self._channels = {*channels} - {"messages", "jump_to"}
+        self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
         self.came: str | None = None
         self.failure: Exception | None = None

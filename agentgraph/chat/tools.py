@@ -17,7 +17,7 @@ from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.laid_flat import edited_calls
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_result
-from agentgraph.chat.step import Step
+from agentgraph.chat.step import Step, own_state
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.joining import joined
@@ -48,7 +48,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -60,7 +60,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built.channels.names)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -76,7 +76,8 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _tool_of(self, scope: Scope) -> str:
         """Return the name of the tool that is to run; a person may have edited the call."""
         call = scope.outcome.opened.call
-        own = self.built.step(scope.outcome.activation, ()).own if self.built.wraps_tools else {}
+        activation, built = scope.outcome.activation, self.built
+        own = own_state(activation, built.channels) if built.wraps_tools else {}
         return str(edited_calls(own).get(str(call["id"]), call)["name"])
 
     def _starts(
@@ -119,11 +120,12 @@ class ToolsNode(Runnable[LaneState, Update]):
         return activation.update()
 
     def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
-        """Return the state of the middleware with what the calls made of it."""
-        if not self.built.middleware:
+        """Return the state of the middleware with what the calls made of it, if they changed it."""
+        updates = [update for result in results for update in result.get("state", ())]
+        if not updates:
             return None
         step = self.built.step(activation, ())
-        step.merge([update for result in results for update in result.get("state", ())])
+        step.merge(updates)
         return step
 
     def _joined(
@@ -152,8 +154,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         before = activation.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None:
-            progress["kept"] = step.kept()
+        if step is not None and (passed := step.keep()):
+            progress["passed"] = passed
         activation.stay(self.site.place.round_node, chat=progress)
 
     def _steer(
