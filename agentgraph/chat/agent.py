@@ -1,15 +1,16 @@
 """A chat agent as LangChain builds it: its nodes, with what is ours put in; built as it is compiled."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents import ChatAgent
 from agentgraph.budgets import Summarized, Trimmed
+from agentgraph.chat.approve import Approval
 from agentgraph.chat.asking import Instructing, StandingIn
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
@@ -34,6 +35,8 @@ class BuiltAgent:
     Attributes:
         site: Its place.
         agent: The agent.
+        tools: The tools that it runs.
+        middleware: Its middleware, that of approval included.
         wraps_model: Whether middleware wraps the calls of the model.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
@@ -44,9 +47,10 @@ class BuiltAgent:
 
     def __init__(self, site: Site) -> None:
         self.site, self.agent = site, cast(ChatAgent, site.place.agent)
-        self._tools = run_tools(self.agent, site.target_agents)
-        self.wraps_model = any_has(self.agent.middleware, "wrap_model_call")
-        self.wraps_tools = any_has(self.agent.middleware, "wrap_tool_call")
+        self.tools = run_tools(self.agent, site.target_agents)
+        self.middleware = self._with_approval()
+        self.wraps_model = any_has(self.middleware, "wrap_model_call")
+        self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
         self.wanted = wanted_by(self.agent.output_schema)
         has_format = self.wanted is not None and self.wanted.response_format is not None
         self.takes_node = self.wraps_model or has_format
@@ -69,12 +73,12 @@ class BuiltAgent:
     @cached_property
     def flat(self) -> FlatAgent:
         """The nodes; only an agent with middleware or a response format has them."""
-        agent, given = self.agent, list(self.agent.middleware)
+        agent, given = self.agent, list(self.middleware)
         if self.wraps_model and (self.models.is_chosen or not self._is_fixed):
             given = [Instructing(), *given]
         return laid_flat(
             agent.model if isinstance(agent.model, Runnable) else None,
-            [*map(guarded, self._tools), *provider_tools(agent)],
+            [*map(guarded, self.tools), *provider_tools(agent)],
             system_message=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
             middleware=given,
@@ -83,7 +87,7 @@ class BuiltAgent:
 
     @cached_property
     def _bindable(self) -> list[Any]:
-        return [*self._tools, *provider_tools(self.agent)]
+        return [*self.tools, *provider_tools(self.agent)]
 
     def bound(self, where: str, model: Any) -> Any:
         """Return a model with all tools, for calls that no node of LangChain's makes."""
@@ -92,7 +96,7 @@ class BuiltAgent:
     @cached_property
     def channels(self) -> Channels:
         """The channels of the state of its middleware."""
-        found = self.flat.channels if self.agent.middleware else {}
+        found = self.flat.channels if self.middleware else {}
         return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
@@ -110,7 +114,7 @@ class BuiltAgent:
 
     def state(self, activation: Activation, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return values of the run, and the state of its middleware, as tools find them."""
-        own = own_state(activation, self.channels) if self.agent.middleware else {}
+        own = own_state(activation, self.channels) if self.middleware else {}
         return self.channels.filled(values, own)
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
@@ -123,21 +127,6 @@ class BuiltAgent:
             if step.answer is not None or "answer" in progress:
                 progress["answer"] = kept(activation, step.answer)
         activation.stay(node, chat=progress)
-
-    def to_tools(
-        self,
-        activation: Activation,
-        reply: AIMessage,
-        answered: Container[str],
-        step: Step | None,
-        **changes: Any,
-    ) -> None:
-        """Go on with the calls of a reply that have no result yet, by way of approval."""
-        calls = [call for call in reply.tool_calls if call["id"] not in answered]
-        ids = [call["id"] for call in calls if self._needs_approval(call)]
-        place = self.site.place
-        node = place.approve_node if ids else place.tools_node
-        self.go_on(activation, node, step, approve=ids, **changes)
 
     def leave(self, activation: Activation, how: Leaving, step: Step | None) -> None:
         """End the activation, by way of the hooks that come last."""
@@ -166,14 +155,18 @@ class BuiltAgent:
         elif step is not None:
             keep_text(activation, self.agent, self.wanted, _last_text(activation, step))
 
-    def _needs_approval(self, call: Any) -> bool:
-        approve = self.agent.approve
-        return bool(approve(call)) if callable(approve) else call["name"] in approve
+    def _with_approval(self) -> list[Any]:
+        """Return all middleware; where each call asks for itself it does before any other runs it."""
+        given = list(self.agent.middleware)
+        if not self.site.place.asks_approval:
+            return given
+        approval = Approval(self.agent, self.tools)
+        return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]
 
     def tool_node(self, inner: InnerWraps) -> ToolNode:
         """Return what runs tool calls, with an `inner` wrap inside the middleware."""
-        found = self.flat.tools if self.agent.middleware else None
-        node = found or ToolNode([guarded(tool) for tool in self._tools])
+        found = self.flat.tools if self.middleware else None
+        node = found or ToolNode([guarded(tool) for tool in self.tools])
         wrap_inside(node, inner)
         return node
 

@@ -71,7 +71,7 @@ class ModelNode(LeafNode):
     def _talk(self, asking: Asking) -> Talk[None]:
         activation = asking.activation
         seen = yield from self._seen(activation, asking.context.messages)
-        has_step = self.agent.middleware or self.node is not None
+        has_step = self.built.middleware or self.node is not None
         step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
@@ -147,7 +147,7 @@ class ModelNode(LeafNode):
         if (hook := self.site.place.after_model_node) is not None:
             self.built.go_on(activation, hook, step, **counts)
         elif is_open:
-            self.built.to_tools(activation, made, answered, step, **counts)
+            self.built.go_on(activation, self.site.place.tools_node, step, **counts)
         elif data is None and calls and answered.issuperset(calls):
             count = activation.progress.get("tool_calls", 0) + len(calls)
             self.built.go_on(activation, self.site.place.round_node, step, tool_calls=count, **counts)
