@@ -34,8 +34,8 @@ MyPath = Callable[[], RunPath]
 
 TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
-RESPONDED = "responded"
-"""The key of a result that says that a person gave it, in the place of the tool."""
+_RESPONDED = "responded"
+"""The key of a result that says that the tool did not give it: a person did, or middleware."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
@@ -201,8 +201,16 @@ def _is_transfer(message: BaseMessage) -> bool:
         isinstance(message, ToolMessage)
         and (message.name or "").startswith(TRANSFER_PREFIX)
         and message.status == "success"
-        and RESPONDED not in message.additional_kwargs
+        and _RESPONDED not in message.additional_kwargs
     )
+
+
+def untransferred(message: BaseMessage) -> BaseMessage:
+    """Return a result that its tool did not give, marked if it would seem to carry out a transfer."""
+    if not _is_transfer(message):
+        return message
+    more = {**message.additional_kwargs, _RESPONDED: True}
+    return message.model_copy(update={"additional_kwargs": more})
 
 
 def _marked(entries: list[Entry], me: str) -> list[Entry]:

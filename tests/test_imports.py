@@ -49,13 +49,13 @@ display live live.watched
 compiler
 drawing
 pictures
-chat.approve chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
+chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
 chat.call_runner nodes.leaf nodes.schedule nodes.turn
 chat.agent
-chat.asking chat.outcome chat.step
-chat.calls chat.edits chat.guarding chat.laid_flat chat.output chat.talking
+chat.approve chat.asking chat.outcome chat.step
+chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.output chat.talking
 nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending

@@ -22,7 +22,6 @@ from agentgraph.chat.laid_flat import InnerWraps
 from agentgraph.chat.outcome import Outcome
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.failures import failures
-from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
@@ -45,11 +44,6 @@ class Scope(NamedTuple):
     outcome: Outcome
     control: Stop
     seen: Surroundings
-
-    @property
-    def name(self) -> str:
-        """The name of the tool that is called."""
-        return str(self.outcome.opened.call["name"])
 
 
 _SCOPE: ContextVar[Scope] = ContextVar("scope")
@@ -120,30 +114,10 @@ class CallRunner:
 
     def _answer(self, outcome: Outcome) -> dict[str, Any] | None:
         """Return the result of a call for which no tool runs, if this is one."""
-        message = self._decided(outcome) or self._unreadable(outcome)
+        message = self._unreadable(outcome)
         if message is None and not self._built.wraps_tools:
             message = self._unknown(outcome)
         return {"messages": [message]} if message else None
-
-    def _decided(self, outcome: Outcome) -> ToolMessage | None:
-        """Return what a person answered in the place of the tool, worded as LangChain does."""
-        call = outcome.opened.call
-        decision = outcome.activation.progress.get("decisions", {}).get(str(call["id"]), {})
-        match decision.get("type"), decision.get("message"):
-            case "respond", message:
-                given = outcome.message(str(message))
-                return given.model_copy(update={"additional_kwargs": {RESPONDED: True}})
-            case "reject", None | "":
-                return outcome.message(
-                    f"User rejected the tool call for `{call['name']}` with id {call['id']}. The tool "
-                    "was not executed. Do not retry this tool call unless the user explicitly requests "
-                    "it.",
-                    failed=True,
-                )
-            case "reject", reason:
-                text = f"User rejected the tool call for `{call['name']}` with reason: {reason}"
-                return outcome.message(text, failed=True)
-        return None
 
     def _unreadable(self, outcome: Outcome) -> ToolMessage | None:
         call, error = outcome.opened.call, outcome.opened.error
@@ -168,11 +142,11 @@ class CallRunner:
 
     def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
         answer = self._unknown_inside(request)
-        return answer or execute(request.override(tool=self._runs(request.tool)))
+        return answer or execute(request.override(tool=self._runs(request)))
 
     async def _awrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
         answer = self._unknown_inside(request)
-        return answer or await execute(request.override(tool=self._runs(request.tool)))
+        return answer or await execute(request.override(tool=self._runs(request)))
 
     def _unknown_inside(self, request: Any) -> ToolMessage | None:
         """Return the answer to a call to which no middleware gave a tool either."""
@@ -183,8 +157,9 @@ class CallRunner:
         except Exception as error:
             raise _UnknownToolError(error) from error
 
-    def _runs(self, tool: Any) -> Any:
+    def _runs(self, request: Any) -> Any:
         """Return what `ToolNode` is to invoke in the place of a tool."""
+        tool, _SCOPE.get().outcome.tool = request.tool, request.tool_call["name"]
         if isinstance(tool, AgentCall):
             return self.agents[tool.name]
         is_own = tool is None or tool is self._tool_node.tools_by_name.get(tool.name)

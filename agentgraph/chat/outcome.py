@@ -10,6 +10,7 @@ from langgraph.types import Command
 
 from agentgraph.chat.calls import OpenCall
 from agentgraph.errors import InvalidOutputError
+from agentgraph.history import untransferred
 from agentgraph.nodes.activation import Activation
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
@@ -25,6 +26,7 @@ class Outcome:
     Attributes:
         activation: The activation of the agent that calls.
         opened: The call.
+        tool: The name of the tool whose results these are; middleware may take another one.
         came: What the lane of an agent said last, if the call ran one.
         failure: How that lane failed, if it did.
     """
@@ -39,7 +41,7 @@ class Outcome:
             opened: The call.
             channels: The names in the state of the agent's middleware.
         """
-        self.activation, self.opened = activation, opened
+        self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
         self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
         self.came: str | None = None
@@ -85,7 +87,7 @@ class Outcome:
         """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
         call, text = self.opened.call, cast(Any, msg_content_output(content))
         status = "error" if failed else "success"
-        return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status=status)
+        return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
     def add(self, given: Any) -> None:
         """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
@@ -123,7 +125,10 @@ class Outcome:
         self._check_saved()
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
-        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
+        came = self._messages
+        if "transfer_to" not in self._acts:
+            came = [untransferred(message) for message in came]
+        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in came]
         result = TaskResult(
             messages=messages,
             values=self._writes,
@@ -161,7 +166,7 @@ class Outcome:
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:
-            return message.model_copy(update={"name": self.opened.call["name"]})
+            return message.model_copy(update={"name": self.tool})
         return message
 
     def _take(self, item: Any) -> Any:

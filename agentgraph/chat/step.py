@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
-from agentgraph.history import calls_of, paired
+from agentgraph.history import calls_of, paired, untransferred
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of, with_id
@@ -154,7 +154,7 @@ class Step:
         for message in self.messages:
             before = known.get(message.id)
             if before is None and isinstance(message, AIMessage | ToolMessage):
-                self._activation.say(message)
+                self._activation.say(untransferred(message))
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
                 written[message.id] = message

@@ -14,9 +14,10 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.call_runner import CallRunner, Scope
 from agentgraph.chat.calls import last_message, open_calls
+from agentgraph.chat.laid_flat import edited_calls
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_result
-from agentgraph.chat.step import Step
+from agentgraph.chat.step import Step, own_state
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.joining import joined
@@ -70,7 +71,14 @@ class ToolsNode(Runnable[LaneState, Update]):
 
     def _is_task(self, scopes: Sequence[Scope]) -> bool:
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
-        return len(scopes) == 1 and scopes[0].name not in self.runner.agents
+        return len(scopes) == 1 and self._tool_of(scopes[0]) not in self.runner.agents
+
+    def _tool_of(self, scope: Scope) -> str:
+        """Return the name of the tool that is to run; a person may have edited the call."""
+        call = scope.outcome.opened.call
+        activation, built = scope.outcome.activation, self.built
+        own = own_state(activation, built.channels) if built.wraps_tools else {}
+        return str(edited_calls(own).get(str(call["id"]), call)["name"])
 
     def _starts(
         self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
@@ -81,7 +89,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         def start(scope: Scope) -> Any:
             ended = [] if self.agent.parallel_tools else [future.result() for future in begun]
             writes = [write for result in ended for write in result["values"]]
-            task = tasks.get(scope.name, tasks[""])
+            task = tasks.get(self._tool_of(scope), tasks[""])
             begun.append(
                 task(scope._replace(seen=scope.seen.with_new((), writes)) if writes else scope)
             )
