@@ -92,10 +92,11 @@ def edits_between(
             behind = str(message.id)
             if message is not was and message != was:
                 replaced[behind] = message
-        elif message.id not in said:
-            if behind is None:
-                beginning.setdefault("head", []).append(message)
-            else:
-                added.setdefault(behind, []).append(message)
+        elif message.id in said:
+            behind = str(message.id)
+        elif behind is None:
+            beginning.setdefault("head", []).append(message)
+        else:
+            added.setdefault(behind, []).append(message)
     edits = {"beginning": beginning, "replaced": replaced, "added": added}
     return cast(Edits, {name: entries for name, entries in edits.items() if entries})

@@ -27,7 +27,7 @@ from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.position import earlier
 from agentgraph.shown import shown
-from agentgraph.state import Leaving, address_of
+from agentgraph.state import Leaving, address_of, with_id
 
 
 class ModelNode(LeafNode):
@@ -82,12 +82,11 @@ class ModelNode(LeafNode):
             reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
             if step is not None:
                 step.answer = None
-            self._take(asking, [reply], step)
+            self._take(asking, [reply], step, [])
             return
         replied, *others = yield Call(self.node, step.state, activation.config)
         step.answer = replied.update.get("structured_response")
-        step.merge(others)
-        self._take(asking, _new(replied.update["messages"], seen), step)
+        self._take(asking, _new(replied.update["messages"], seen), step, others)
 
     def _is_last(self, activation: Activation, asked: int) -> bool:
         """Tell whether the model is asked for its answer without tools; it may not be at all."""
@@ -120,8 +119,13 @@ class ModelNode(LeafNode):
             return (yield from _summed_up(activation, policy, history))
         return history
 
-    def _take(self, asking: Asking, messages: list[BaseMessage], step: Step | None) -> None:
-        """Say what was added, and go on with the calls of the last message of the model."""
+    def _take(
+        self, asking: Asking, messages: list[BaseMessage], step: Step | None, updates: list[Any]
+    ) -> None:
+        """Say what was added, and go on with the calls of the last message of the model.
+
+        What middleware updates besides comes after the reply.
+        """
         activation = asking.activation
         asked = activation.progress.get("model_calls", 0) + max(asking.replies, 1)
         reply = next((each for each in reversed(messages) if isinstance(each, AIMessage)), None)
@@ -131,6 +135,11 @@ class ModelNode(LeafNode):
                 "reply; return what the handler gives, or an AIMessage"
             )
         made = self._made(asking, reply)
+        if step is not None and updates:
+            made = with_id(made, str(uuid4()))
+            messages = [made if each is reply else with_id(each, str(uuid4())) for each in messages]
+            reply = made
+            step.merge_after(messages, updates)
         answer = self._answer(asking, made, step)
         data = kept(activation, answer)
         for message in messages:

@@ -121,6 +121,7 @@ class Step:
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
+        self._said: set[str | None] = set()
         self._written: set[str] = set()
         self._removed: set[str | None] = set()
         self._touched = False
@@ -152,13 +153,20 @@ class Step:
                 elif key in self._channels.own:
                     self._reduce(key, value)
 
+    def merge_after(self, said: Sequence[BaseMessage], given: Any) -> None:
+        """Take what a node gave besides messages that the activation says: it comes after them."""
+        self.messages = [*self.messages, *said]
+        self._seen = [*self._seen, *said]
+        self._said = {message.id for message in said}
+        self.merge(given)
+
     def say(self) -> None:
         """Say what is new, write what was replaced, and keep the rest as edits."""
         if not self._touched:
             return
         known = {message.id: message for message in self._seen}
         written: dict[str | None, BaseMessage] = {}
-        said: set[str | None] = set()
+        said = set(self._said)
         gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
