@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio notebooks lint format properties crash bench clean
+.PHONY: demo test studio notebooks lint format properties crash bench langchain clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -34,6 +34,9 @@ crash: .venv/ready  # the crash campaigns in all ways: each site, value and even
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks
+
+langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
+	$(BIN)/python tests/langchain_agents
 
 clean:
 	rm -rf .venv
