@@ -137,13 +137,13 @@ def tools_may(agent: ChatAgent) -> May:
     for each in (*agent.tools, *tools_of(agent.middleware)):
         may |= May(go_on=bool(getattr(each, "return_direct", False)))
         if not isinstance(each, AgentTool | Mapping):
-            said = allowed(_called(each))
+            said = allowed(function_of(each))
             may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
     return may
 
 
-def _called(given: Any) -> Callable[..., Any]:
-    """Return the function behind a tool."""
+def function_of(given: Any) -> Callable[..., Any]:
+    """Return the function of a tool."""
     if not isinstance(given, BaseTool):
         return given  # type: ignore[no-any-return]
     function = getattr(given, "func", None) or getattr(given, "coroutine", None)

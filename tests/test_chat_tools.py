@@ -1080,7 +1080,7 @@ def test_a_tool_in_a_branch_sees_what_was_there_before_the_fork(drive: Drive) ->
         ],
     )
     assert told_results(drive.run(ag.Runner(tree), "Go.")) == [
-        "1 look success: ['Go.', 'Before.', ''] {'said': 'Before.'}"
+        "1 look success: ['Go.', '[first] said: Before.', ''] {'said': 'Before.'}"
     ]
 
 

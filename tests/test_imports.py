@@ -53,7 +53,7 @@ chat.approve chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.h
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
 chat.call_runner nodes.leaf nodes.schedule nodes.turn
-chat.agent
+chat.acting chat.agent
 chat.asking chat.outcome chat.step
 chat.calls chat.edits chat.guarding chat.laid_flat chat.output chat.talking
 nodes.joining nodes.lane nodes.tasks

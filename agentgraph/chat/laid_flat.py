@@ -44,8 +44,9 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
         "tools" not in graph.builder.nodes
         or isinstance(graph.builder.nodes["tools"].runnable, ToolNode)
     ),
-    "ToolNode._wrap_tool_call": lambda graph: _has_wrap(graph, "_wrap_tool_call"),
-    "ToolNode._awrap_tool_call": lambda graph: _has_wrap(graph, "_awrap_tool_call"),
+    "ToolNode._wrap_tool_call": lambda graph: _tools_have(graph, "_wrap_tool_call"),
+    "ToolNode._awrap_tool_call": lambda graph: _tools_have(graph, "_awrap_tool_call"),
+    "ToolNode._injected_args": lambda graph: _tools_have(graph, "_injected_args"),
     "builder.channels": lambda graph: "messages" in graph.builder.channels,
     "builder.edges": lambda graph: "__start__" in dict(graph.builder.edges),
     "builder.branches": lambda graph: all(
@@ -135,12 +136,25 @@ def check_shape(graph: Any) -> None:
 
 
 def wrap_inside(node: Any, inner: InnerWraps) -> None:
-    """Give a tool node one more wrap, inside those that it has."""
+    """Give a tool node one more wrap, inside those that it has.
+
+    Raises:
+        LangChainChangedError: It lacks what is used of it.
+    """
+    for name in ("_wrap_tool_call", "_awrap_tool_call", "_injected_args"):
+        if not hasattr(node, name):
+            raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
     node._wrap_tool_call = _composed(node._wrap_tool_call, inner.sync)
     node._awrap_tool_call = _acomposed(node._awrap_tool_call, inner.awaited)
 
 
-def _has_wrap(graph: Any, name: str) -> bool:
+def injects_state(node: ToolNode, tool: str) -> bool:
+    """Return whether a tool of a tool node asks for the state: by `InjectedState` or `ToolRuntime`."""
+    injected = node._injected_args.get(tool)
+    return injected is not None and bool(injected.state or injected.runtime)
+
+
+def _tools_have(graph: Any, name: str) -> bool:
     node = graph.builder.nodes.get("tools")
     return node is None or hasattr(node.runnable, name)
 

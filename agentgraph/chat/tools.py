@@ -4,15 +4,16 @@ So none runs twice, and answers cannot change places. A call that is alone needs
 node, unless it runs a lane.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from agentgraph.chat.acting import Scope
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.call_runner import CallRunner, Scope
+from agentgraph.chat.call_runner import CallRunner
 from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_result
@@ -47,7 +48,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -59,7 +60,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built.channels)
+            scopes = _scopes(activation, input, control, self.built)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -177,8 +178,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         return any(m.name in self.runner.returning and m.status == "success" for m in messages)
 
 
-def _scopes(
-    activation: Activation, state: LaneState, control: Stop, channels: Collection[str]
-) -> list[Scope]:
+def _scopes(activation: Activation, state: LaneState, control: Stop, built: BuiltAgent) -> list[Scope]:
     opened, seen = open_calls(activation, state), activation.seen
-    return [Scope(Outcome(activation, each, channels), control, seen) for each in opened]
+    outcomes = [Outcome(activation, each, built.channels) for each in opened]
+    see = cache(lambda: built.step(activation).state)
+    return [Scope(outcome, control, seen, see) for outcome in outcomes]
