@@ -13,8 +13,10 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from agentgraph.agents import AgentTool
+from agentgraph.chat.calls import before_calls
 from agentgraph.chat.guarding import is_guarded
 from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.step import Step
 from agentgraph.context import Context
 from agentgraph.failures import failures
 from agentgraph.history import unchanged
@@ -32,18 +34,24 @@ class Scope(NamedTuple):
         outcome: Collects what the call comes to.
         control: Stops the lanes that calls run.
         seen: What is visible to it: calls that run in turn see the values that those before wrote.
-        state: Returns the state of the agent as its middleware sees it, for tools that ask for it.
+        step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
+        updates: What calls before this one made of that state, where calls run in turn.
     """
 
     outcome: Outcome
     control: Stop
     seen: Surroundings
-    state: Callable[[], Mapping[str, Any]]
+    step: Callable[[], Step]
+    updates: Sequence[Mapping[str, Any]] = ()
 
     @property
     def name(self) -> str:
         """The name of the tool that is called."""
         return str(self.outcome.opened.call["name"])
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as tools see it; the messages are a list of the call's own."""
+        return self.step().state_with(dict(self.seen.values))
 
 
 SCOPE: ContextVar[Scope] = ContextVar("scope")
@@ -127,7 +135,7 @@ class LaneTool:
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         request = HumanMessage(Request.model_validate(call["args"]).request)
-        around = scope.seen.messages if self.tool.history == "shared" else ()
+        around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control
 

@@ -173,15 +173,8 @@ class CallRunner:
     def _payload(self, scope: Scope) -> dict[str, Any]:
         """Return the input of `ToolNode` for one call, with the state where something asks for it."""
         call, is_seen = scope.outcome.opened.call, self._built.wraps_tools
-        state = self._state(scope) if is_seen or call["name"] in self._see_state else {}
+        state = scope.state() if is_seen or call["name"] in self._see_state else {}
         return {"__type": "tool_call_with_context", "tool_call": call, "state": state}
-
-    def _state(self, scope: Scope) -> dict[str, Any]:
-        """Return the agent's state as its middleware sees it, with what calls before this one wrote."""
-        state, own = scope.state(), self._built.channels
-        values = dict(scope.seen.values)
-        seen = {name: value for name, value in values.items() if name not in own}
-        return {**state, **seen, "values": values, "messages": list(state["messages"])}
 
 
 class _UnknownToolError(Exception):

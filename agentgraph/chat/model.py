@@ -16,7 +16,7 @@ from agentgraph.addresses import address
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.asking import Asking, asked_in, message_of, model_hook
-from agentgraph.chat.calls import with_ids, without_calls
+from agentgraph.chat.calls import with_ids, with_saved_calls, without_calls
 from agentgraph.chat.output import keep_reply
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
@@ -25,6 +25,7 @@ from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.position import earlier
+from agentgraph.saving import serializer_of
 from agentgraph.shown import shown
 from agentgraph.state import Leaving, address_of
 
@@ -138,6 +139,7 @@ class ModelNode(LeafNode):
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with ids of its own, that the middleware left as the agent may give it."""
         reply = _with_new_id(reply, asking.activation.seen.messages)
+        reply = with_saved_calls(reply, serializer_of(asking.activation.config))
         if asking.is_last and calls_of(reply):
             reply = without_calls(reply)
         if self.built.runs_tools and calls_of(reply):

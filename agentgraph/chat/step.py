@@ -67,7 +67,10 @@ class Step:
     @property
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
-        values = dict(self._activation.values)
+        return self.state_with(dict(self._activation.values))
+
+    def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the state, with other values of the run."""
         own = dict(self._available())
         jump = {"jump_to": self.jump_to} if self.jump_to else {}
         return {**values, "values": values, **own, **jump, "messages": list(self.messages)}

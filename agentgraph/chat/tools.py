@@ -4,11 +4,11 @@ So none runs twice, and answers cannot change places. A call that is alone needs
 node, unless it runs a lane.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.chat.acting import Scope
@@ -77,18 +77,37 @@ class ToolsNode(Runnable[LaneState, Update]):
         self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
     ) -> list[Callable[[], Any]]:
         """Return what starts the task of each call; one in turn sees what those before it wrote."""
-        begun: list[Any] = []
+        last: list[tuple[Scope, Any]] = []
 
         def start(scope: Scope) -> Any:
-            ended = [] if self.agent.parallel_tools else [future.result() for future in begun]
-            writes = [write for result in ended for write in result["values"]]
-            task = tasks.get(scope.name, tasks[""])
-            begun.append(
-                task(scope._replace(seen=scope.seen.with_new((), writes)) if writes else scope)
-            )
-            return begun[-1]
+            if last and not self.agent.parallel_tools:
+                before, future = last.pop()
+                scope = self._after(scope, before, future.result())
+            future = tasks.get(scope.name, tasks[""])(scope)
+            last[:] = [(scope, future)]
+            return future
 
         return [partial(start, scope) for scope in scopes]
+
+    def _after(self, scope: Scope, before: Scope, result: TaskResult) -> Scope:
+        """Return the scope of a call that runs when the one before it has come to a result."""
+        seen, step, updates = before.seen, before.step, [*before.updates, *result.get("state", ())]
+        if result["values"]:
+            seen = seen.with_new((), result["values"])
+        if "state" in result:
+            step = cache(partial(self._merged, scope.outcome.activation, None, updates))
+        return scope._replace(seen=seen, step=step, updates=updates)
+
+    def _merged(
+        self,
+        activation: Activation,
+        visible: Sequence[BaseMessage] | None,
+        updates: Sequence[Mapping[str, Any]],
+    ) -> Step:
+        """Return what the agent sees, and the state of its middleware with updates of calls."""
+        step = self.built.step(activation, visible)
+        step.merge(updates)
+        return step
 
     def _update(
         self,
@@ -116,9 +135,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         """Return the state of the middleware with what the calls made of it."""
         if not self.agent.middleware:
             return None
-        step = self.built.step(activation, ())
-        step.merge([update for result in results for update in result.get("state", ())])
-        return step
+        updates = [update for result in results for update in result.get("state", ())]
+        return self._merged(activation, (), updates)
 
     def _joined(
         self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
@@ -181,5 +199,5 @@ class ToolsNode(Runnable[LaneState, Update]):
 def _scopes(activation: Activation, state: LaneState, control: Stop, built: BuiltAgent) -> list[Scope]:
     opened, seen = open_calls(activation, state), activation.seen
     outcomes = [Outcome(activation, each, built.channels) for each in opened]
-    see = cache(lambda: built.step(activation).state)
-    return [Scope(outcome, control, seen, see) for outcome in outcomes]
+    step = cache(lambda: built.step(activation))
+    return [Scope(outcome, control, seen, step) for outcome in outcomes]
