@@ -34,8 +34,8 @@ MyPath = Callable[[], RunPath]
 
 TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
-RESPONDED = "responded"
-"""The key of a result that says that a person gave it, in the place of the tool."""
+TRANSFERRED = "transferred_to"
+"""The key of a result that only says that a transfer was carried out, and to whom."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
@@ -199,9 +199,8 @@ def _is_transfer(message: BaseMessage) -> bool:
     """Tell whether a message is the result of a transfer that was carried out."""
     return (
         isinstance(message, ToolMessage)
-        and (message.name or "").startswith(TRANSFER_PREFIX)
         and message.status == "success"
-        and RESPONDED not in message.additional_kwargs
+        and TRANSFERRED in message.additional_kwargs
     )
 
 

@@ -22,7 +22,7 @@ from agentgraph.agents import (
     unchecked,
 )
 from agentgraph.budgets import Summarized, Trimmed
-from agentgraph.history import POLICIES, TRANSFER_PREFIX
+from agentgraph.history import POLICIES
 from agentgraph.middleware import middleware_faults, tools_of
 from agentgraph.schemas import output_fault
 from agentgraph.shown import reason, shown
@@ -159,11 +159,6 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"
-    yield from (
-        f"the tool name {shown(tool.name)} begins as those of transfers do; rename the tool"
-        for tool in tools
-        if tool.name.startswith(TRANSFER_PREFIX)
-    )
     for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
         unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
         if unknown:

@@ -11,10 +11,12 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
-from agentgraph.history import TRANSFER_PREFIX
+from agentgraph.history import TRANSFER_PREFIX, TRANSFERRED
 from agentgraph.middleware import tools_of
-from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
+from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, gives_command, is_async
 
+HANDOFF = "__handoff_destination"
+"""Where langgraph-supervisor and langgraph-swarm name in a tool's metadata whom it hands over to."""
 _CallId = Annotated[str, InjectedToolCallId]
 
 
@@ -98,12 +100,42 @@ def _apart(returned: Any) -> Any:
     return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
 
 
+def destination(given: object) -> str | None:
+    """Return the agent that a tool hands over to, as handoff tools name it in their metadata."""
+    metadata = getattr(given, "metadata", None) or {}
+    return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
+
+
+def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
+    """Return the agents to transfer to for which no tool was given that hands over to them.
+
+    A handoff tool says so by its metadata, or it returns a LangGraph `Command` and has the name that
+    the tool made here would have.
+    """
+    functions = [each for each in agent.tools if not isinstance(each, AgentTool | Mapping)]
+    names = {_name_of(each) for each in functions if _gives_command(function_of(each))}
+    given = {destination(each) for each in functions}
+    return [
+        target
+        for target in targets
+        if target.name not in given and f"{TRANSFER_PREFIX}{target.name}" not in names
+    ]
+
+
+def _gives_command(function: Any) -> bool:
+    return callable(function) and gives_command(function)
+
+
+def _name_of(given: Any) -> str:
+    return str(given.name if isinstance(given, BaseTool) else getattr(given, "__name__", ""))
+
+
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     """Return the tools that steer: `exit`, `break_loop`, and one for each agent to transfer to."""
     return [
         *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
         *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
-        *(_transfer_tool(target) for target in targets),
+        *(_transfer_tool(target) for target in without_tools(agent, targets)),
     ]
 
 
@@ -163,11 +195,13 @@ def _break_loop(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
 def _transfer_tool(target: Agent) -> BaseTool:
     def transfer(tool_call_id: _CallId) -> list[Any]:
         done = f"Transferred to {target.name}."
-        return [ToolMessage(done, tool_call_id=tool_call_id), TransferTo(target.name)]
+        mark = {TRANSFERRED: target.name}
+        result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
+        return [result, TransferTo(target.name)]
 
-    description = f"Hand over to {target.name}. {_about(target)}"
+    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}. {_about(target)}"
     return StructuredTool.from_function(
-        transfer, name=f"{TRANSFER_PREFIX}{target.name}", description=description
+        transfer, name=name, description=about, metadata={HANDOFF: target.name}
     )
 
 

@@ -67,7 +67,7 @@ workflow_faults
 leaf_faults position
 addresses
 places
-tools
+tools handoffs
 builders history entrance
 composites
 agents

@@ -543,11 +543,14 @@ def test_a_tool_cannot_have_the_name_of_one_that_steers():
 
 
 @pytest.mark.parametrize("name", ["transfer_to_a", "transfer_to_", "transfer_to_nobody"])
-def test_the_names_of_transfers_are_not_for_tools(name):
-    told = f"x: the tool name {name!r} begins as those of transfers do; rename the tool"
-    mine = StructuredTool.from_function(search, name=name)
-    assert faults(chat(tools=[mine])) == (told,)
-    assert told in faults(chat(tools=[mine], sub_agents=[a]))
+def test_a_tool_may_be_named_as_those_of_transfers_are(name):
+    assert is_allowed(chat(tools=[StructuredTool.from_function(search, name=name)]))
+
+
+def test_a_tool_cannot_have_the_name_of_one_that_transfers_unless_it_hands_over():
+    mine = StructuredTool.from_function(search, name="transfer_to_a")
+    told = "x: 2 tools are named 'transfer_to_a'; a name means one tool, rename the others"
+    assert faults(chat(tools=[mine], sub_agents=[a])) == (told,)
 
 
 def test_a_tool_may_have_a_name_that_only_looks_like_a_transfer():

@@ -36,6 +36,7 @@ class Scope(NamedTuple):
         seen: What is visible to it: calls that run in turn see the values that those before wrote.
         step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
         updates: What calls before this one made of that state, where calls run in turn.
+        is_passed_over: Whether it is a transfer that another one of the same message comes before.
     """
 
     outcome: Outcome
@@ -43,6 +44,7 @@ class Scope(NamedTuple):
     seen: Surroundings
     step: Callable[[], Step]
     updates: Sequence[Mapping[str, Any]] = ()
+    is_passed_over: bool = False
 
     @property
     def name(self) -> str:
@@ -88,17 +90,17 @@ class ActingTool:
         is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
         if is_async_only:
             return run_coroutine(self.ainvoke(call, config))
-        outcome = SCOPE.get().outcome
-        outcome.restart()
-        return outcome.take(self.tool.invoke(self._with_context(call), config))
+        scope = SCOPE.get()
+        scope.outcome.restart()
+        return scope.outcome.take(self.tool.invoke(self._with_context(call), config), scope.state)
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
         """Call the tool on the event loop."""
-        outcome = SCOPE.get().outcome
-        outcome.restart()
+        scope = SCOPE.get()
+        scope.outcome.restart()
         with stoppable(is_thread=is_guarded(self.tool)):
             returned = await self.tool.ainvoke(self._with_context(call), config)
-        return outcome.take(returned)
+        return scope.outcome.take(returned, scope.state)
 
     def _with_context(self, call: Any) -> Any:
         if not self._contexts:

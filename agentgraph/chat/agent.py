@@ -21,7 +21,7 @@ from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
 from agentgraph.state import Leaving, address_of
 from agentgraph.templates import fill, is_filled
-from agentgraph.tools import provider_tools, run_tools, transfers_text
+from agentgraph.tools import provider_tools, run_tools, transfers_text, without_tools
 
 
 class BuiltAgent:
@@ -40,7 +40,7 @@ class BuiltAgent:
         self._tools = run_tools(self.agent, site.target_agents)
         self.wraps_model = any_has(self.agent.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.agent.middleware, "wrap_tool_call")
-        added = (transfers_text(site.target_agents), schema_text(self.agent))
+        added = (transfers_text(without_tools(self.agent, site.target_agents)), schema_text(self.agent))
         self._added = [text for text in added if text]
         self.runs_tools = has_tools(site.place)
         self._key = f"{site.place.node}.middleware"

@@ -19,14 +19,15 @@ from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import InnerWraps, injects_state
 from agentgraph.chat.outcome import Outcome
 from agentgraph.errors import InvalidOutputError, LimitError
-from agentgraph.history import RESPONDED
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import Contained
 from agentgraph.position import may_do_by_tools
 from agentgraph.shown import shown_error
 from agentgraph.state import TaskResult
-from agentgraph.tools import AgentCall, run_tools
+from agentgraph.tools import AgentCall, destination, run_tools
+
+_PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 
 
 class CallRunner:
@@ -47,6 +48,7 @@ class CallRunner:
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
         self._known = {tool.name for tool in tools}
+        self._handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
 
         self._tool_node = built.tool_node(InnerWraps(self._wrap, self._awrap))
         found = self._tool_node.tools_by_name
@@ -57,14 +59,14 @@ class CallRunner:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
         with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
-            outcome.add(self._answer(outcome) or self._run(scope))
+            outcome.add(self._answer(scope) or self._run(scope), scope.state)
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
         with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
-            outcome.add(self._answer(outcome) or await self._arun(scope))
+            outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
             return outcome.result(self._may)
 
     def _run(self, scope: Scope) -> Any:
@@ -94,9 +96,25 @@ class CallRunner:
         text = f"Error: {shown_error(error)}\n Please fix your mistakes."
         return {"messages": [outcome.message(text, failed=True)]}
 
-    def _answer(self, outcome: Outcome) -> dict[str, Any] | None:
+    def with_one_transfer(self, scopes: Sequence[Scope]) -> list[Scope]:
+        """Return the scopes of the calls of a message, of whose transfers the last is carried out."""
+        chosen = [scope for scope in scopes if self._transfers(scope)][-1:]
+        return [
+            scope._replace(is_passed_over=scope not in chosen) if self._transfers(scope) else scope
+            for scope in scopes
+        ]
+
+    def _transfers(self, scope: Scope) -> bool:
+        outcome = scope.outcome
+        may_run = scope.name in self._handing_over and outcome.opened.error is None
+        return may_run and self._decided(outcome) is None
+
+    def _answer(self, scope: Scope) -> dict[str, Any] | None:
         """Return the result of a call for which no tool runs, if this is one."""
+        outcome = scope.outcome
         message = self._decided(outcome) or self._unreadable(outcome)
+        if scope.is_passed_over:
+            message = outcome.message(_PASSED_OVER, failed=True)
         if message is None and not self._built.wraps_tools:
             message = self._unknown(outcome)
         return {"messages": [message]} if message else None
@@ -107,8 +125,7 @@ class CallRunner:
         decision = outcome.activation.progress.get("decisions", {}).get(str(call["id"]), {})
         match decision.get("type"), decision.get("message"):
             case "respond", message:
-                given = outcome.message(str(message))
-                return given.model_copy(update={"additional_kwargs": {RESPONDED: True}})
+                return outcome.message(str(message))
             case "reject", None | "":
                 return outcome.message(
                     f"User rejected the tool call for `{call['name']}` with id {call['id']}. The tool "

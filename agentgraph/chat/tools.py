@@ -48,7 +48,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built)
+            scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -60,7 +60,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built)
+            scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -68,6 +68,12 @@ class ToolsNode(Runnable[LaneState, Update]):
             starts = self._starts(self.atasks, scopes)
             results = await arun_tasks(starts, control, in_order=not self.agent.parallel_tools)
             return self._update(activation, input, results)
+
+    def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
+        opened, seen = open_calls(activation, state), activation.seen
+        outcomes = [Outcome(activation, each, self.built.channels) for each in opened]
+        step = cache(lambda: self.built.step(activation))
+        return self.runner.with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
 
     def _is_task(self, scopes: Sequence[Scope]) -> bool:
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
@@ -194,10 +200,3 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _returns(self, result: TaskResult) -> bool:
         messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]
         return any(m.name in self.runner.returning and m.status == "success" for m in messages)
-
-
-def _scopes(activation: Activation, state: LaneState, control: Stop, built: BuiltAgent) -> list[Scope]:
-    opened, seen = open_calls(activation, state), activation.seen
-    outcomes = [Outcome(activation, each, built.channels) for each in opened]
-    step = cache(lambda: built.step(activation))
-    return [Scope(outcome, control, seen, step) for outcome in outcomes]
