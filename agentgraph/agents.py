@@ -44,6 +44,10 @@ class AgentTool:
     """Whether the agent sees the request only, or what the caller sees and then the request."""
 
 
+OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[Any], Any]
+"""What becomes of an exception in a tool: "return", "raise", the types that are returned, a sentence
+that is returned, or a function of the exception that gives what is returned."""
+
 Tool = BaseTool | Callable[..., Any] | Mapping[str, Any] | AgentTool
 """A LangChain tool, a function, an agent as a tool, or a tool that the model's provider runs."""
 
@@ -86,8 +90,8 @@ class ChatAgent(Shown):
     """The tools, or the calls, that a person must agree to."""
     parallel_tools: bool = True
     """Whether the calls of one message run at the same time, or one after the other."""
-    on_tool_error: Literal["return", "raise"] = "return"
-    """Whether the model is told of an exception in a tool, or the agent fails with it."""
+    on_tool_error: OnToolError = "return"
+    """Whether the model is told of an exception in a tool, and what, or the agent fails with it."""
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
     """What comes of a call to a tool that there is not; a function is given its name and arguments."""
     retry: Any = None

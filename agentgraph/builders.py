@@ -14,6 +14,7 @@ from agentgraph.agents import (
     GraphAgent,
     HistoryPolicy,
     HumanAgent,
+    OnToolError,
     Tool,
 )
 from agentgraph.composites import as_tuple
@@ -38,7 +39,7 @@ def chat_agent(
     break_tool: bool = False,
     approve: Iterable[str] | Callable[[ToolCall], bool] = (),
     parallel_tools: bool = True,
-    on_tool_error: Literal["return", "raise"] = "return",
+    on_tool_error: OnToolError = "return",
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
     retry: Any = None,
     timeout: Any = None,
@@ -103,8 +104,11 @@ def chat_agent(
             `{"decisions": [{"type": "approve"}]}`, or has "edit" and an `edited_action`, "reject" or
             "respond" and a `message`.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
-        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent.
-            Arguments that do not fit always go back to the model.
+        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent; or
+            as LangGraph's `ToolNode` has it: one or several types of exceptions, which the model is
+            told of, a sentence that it is told, or a function that is given the exception and returns
+            what it is told (only of the types that its parameter is annotated with). Arguments that
+            do not fit always go back to the model.
         unknown_tool: The same for a call to a tool that there is not, or a function that is given
             its name and its arguments and returns the result.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
@@ -116,7 +120,7 @@ def chat_agent(
             What wraps calls runs around them; each hook is a node, `writer.Limit.before_model`. Tools
             that they bring are the agent's too. What they remove or replace of what others said is
             changed for this agent alone. Their state is kept with the thread, and must be something
-            that its saver can save. Tools see the whole history in their state.
+            that its saver can save.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.

@@ -46,7 +46,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
-    yield from word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
+    yield from tool_error_faults(agent.on_tool_error)
     if not callable(agent.unknown_tool):
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not is_hook(agent.model_input):
@@ -102,6 +102,21 @@ def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str
     """Yield what is wrong with an option that is one of some words."""
     if not isinstance(word, str) or word not in words:
         yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"
+
+
+def tool_error_faults(given: object) -> Iterator[str]:
+    """Yield what is wrong with what becomes of an exception in a tool."""
+    kinds = given if isinstance(given, tuple) and given else (given,)
+    is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+    if isinstance(given, str):
+        is_known = given in ("return", "raise") or len(given.split()) > 1
+    elif not isinstance(given, type | tuple):
+        is_known = is_hook(given)
+    if not is_known:
+        yield (
+            f"on_tool_error={shown(given)} is not known; use 'return' or 'raise', types of exceptions, "
+            "a sentence that the model is told, or a sync function of the exception"
+        )
 
 
 def is_agent(thing: object) -> bool:

@@ -18,12 +18,12 @@ from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import InnerWraps, injects_state
 from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.tool_errors import told_of
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import Contained
 from agentgraph.position import may_do_by_tools
-from agentgraph.shown import shown_error
 from agentgraph.state import TaskResult
 from agentgraph.tools import AgentCall, destination, run_tools
 
@@ -91,10 +91,10 @@ class CallRunner:
         if isinstance(error, _UnknownToolError):
             raise error.error
         is_control = isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
-        if is_control or self._built.agent.on_tool_error == "raise":
+        told = None if is_control else told_of(error, self._built.agent.on_tool_error)
+        if told is None:
             raise error
-        text = f"Error: {shown_error(error)}\n Please fix your mistakes."
-        return {"messages": [outcome.message(text, failed=True)]}
+        return {"messages": [outcome.message(told, failed=True)]}
 
     def with_one_transfer(self, scopes: Sequence[Scope]) -> list[Scope]:
         """Return the scopes of the calls of a message, of whose transfers the last is carried out."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolCall
 
-from agentgraph.agents import Agent, ChatAgent, HistoryPolicy, Tool
+from agentgraph.agents import Agent, ChatAgent, HistoryPolicy, OnToolError, Tool
 from agentgraph.builders import agent_tool, chat_agent
 from agentgraph.composites import as_tuple
 from agentgraph.leaf_faults import word_faults
@@ -31,7 +31,7 @@ def supervisor(
     on_max_iterations: Literal["raise", "answer"] = "raise",
     exit_tool: bool = False,
     approve: Iterable[str] | Callable[[ToolCall], bool] = (),
-    on_tool_error: Literal["return", "raise"] = "return",
+    on_tool_error: OnToolError = "return",
     retry: Any = None,
     timeout: Any = None,
     model_input: Callable[..., list[BaseMessage]] | None = None,
@@ -82,7 +82,8 @@ def supervisor(
         approve: Names of tools whose calls a person must agree to: a worker's own name, or with
             `mode="handoff"` `transfer_to_<name>`.
         on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
-            the supervisor fails with it ("raise"); with `mode="handoff"` a worker's always raises.
+            the supervisor fails with it ("raise"), or what `chat_agent` takes besides; with
+            `mode="handoff"` a worker's always raises.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
         timeout: How long a call of the model may take, as in `chat_agent`.
         model_input: Has the last word on what the model is sent, as in `chat_agent`.
