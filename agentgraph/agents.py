@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
 from agentgraph.budgets import ChosenBy, Summarized, Trimmed
@@ -48,8 +49,9 @@ OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[An
 """What becomes of an exception in a tool: "return", "raise", the types that are returned, a sentence
 that is returned, or a function of the exception that gives what is returned."""
 
-Tool = BaseTool | Callable[..., Any] | Mapping[str, Any] | AgentTool
-"""A LangChain tool, a function, an agent as a tool, or a tool that the model's provider runs."""
+Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
+"""A LangChain tool, or what its `with_retry()`, `with_fallbacks()` or `with_config()` gave; a function,
+an agent as a tool, or a tool that the model's provider runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
+from agentgraph.around_tools import around, inner_tool
 from agentgraph.history import TRANSFER_PREFIX, TRANSFERRED
 from agentgraph.middleware import tools_of
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, gives_command, is_async
@@ -65,6 +66,8 @@ def as_tool(given: Any) -> BaseTool:
         )
     if isinstance(given, AGENTS):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
+    if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
+        return around(given, inner).with_inner(as_tool)
     made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
     if not isinstance(made, BaseTool):
         raise TypeError("it is no function")
@@ -102,7 +105,7 @@ def _apart(returned: Any) -> Any:
 
 def destination(given: object) -> str | None:
     """Return the agent that a tool hands over to, as handoff tools name it in their metadata."""
-    metadata = getattr(given, "metadata", None) or {}
+    metadata = getattr(inner_tool(given), "metadata", None) or {}
     return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
 
 
@@ -127,7 +130,8 @@ def _gives_command(function: Any) -> bool:
 
 
 def _name_of(given: Any) -> str:
-    return str(given.name if isinstance(given, BaseTool) else getattr(given, "__name__", ""))
+    found = inner_tool(given)
+    return found.name if found else str(getattr(given, "__name__", ""))
 
 
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
@@ -167,7 +171,7 @@ def tools_may(agent: ChatAgent) -> May:
         transfer=True,
     )
     for each in (*agent.tools, *tools_of(agent.middleware)):
-        may |= May(go_on=bool(getattr(each, "return_direct", False)))
+        may |= May(go_on=bool(getattr(inner_tool(each) or each, "return_direct", False)))
         if not isinstance(each, AgentTool | Mapping):
             said = allowed(function_of(each))
             may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
@@ -176,6 +180,7 @@ def tools_may(agent: ChatAgent) -> May:
 
 def function_of(given: Any) -> Callable[..., Any]:
     """Return the function of a tool."""
+    given = inner_tool(given) or given
     if not isinstance(given, BaseTool):
         return given  # type: ignore[no-any-return]
     function = getattr(given, "func", None) or getattr(given, "coroutine", None)

@@ -68,7 +68,7 @@ leaf_faults position
 addresses
 places
 tools handoffs
-builders history entrance
+around_tools builders history entrance
 composites
 agents
 events schemas state templates
@@ -79,9 +79,9 @@ shown
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-limits live.activity live.frames live.screens live.task_parts live.watched middleware parts places
-position
+addresses agents around_tools budgets builders composites dependencies errors events failures history
+leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched middleware
+parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 tree_changes validation workflow_faults
