@@ -1,7 +1,7 @@
 """The agents: frozen values that say what runs; `builders` makes them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.language_models import LanguageModelLike
@@ -357,6 +357,36 @@ def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     while isinstance(agent, CheckedAgent):
         found, agent = (agent, *found), agent.agent
     return found
+
+
+def changed(agent: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+    """Return a tree with each chat agent in it changed; what is no agent stays as it is."""
+
+    def inside(agents: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(changed(each, change) for each in agents)
+
+    match agent:
+        case ChatAgent():
+            tools = tuple(_changed_tool(tool, change) for tool in agent.tools)
+            return change(replace(agent, tools=tools, sub_agents=inside(agent.sub_agents)))
+        case SequentialAgent() | LoopAgent() | ParallelAgent():
+            return replace(agent, sub_agents=inside(agent.sub_agents))
+        case WorkflowAgent():
+            return replace(agent, steps=tuple(_changed_step(step, change) for step in agent.steps))
+        case EachAgent() | CheckedAgent():
+            return replace(agent, agent=changed(agent.agent, change))
+    return agent
+
+
+def _changed_tool(tool: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+    return replace(tool, agent=changed(tool.agent, change)) if isinstance(tool, AgentTool) else tool
+
+
+def _changed_step(step: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+    if not isinstance(step, Step):
+        return step
+    undo = changed(step.compensate, change)
+    return replace(step, agent=changed(step.agent, change), compensate=undo)
 
 
 def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:

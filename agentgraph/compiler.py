@@ -4,7 +4,7 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, assert_never, cast
 
@@ -73,6 +73,7 @@ def compile_agent(
     store: BaseStore | None = None,
     limits: Limits | None = None,
     values: Any = None,
+    middleware: Iterable[Any] = (),
     **options: Any,
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.
@@ -96,6 +97,8 @@ def compile_agent(
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for what is merged. Other
             values are written over.
+        middleware: LangChain's middleware that every chat agent of the tree has, outside its own:
+            redaction belongs here, for on one agent it does not protect the others.
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
@@ -106,7 +109,7 @@ def compile_agent(
         AgentGraphError: `limits` are no `Limits`.
     """
     reducers = declared(values)
-    tree = validate(agent, reducers.channels)
+    tree = validate(agent, reducers.channels, middleware)
     return compile_tree(
         tree, reducers, checkpointer=checkpointer, store=store, limits=limits, **options
     )

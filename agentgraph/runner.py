@@ -5,6 +5,7 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Generator,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -95,6 +96,7 @@ class Runner:
         store: BaseStore | None = None,
         values: Any = None,
         limits: Limits | None = None,
+        middleware: Iterable[Any] = (),
     ) -> None:
         """Compile `agent`.
 
@@ -104,6 +106,7 @@ class Runner:
             store: LangGraph's store, for `ctx.runtime.store`.
             values: Declares values and their reducers, as for `compile_agent`.
             limits: What a turn may use, where a run says nothing else.
+            middleware: LangChain's middleware that every chat agent has, as for `compile_agent`.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
@@ -112,7 +115,7 @@ class Runner:
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
         reducers = declared(values)
-        self._tree = validate(agent, reducers.channels)
+        self._tree = validate(agent, reducers.channels, middleware)
         self._watched = ("", Activity(self._tree))
         self.graph = compile_tree(
             self._tree, reducers, limits=limits, checkpointer=self.saver, store=store

@@ -115,7 +115,8 @@ def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
     A handoff tool says so by its metadata, or it returns a LangGraph `Command` and has the name that
     the tool made here would have.
     """
-    functions = [each for each in agent.tools if not isinstance(each, AgentTool | Mapping)]
+    everything = (*agent.tools, *tools_of(agent.middleware))
+    functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
     names = {_name_of(each) for each in functions if _gives_command(function_of(each))}
     given = {destination(each) for each in functions}
     return [

@@ -41,7 +41,12 @@ them: LangGraph takes several in a list only. Without "messages" there are no ch
 
 
 def translate(
-    agent: Agent, parts: Iterable[Any], *, thread_id: str | None = None, node: str | None = None
+    agent: Agent,
+    parts: Iterable[Any],
+    *,
+    thread_id: str | None = None,
+    node: str | None = None,
+    middleware: Iterable[Any] = (),
 ) -> Iterator[AgentEvent]:
     """Translate the stream of a compiled tree.
 
@@ -60,6 +65,7 @@ def translate(
             chunks are the same; from "messages" they lack the arguments of calls.
         thread_id: Written on every event.
         node: The node that the tree is in the graph that is streamed, if it is not all of it.
+        middleware: What was passed to `compile_agent` as such.
 
     Yields:
         The events, each when its part arrives. An exception of the stream is reported as an
@@ -70,14 +76,19 @@ def translate(
         AgentGraphError: A part does not say its stream mode.
         RemoteRunError: The run failed on a server.
     """
-    yield from Translator(validate(agent, merged=None), thread_id, node).tell(parts)
+    yield from Translator(validate(agent, None, middleware), thread_id, node).tell(parts)
 
 
 async def atranslate(
-    agent: Agent, parts: AsyncIterable[Any], *, thread_id: str | None = None, node: str | None = None
+    agent: Agent,
+    parts: AsyncIterable[Any],
+    *,
+    thread_id: str | None = None,
+    node: str | None = None,
+    middleware: Iterable[Any] = (),
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
-    async for event in Translator(validate(agent, merged=None), thread_id, node).atell(parts):
+    async for event in Translator(validate(agent, None, middleware), thread_id, node).atell(parts):
         yield event
 
 

@@ -1,8 +1,9 @@
 """Every fault of a tree, found before it is compiled."""
 
 import re
-from collections.abc import Container, Iterator
-from typing import NamedTuple, assert_never
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple, assert_never
 
 from agentgraph.agents import (
     LEAVES,
@@ -19,10 +20,12 @@ from agentgraph.agents import (
     SequentialAgent,
     WorkflowAgent,
     called_agents,
+    changed,
     checks_of,
     sub_agents,
     unchecked,
 )
+from agentgraph.composites import as_tuple
 from agentgraph.errors import InvalidAgentError
 from agentgraph.leaf_faults import (
     chat_faults,
@@ -32,6 +35,7 @@ from agentgraph.leaf_faults import (
     limit_faults,
     word_faults,
 )
+from agentgraph.middleware import middleware_faults
 from agentgraph.places import Tree, lay_out
 from agentgraph.schemas import schema_fault
 from agentgraph.shown import LONGEST, cut, shown
@@ -43,17 +47,22 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
 
 
-def validate(root: Agent, merged: Container[str] | None = ()) -> Tree:
+def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterable[Any] = ()) -> Tree:
     """Return the places of a tree.
 
     Args:
         root: The root of the tree.
         merged: The names of the values that have a reducer; None where they are not known.
+        middleware: LangChain's middleware that every chat agent has, outside its own.
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
     """
-    if faults := list(_faults(root, merged)):
+    outermost = as_tuple(middleware)
+    faults = [f"the middleware of the tree: {fault}" for fault in middleware_faults(outermost)]
+    if outermost and not faults:
+        root = changed(root, lambda chat: replace(chat, middleware=(*outermost, *chat.middleware)))
+    if faults := [*faults, *_faults(root, merged)]:
         raise InvalidAgentError(faults)
     return lay_out(root)
 

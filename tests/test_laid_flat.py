@@ -37,6 +37,8 @@ def missing(part: str) -> Any:
             return SimpleNamespace(nodes=made.nodes)
         case "builder.nodes['model'].runnable":
             nodes["llm"] = nodes.pop("model")
+        case "builder.nodes['model'].trace_policy":
+            nodes["model"] = SimpleNamespace(runnable=nodes["model"].runnable)
         case "builder.nodes['tools'].runnable":
             nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
         case "builder.channels" | "builder.edges" | "builder.branches":
@@ -56,6 +58,7 @@ def missing(part: str) -> Any:
         "builder",
         "builder.nodes['model'].runnable",
         "builder.nodes['tools'].runnable",
+        "builder.nodes['model'].trace_policy",
         "ToolNode._wrap_tool_call",
         "ToolNode._awrap_tool_call",
         "ToolNode._injected_args",

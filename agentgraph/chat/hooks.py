@@ -21,6 +21,7 @@ class HookNode(LeafNode):
         self.built, self.hook = built, hook
         self.name = built.site.place.hook_node(hook)
         self.runnable = built.flat.hooks[hook]
+        self.policies["trace_policy"] = built.flat.trace_policies[hook]
 
     def run(self, activation: Activation) -> None:
         """Run the hook."""

@@ -47,6 +47,9 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "ToolNode._wrap_tool_call": lambda graph: _tools_have(graph, "_wrap_tool_call"),
     "ToolNode._awrap_tool_call": lambda graph: _tools_have(graph, "_awrap_tool_call"),
     "ToolNode._injected_args": lambda graph: _tools_have(graph, "_injected_args"),
+    "builder.nodes['model'].trace_policy": lambda graph: hasattr(
+        graph.builder.nodes["model"], "trace_policy"
+    ),
     "builder.channels": lambda graph: "messages" in graph.builder.channels,
     "builder.edges": lambda graph: "__start__" in dict(graph.builder.edges),
     "builder.branches": lambda graph: all(
@@ -68,12 +71,15 @@ class FlatAgent:
         tools: Runs a tool call, with the middleware around it; None where the agent has no tools.
         hooks: The hooks of the middleware, by the names of their nodes: `Limit.before_model`.
         channels: The channels of the state, by name.
+        trace_policies: What traces may keep of each hook, by the name of its node; LangGraph's
+            `TracePolicy`, as its middleware says, or None.
     """
 
     model: Runnable[Any, Any]
     tools: ToolNode | None
     hooks: Mapping[str, Runnable[Any, Any]]
     channels: Mapping[str, Any]
+    trace_policies: Mapping[str, Any]
     _edges: Mapping[str, str]
     _branches: Mapping[str, Any]
 
@@ -115,6 +121,7 @@ def laid_flat(
         runnables.pop("tools", None),
         runnables,
         builder.channels,
+        {name: node.trace_policy for name, node in builder.nodes.items()},
         dict(builder.edges),
         branches,
     )

@@ -50,7 +50,8 @@ class Activation:
         self.address = site.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
-        self.mark = {"agent_name": site.place.name, "agent_address": self.address}
+        name = site.place.name
+        self.mark = {"agent_name": name, "agent_address": self.address, "lc_agent_name": name}
         self.said_by_tasks = False
         self.asked_behind: int | None = None
         self.seen = site.surroundings(state, config)
