@@ -56,9 +56,11 @@ class Reducers:
 
     Attributes:
         channels: The channels of LangGraph's for the names that have a reducer.
+        declared: All names that are declared.
     """
 
     channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
 
     def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
         """Return `values` with what was written after them, in order.
@@ -148,7 +150,7 @@ def declared(schema: Any) -> Reducers:
         for name, channel in read.channels.items()
         if isinstance(channel, BinaryOperatorAggregate)
     }
-    return Reducers(with_reducer)
+    return Reducers(with_reducer, frozenset(read.channels))
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:

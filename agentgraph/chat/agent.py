@@ -71,10 +71,12 @@ class BuiltAgent:
         tools = [*self._tools, *provider_tools(self.agent)]
         return with_tools(self.agent.model, tools) if tools else self.agent.model
 
-    @property
+    @cached_property
     def channels(self) -> Mapping[str, Any]:
-        """The channels of the state of its middleware."""
-        return self.flat.channels if self.agent.middleware else {}
+        """The channels of the state of its middleware; what `values=` declares is shared instead."""
+        shared = self.site.reducers.declared
+        found = self.flat.channels if self.agent.middleware else {}
+        return {name: channel for name, channel in found.items() if name not in shared}
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""

@@ -21,6 +21,7 @@ from agentgraph.chat.edits import Edits, edited, edits_between
 from agentgraph.history import paired
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of
+from agentgraph.values import Write
 
 _CONTEXT = ("messages", "jump_to")
 """The channels that are not the middleware's own."""
@@ -62,12 +63,16 @@ class Step:
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
         self._touched = False
+        self._shared: list[Write] = []
         self.jump_to: str | None = None
 
     @property
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
-        return self.state_with(dict(self._activation.values))
+        seen = self._activation.seen
+        return self.state_with(
+            dict(seen.with_new((), self._shared).values if self._shared else seen.values)
+        )
 
     def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the state, with other values of the run."""
@@ -92,6 +97,9 @@ class Step:
                     self.jump_to = value
                 elif key in self._channels:
                     self._reduce(key, value)
+                elif key in self._activation.site.reducers.declared:
+                    self._activation.set_values({key: value})
+                    self._shared.append(Write(by=self._activation.address, values={key: value}))
 
     def say(self) -> None:
         """Say what is new, write what was replaced, and keep the rest as edits."""
