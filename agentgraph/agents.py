@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Literal
 
 from langchain_core.language_models import LanguageModelLike
@@ -49,6 +50,9 @@ OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[An
 """What becomes of an exception in a tool: "return", "raise", the types that are returned, a sentence
 that is returned, or a function of the exception that gives what is returned."""
 
+Seconds = float | timedelta
+"""A time: seconds, or a timedelta."""
+
 Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
 """A LangChain tool, or what its `with_retry()`, `with_fallbacks()` or `with_config()` gave; a function,
 an agent as a tool, or a tool that the model's provider runs."""
@@ -94,6 +98,8 @@ class ChatAgent(Shown):
     """Whether the calls of one message run at the same time, or one after the other."""
     on_tool_error: OnToolError = "return"
     """Whether the model is told of an exception in a tool, and what, or the agent fails with it."""
+    tool_timeout: Seconds | Mapping[str, Seconds] | None = None
+    """How long a call of an async tool may take: of each, or of those named."""
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
     """What comes of a call to a tool that there is not; a function is given its name and arguments."""
     retry: Any = None

@@ -1,6 +1,6 @@
 """The builders of leaves: what users call; nothing is checked before the tree is compiled."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
 from langchain_core.language_models import LanguageModelLike
@@ -15,6 +15,7 @@ from agentgraph.agents import (
     HistoryPolicy,
     HumanAgent,
     OnToolError,
+    Seconds,
     Tool,
 )
 from agentgraph.composites import as_tuple
@@ -40,6 +41,7 @@ def chat_agent(
     approve: Iterable[str] | Callable[[ToolCall], bool] = (),
     parallel_tools: bool = True,
     on_tool_error: OnToolError = "return",
+    tool_timeout: Seconds | Mapping[str, Seconds] | None = None,
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
     retry: Any = None,
     timeout: Any = None,
@@ -109,6 +111,10 @@ def chat_agent(
             told of, a sentence that it is told, or a function that is given the exception and returns
             what it is told (only of the types that its parameter is annotated with). Arguments that
             do not fit always go back to the model.
+        tool_timeout: How long a call of an async tool may take, in seconds or as a timedelta: one for
+            all of them, or by their names; longer is a `TimeoutError` of the tool. For retries and
+            limits of single tools use `tool.with_retry()`, or LangChain's `ToolRetryMiddleware` and
+            `ToolCallLimitMiddleware`.
         unknown_tool: The same for a call to a tool that there is not, or a function that is given
             its name and its arguments and returns the result.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
@@ -144,6 +150,7 @@ def chat_agent(
         approve=approve if callable(approve) else as_tuple(approve),
         parallel_tools=parallel_tools,
         on_tool_error=on_tool_error,
+        tool_timeout=tool_timeout,
         unknown_tool=unknown_tool,
         retry=retry,
         timeout=timeout,

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
+from langchain_core.tools import BaseTool
 
 from agentgraph.agents import (
     COMPOSITES,
@@ -27,7 +28,7 @@ from agentgraph.middleware import middleware_faults, tools_of
 from agentgraph.schemas import output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
-from agentgraph.tools import as_tool, own_tools
+from agentgraph.tools import AgentCall, as_tool, is_async_tool, own_tools
 
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
@@ -180,11 +181,28 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
             there = ", ".join(names) or "none"
             named = ", ".join(map(shown, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+    yield from _tool_timeout_faults(agent, tools)
     for model in _toolless(agent.model) if names else ():
         instead = (
             "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
         )
         yield f"the model {type(model).__name__} takes no tools; {instead}"
+
+
+def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterator[str]:
+    given = agent.tool_timeout
+    named = given if isinstance(given, Mapping) else {}
+    alone = () if isinstance(given, Mapping) or given is None else (given,)
+    for limit in (*named.values(), *alone):
+        seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
+            yield f"tool_timeout={shown(limit)} is no timeout; pass seconds above 0, or a timedelta"
+    stoppable = [tool.name for tool in tools if not isinstance(tool, AgentCall) and is_async_tool(tool)]
+    if unknown := [name for name in named if name not in stoppable]:
+        yield (
+            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only an "
+            f"async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
+        )
 
 
 def _toolless(model: object) -> Iterator[object]:

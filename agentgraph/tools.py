@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
-from agentgraph.around_tools import around, inner_tool
+from agentgraph.around_tools import AroundTool, around, inner_tool
 from agentgraph.history import TRANSFER_PREFIX, TRANSFERRED
 from agentgraph.middleware import tools_of
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, gives_command, is_async
@@ -147,6 +148,22 @@ def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
 def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     """Return all tools of a chat agent that the graph runs."""
     return [*given_tools(agent), *own_tools(agent, targets)]
+
+
+def seconds_for(agent: ChatAgent, tool: str) -> float | None:
+    """Return how long a call of a tool may take; None where nothing bounds it."""
+    given = agent.tool_timeout
+    found = given.get(tool) if isinstance(given, Mapping) else given
+    return found.total_seconds() if isinstance(found, timedelta) else found
+
+
+def is_async_tool(tool: BaseTool) -> bool:
+    """Tell whether a tool is awaited: only then can a call be stopped."""
+    tool = inner_tool(tool) or tool
+    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    if isinstance(tool, StructuredTool):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
 
 
 def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """What `ToolNode` invokes in the place of a tool: it takes the actions out, or runs an agent's lane."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -24,7 +25,7 @@ from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
 from agentgraph.nodes.threads import run_coroutine
-from agentgraph.tools import Request, function_of
+from agentgraph.tools import Request, function_of, is_async_tool
 
 
 class Scope(NamedTuple):
@@ -73,14 +74,16 @@ def in_scope(scope: Scope) -> Iterator[None]:
 class ActingTool:
     """A tool that may return actions; where middleware calls it again, the last time counts."""
 
-    def __init__(self, tool: Any, contexts: Sequence[str]) -> None:
+    def __init__(self, tool: Any, contexts: Sequence[str], seconds: float | None) -> None:
         """Make the stand-in of a tool.
 
         Args:
             tool: The tool.
             contexts: The names of its parameters that are given a `Context`.
+            seconds: How long a call that is awaited may take.
         """
         self.tool, self._contexts = tool, contexts
+        self._seconds = seconds if seconds and is_async_tool(tool) else None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tool, name)
@@ -99,8 +102,17 @@ class ActingTool:
         scope = SCOPE.get()
         scope.outcome.restart()
         with stoppable(is_thread=is_guarded(self.tool)):
-            returned = await self.tool.ainvoke(self._with_context(call), config)
+            returned = await self._in_time(self.tool.ainvoke(self._with_context(call), config))
         return scope.outcome.take(returned, scope.state)
+
+    async def _in_time(self, called: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                return await called
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
     def _with_context(self, call: Any) -> Any:
         if not self._contexts:

@@ -25,7 +25,7 @@ from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.threads import Contained
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
-from agentgraph.tools import AgentCall, destination, run_tools
+from agentgraph.tools import AgentCall, destination, run_tools, seconds_for
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 
@@ -184,8 +184,11 @@ class CallRunner:
             return None
         name = str(tool.name)
         if tool is self._tool_node.tools_by_name.get(name):
-            return ActingTool(tool, self._contexts[name])
-        return ActingTool(guarded(tool), context_parameters(tool))
+            return ActingTool(tool, self._contexts[name], self._seconds(name))
+        return ActingTool(guarded(tool), context_parameters(tool), self._seconds(name))
+
+    def _seconds(self, name: str) -> float | None:
+        return seconds_for(self._built.agent, name)
 
     def _payload(self, scope: Scope) -> dict[str, Any]:
         """Return the input of `ToolNode` for one call, with the state where something asks for it."""
