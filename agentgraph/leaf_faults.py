@@ -197,11 +197,12 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
         seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
             yield f"tool_timeout={shown(limit)} is no timeout; pass seconds above 0, or a timedelta"
-    stoppable = [tool.name for tool in tools if not isinstance(tool, AgentCall) and is_async_tool(tool)]
+    plain = [tool for tool in tools if not isinstance(tool, AgentCall)]
+    stoppable = [tool.name for tool in plain if is_async_tool(tool)]
     if unknown := [name for name in named if name not in stoppable]:
         yield (
-            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only an "
-            f"async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
+            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only "
+            f"an async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
         )
 
 
