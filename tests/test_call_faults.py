@@ -3,6 +3,8 @@
 import asyncio
 import cProfile
 import pstats
+import threading
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -13,7 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 import agentgraph as ag
 from agentgraph.testing import call, calls, transcript
@@ -234,3 +236,56 @@ def test_a_request_is_a_message_of_the_user(drive: Drive) -> None:
     tree = ag.chat_agent("boss", boss, tools=[ag.agent_tool(ag.chat_agent("helper", helper))])
     list(drive.run(ag.Runner(tree), "Go."))
     assert helper.inputs[0] == [HumanMessage("Help.", id=helper.inputs[0][0].id)]
+
+
+# runs that are left
+
+
+@pytest.mark.parametrize("parallel_tools", [True, False])
+def test_an_async_run_that_is_left_runs_no_sync_tool_again(parallel_tools: bool) -> None:
+    ran: list[str] = []
+    left = threading.Event()
+
+    def slow() -> str:
+        """Wait until the run is left."""
+        ran.append("slow")
+        assert left.wait(5)
+        return "slow"
+
+    def fast() -> str:
+        """Be fast."""
+        ran.append("fast")
+        return "fast"
+
+    model = scripted(calls(call("fast"), call("slow")), "Done.")
+    writer = ag.chat_agent("w", model, tools=[slow, fast], parallel_tools=parallel_tools)
+    runner = ag.Runner(writer)
+
+    async def leave() -> None:
+        async with aclosing(runner.arun("Go.", thread_id="t")) as run:
+            async for event in run:
+                if event.text == "fast":
+                    asyncio.get_running_loop().call_later(0.05, left.set)
+                    break
+
+    asyncio.run(leave())
+
+    async def resume() -> list[ag.AgentEvent]:
+        return [event async for event in runner.aresume("t")]
+
+    assert asyncio.run(resume())[-1].text == "Done."
+    assert sorted(ran) == ["fast", "slow"]
+
+
+@pytest.mark.parametrize("parallel_tools", [True, False])
+def test_a_turn_that_is_given_up_keeps_what_calls_came_to(drive: Drive, parallel_tools: bool) -> None:
+    def ask(what: str) -> str:
+        """Ask a person."""
+        return str(interrupt(what))
+
+    model = scripted(calls(call("echo", given=1), call("ask", what="Sure?")), "More.")
+    runner = ag.Runner(ag.chat_agent("w", model, tools=[echo, ask], parallel_tools=parallel_tools))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    list(drive.run(runner, "Leave it.", thread_id="t", drop_pending=True))
+    results = [each.text for each in model.inputs[1] if isinstance(each, ToolMessage)]
+    assert results == ["got int", "The call was not finished."]
