@@ -11,6 +11,7 @@ from agentgraph.addresses import parse_address
 from agentgraph.entrance import Admitted, unstamped
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, PendingInterruptError
 from agentgraph.events import Interrupt
+from agentgraph.middleware_state import collected
 from agentgraph.pending import edited, pending, resume_map, unclear_question, waiting
 from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
@@ -86,7 +87,9 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
     kept = yield from salvaged(tree, (yield from before_edits(saved)))
     messages = [*kept.messages, *given["messages"]]
     values = kept.values_before(given.get("values", {}))
-    return Admitted(messages=messages, values=values) if values else Admitted(messages=messages)
+    middleware = collected({}, kept.middleware)
+    more = {"values": values, "middleware": middleware}
+    return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
 
 
 def resumption(

@@ -126,7 +126,8 @@ def chat_agent(
             What wraps calls runs around them; each hook is a node, `writer.Limit.before_model`. Tools
             that they bring are the agent's too. What they remove or replace of what others said is
             changed for this agent alone. Their state is kept with the thread, and must be something
-            that its saver can save.
+            that its saver can save, but for an `UntrackedValue`. A key of it that `values=` declares
+            at compile too is that value of the run.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.

@@ -51,7 +51,7 @@ from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.position import asks_functions, ends, may_do, may_do_by_tools, start
 from agentgraph.signals import May
-from agentgraph.state import Whereabouts, state_types
+from agentgraph.state import Whereabouts, reading, state_types
 from agentgraph.validation import validate
 from agentgraph.values import Reducers, declared
 
@@ -62,6 +62,8 @@ _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps: a tree's own limits end it, so this one never does."""
 _CALLS = 32
 """How many tool calls run at once, where there are no wider branches."""
+_UNSAVED = ("failure", "untracked")
+"""The channels that are never saved, and never streamed."""
 _SPARE_THREADS = 8
 """Threads of a graph beside its lanes: the node that waits for them, the stream, the saver."""
 
@@ -160,19 +162,22 @@ class _LaneBuilder:
     def __init__(self, tree: Tree, reducers: Reducers, limits: Limits) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
         self.types = state_types(reducers)
+        self._reading: dict[tuple[str, ...], type] = {}
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         is_root = lane.parent is None
         state = self.types.root if is_root else self.types.lane
         outer = self.types.conversation if is_root else self.types.lane
-        builder: Builder = StateGraph(state, input_schema=outer, output_schema=outer)
+        given = self.types.begun if is_root and self._keeps(lane) else outer
+        builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
         self._enter(builder, lane)
         inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
         for place, lanes in inner.items():
             self._add(builder, place, lanes)
         graph = builder.compile(**options)
-        graph.stream_channels = [name for name in graph.stream_channels_list if name != "failure"]
+        builder.input_schema = outer
+        graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for place, lanes in inner.items():
             _show(graph, place, lanes)
         return (RootGraph if lane.parent is None else LaneGraph)(**vars(graph))
@@ -222,7 +227,7 @@ class _LaneBuilder:
         tools = [place.tools_node, *([place.approve_node] if agent.approve else [])]
         model = ModelNode(built)
         if place.after_model_node:
-            self._add_node(builder, model, None, [place.after_model_node], is_free=True)
+            self._add_node(builder, model, None, [place.after_model_node])
         else:
             again = [place.round_node] if built.wraps_model and has_tools(place) else []
             others = [*(tools if has_tools(place) else ()), *again]
@@ -249,7 +254,8 @@ class _LaneBuilder:
         named = {"model": [place.node], "tools": tools, END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
         may = May() | may_do_by_tools(place) if END in ways else None
-        self._add_node(builder, node, may, others, is_free=True)
+        is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
+        self._add_node(builder, node, may, others, is_free=is_free)
 
     def _add_node(
         self,
@@ -267,9 +273,8 @@ class _LaneBuilder:
         place: Place = node.site.place
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
         may_stay = node.site.has_border and node.name == place.node
-        if may_stay:
-            is_root = builder.state_schema is self.types.root
-            options["input_schema"] = self.types.root_border if is_root else self.types.lane_border
+        if reads := (("failure",) if may_stay else ()) + self._kept_by(place):
+            options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = ends(self.tree, place, may) if may else ()
         ended = [END if end is None else end.entry_node for end in after]
@@ -280,6 +285,26 @@ class _LaneBuilder:
             builder.add_edge(node.name, behind[0])
         else:
             builder.add_conditional_edges(node.name, _WAY_ON, behind)
+
+    def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
+        """Return the type of the state as nodes read it that read further channels."""
+        state, is_root = builder.state_schema, builder.state_schema is self.types.root
+        key = ("root" if is_root else "lane", *channels)
+        if key not in self._reading:
+            self._reading[key] = reading(state, channels, is_root=is_root)
+        return self._reading[key]
+
+    def _kept_by(self, place: Place) -> tuple[str, ...]:
+        """Return the channels of what middleware keeps, of that at a place or in its lanes."""
+        if isinstance(place.agent, ChatAgent):
+            return ("middleware", "untracked") if place.agent.middleware else ()
+        lanes = self.tree.lanes(place) if isinstance(place.agent, FORKS) else ()
+        keeps = any(self._keeps(lane) for lane in lanes if not lane.is_called)
+        return ("middleware",) if keeps else ()
+
+    def _keeps(self, lane: Place) -> bool:
+        """Tell whether there is middleware in a lane, or in those inside it that are no calls."""
+        return any(map(self._kept_by, self.tree.stops(lane)))
 
     def _has_border(self, place: Place, may: May) -> bool:
         """Tell whether a function may be asked where a place ends, or a limit that a transfer has."""

@@ -16,6 +16,8 @@ from langgraph.types import Command, Send
 
 from agentgraph.state import STAMP, address_of
 
+_KEPT = "middleware"
+"""The channel of what middleware keeps, which is no input."""
 _TOLD = ("at", "told", "by_tasks")
 """What a position tells of who wrote it."""
 
@@ -60,7 +62,9 @@ def _unstamped(message: Any) -> Any:
 
 
 def _state(given: Any) -> Any:
-    return {key: _written(key, given[key]) for key in given} if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping):
+        return given
+    return {key: _written(key, given[key]) for key in given if key != _KEPT}
 
 
 def _update(update: Any) -> Any:

@@ -1,7 +1,7 @@
 """The events of a thread told again, from what its saver keeps."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -28,6 +28,7 @@ from agentgraph.translation import Translator
 
 Key = tuple[str, int, int, int]
 """A place in the order of events: a checkpoint, before or behind it, the number of a call, its turn."""
+E = TypeVar("E", bound=str | AgentEvent)
 _LAST = 1_000_000_000
 """Behind all numbers of calls and messages."""
 _HEAD = "~"
@@ -42,7 +43,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """
     yield from opened(tree, thread_id)
     told = _told(tree, thread_id, (yield AllSaved()))
-    return [event for _, event in sorted(told, key=_key)]
+    return _without_void([event for _, event in sorted(told, key=_key)])
 
 
 def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
@@ -57,7 +58,21 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     steps = [(address_at(tree, saved), behind) for saved, behind in _steps(turn)]
     came: list[tuple[Key, str | AgentEvent]] = [*_told(tree, thread_id, turn)]
     came += [((behind, _LAST, 0, 0), at) for at, behind in steps if at and at not in left]
-    return [each for _, each in sorted(came, key=_key)]
+    return _without_void([each for _, each in sorted(came, key=_key)])
+
+
+def _without_void(told: Sequence[E]) -> list[E]:
+    """Return what was told without what was told to be void after it."""
+    void: set[str] = set()
+    left: list[E] = []
+    for each in reversed(told):
+        if not isinstance(each, AgentEvent):
+            left.append(each)
+        elif each.action is not None and each.action.discarded:
+            void.update(each.action.discarded)
+        elif each.id not in void:
+            left.append(each)
+    return left[::-1]
 
 
 def _key(told: tuple[Key, Any]) -> Key:

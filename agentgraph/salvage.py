@@ -22,8 +22,9 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.addresses import address, as_cursor
-from agentgraph.agents import FORKS, ChatAgent, ParallelAgent, WorkflowAgent
+from agentgraph.agents import FORKS, ChatAgent, EachAgent, ParallelAgent, WorkflowAgent
 from agentgraph.history import call_id, calls_of
+from agentgraph.middleware_state import Changes
 from agentgraph.places import Place, Tree
 from agentgraph.state import Position, address_of, stamped
 from agentgraph.threads import (
@@ -50,10 +51,14 @@ _NODE_AND_LANE = 2
 
 
 class Kept(NamedTuple):
-    """What is kept: the messages, and the values as they were written, one map after the other."""
+    """What is kept: the messages, the values as they were written, one map after the other.
+
+    And what middleware changed of what it keeps, likewise.
+    """
 
     messages: list[BaseMessage]
     values: list[Mapping[str, Any]]
+    middleware: Sequence[Changes] = ()
 
     def values_before(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the values that are kept, and others after them, for the reducers to merge."""
@@ -83,7 +88,8 @@ def _under_way(
     if ended is not None:
         messages = ended.get("messages") or []
         rest = _of_calls(tree, ended["position"], {}, [*said, *messages])
-        return Kept([*messages, *rest.messages], writes_in(ended.get("values")))
+        values = writes_in(ended.get("values"))
+        return Kept([*messages, *rest.messages], values, _changes_in(ended))
     place = _place(tree, position)
     if place is not None and isinstance(place.agent, FORKS):
         return (yield from _of_lanes(tree, every, saved, place, by_task))
@@ -129,9 +135,11 @@ def _of_lanes(
     if isinstance(place.agent, ParallelAgent) and place.agent.on_error == "first":
         found = _won(by_task) or found
     found.sort(key=lambda item: item[0])
+    is_call = isinstance(place.agent, EachAgent)
     return Kept(
         [message for _, kept in found for message in kept.messages],
         [write for _, kept in found for write in kept.values],
+        [changes for _, kept in found for changes in kept.middleware if not is_call],
     )
 
 
@@ -143,11 +151,17 @@ def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple
     messages = [*said, *rest.messages]
     removed = {each.id for each in messages if isinstance(each, RemoveMessage)}
     left = [each for each in messages if each.id not in removed]
-    return Kept(left, [*writes_in(state.get("values")), *rest.values])
+    values = [*writes_in(state.get("values")), *rest.values]
+    return Kept(left, values, [*_changes_in(state), *rest.middleware])
 
 
 def _of_result(result: Mapping[str, Any]) -> Kept:
-    return Kept(list(result["messages"]), writes_in(result["values"]))
+    return Kept(list(result["messages"]), writes_in(result["values"]), _changes_in(result))
+
+
+def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
+    """Return what middleware changed, as a node wrote it, or a lane handed it back."""
+    return [written["middleware"]] if written.get("middleware") else []
 
 
 def _won(by_task: Writes) -> list[tuple[tuple[int, int], Kept]]:

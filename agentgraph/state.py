@@ -1,14 +1,14 @@
 """The channels of a lane, their reducers, and the stamp that messages carry.
 
-The history, and what lanes write, are stored as deltas, and whole only once in `SNAPSHOT_FREQUENCY`
-updates, so that a thread's size grows with the run and not with its square. This is the only file
-that knows of `DeltaChannel`, which is in beta.
+The history, what lanes write and what middleware keeps are stored as deltas, and whole only once in
+`SNAPSHOT_FREQUENCY` updates, so that a thread's size grows with the run and not with its square. This
+is the only file that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired
-from uuid import uuid4
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels.delta import DeltaChannel
@@ -16,6 +16,7 @@ from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import _messages_delta_reducer
 from typing_extensions import TypedDict
 
+from agentgraph.middleware_state import applied, collected
 from agentgraph.signals import Signal
 from agentgraph.values import Reducers, Write
 
@@ -44,8 +45,8 @@ class Progress(TypedDict, total=False):
     """The ids of the calls of its last message that a person must agree to."""
     decisions: dict[str, Any]
     """What a person decided, by the id of the call."""
-    kept: dict[str, Any]
-    """What its middleware keeps: "state", its own, and "edits" of what the agent sees."""
+    passed: dict[str, Any]
+    """The ephemeral state of its middleware, which the next node alone sees."""
     ending: "Leaving"
     """How it ends when the hooks have run that come last."""
 
@@ -124,11 +125,14 @@ Messages = Annotated[
     list[AnyMessage],
     DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
 ]
+M = TypeVar("M", bound=BaseMessage)
 Where = Annotated[Position | None, moved]
+_RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=SNAPSHOT_FREQUENCY)]
+_CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=SNAPSHOT_FREQUENCY)]
 
 
 class LaneState(TypedDict):
-    """What a lane keeps."""
+    """What a lane keeps; the last three are read only by the nodes that need them."""
 
     messages: list[BaseMessage]
     values: Any
@@ -136,25 +140,26 @@ class LaneState(TypedDict):
     position: Position
     failure: NotRequired[BaseException]
     """How a function failed that was asked where the node's agent had ended, in the step before."""
+    middleware: NotRequired[Mapping[str, Any]]
+    """What middleware keeps: the `Records` in the root, elsewhere the `Changes` of the lane."""
+    untracked: NotRequired[list[Any]]
+    """The address of an activation, and the state of its middleware that is never saved."""
 
 
 class StateTypes(NamedTuple):
     """The types of the states of a tree's lanes, with the reducers of its values.
 
     Attributes:
-        root: What the root keeps.
+        root: What the root keeps, as most nodes read it.
         conversation: What a compiled tree takes and gives: the messages, and the values of the run.
-        lane: What every other lane keeps.
-        root_border: What a node of the root reads whose agent may end with a function still to be
-            asked: how that failed in the step before, too. A resume does not find that, and asks again.
-        lane_border: The same in every other lane.
+        lane: What every other lane keeps, as most nodes read it.
+        begun: What a compiled tree takes, and what the middleware kept of a turn that was given up.
     """
 
     root: type
     conversation: type
     lane: type
-    root_border: type
-    lane_border: type
+    begun: type
 
 
 def state_types(reducers: Reducers) -> StateTypes:
@@ -164,16 +169,31 @@ def state_types(reducers: Reducers) -> StateTypes:
     writes = Annotated[
         list[Write], DeltaChannel(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
     ]
-    root = {"messages": Messages, "values": values, "position": Where}
-    lane = {"messages": Messages, "values": writes, "position": Where}
-    failure = {"failure": Annotated[BaseException, UntrackedValue]}
+    conversation = {"messages": Messages, "values": NotRequired[values]}
     return StateTypes(
-        root=make("LaneState", root),
-        conversation=make("Conversation", {"messages": Messages, "values": NotRequired[values]}),
-        lane=make("LaneState", lane),
-        root_border=make("BorderState", root | failure),
-        lane_border=make("BorderState", lane | failure),
+        root=make("LaneState", {"messages": Messages, "values": values, "position": Where}),
+        conversation=make("Conversation", conversation),
+        lane=make("LaneState", {"messages": Messages, "values": writes, "position": Where}),
+        begun=make("Begun", conversation | {"middleware": NotRequired[_RECORDS]}),
     )
+
+
+def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
+    """Return the type of a lane's state as a node reads it that reads further channels.
+
+    Args:
+        state: As most nodes read it.
+        channels: The names of the others: "failure", "middleware", "untracked".
+        is_root: Whether the lane is the root.
+    """
+    further = {
+        "failure": Annotated[BaseException, UntrackedValue],
+        "middleware": _RECORDS if is_root else _CHANGES,
+        "untracked": Annotated[list[Any], UntrackedValue],
+    }
+    make: Any = TypedDict
+    fields = get_type_hints(state, include_extras=True)
+    return cast(type, make("LaneState", fields | {name: further[name] for name in channels}))
 
 
 class Whereabouts(TypedDict):
@@ -190,6 +210,9 @@ class Update(TypedDict, total=False):
     """In the root a dict, or several where one would lose a write; elsewhere writes."""
     position: Position
     failure: BaseException
+    middleware: Mapping[str, Any]
+    """The `Changes` of what middleware keeps."""
+    untracked: list[Any]
 
 
 class TaskResult(TypedDict):
@@ -234,6 +257,18 @@ def stamped(message: BaseMessage, address: str) -> BaseMessage:
             "response_metadata": {**message.response_metadata, STAMP: address},
         }
     )
+
+
+def with_id(message: M, made_of: str) -> M:
+    """Return a message with an id, the same whenever it is made of the same.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> with_id(HumanMessage("Go."), "boss 0").id == with_id(HumanMessage("Go."), "boss 0").id
+    True
+    """
+    if message.id:
+        return message
+    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, made_of))})
 
 
 def address_of(message: BaseMessage) -> str | None:

@@ -293,6 +293,8 @@ class Translator:
             case "error":
                 self._failed.pop(data[0], None)
                 return self.error(*data)
+            case "discarded":
+                return self._event(at, action=Action(discarded=tuple(data)), id=event_id)
             case "transfer_to":
                 return self._event(at, action=Action(transfer_to=data), id=event_id)
         action = Action(exit=kind == "exit", break_loop=kind == "break_loop")

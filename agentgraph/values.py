@@ -56,11 +56,11 @@ class Reducers:
 
     Attributes:
         channels: The channels of LangGraph's for the names that have a reducer.
-        declared: All names that are declared.
+        names: All names that were declared.
     """
 
     channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
-    declared: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
     def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
         """Return `values` with what was written after them, in order.
@@ -113,9 +113,9 @@ class Reducers:
         declared = self.channels[name]
         channel = BinaryOperatorAggregate[Any](declared.typ, declared.operator)
         if name in values:
-            channel = channel.from_checkpoint(_copied(values[name]))
+            channel = channel.from_checkpoint(copied(values[name]))
         try:
-            channel.update([_copied(value)])
+            channel.update([copied(value)])
         except Exception as error:
             raise ReducerError(name, shown(value), shown_error(error)) from error
         return channel.get()
@@ -160,10 +160,10 @@ def _without(write: Write, names: Iterable[str]) -> Write:
     return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in left})
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Return a shallow copy; of what cannot be copied the value itself."""
     if isinstance(value, Overwrite):
-        return Overwrite(_copied(value.value))
+        return Overwrite(copied(value.value))
     try:
         return copy.copy(value)
     except Exception:

@@ -72,6 +72,17 @@ def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **optio
     return told
 
 
+def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
+    """Return the events that were not told to be void later."""
+    left: list[ag.AgentEvent] = []
+    for event in events:
+        if event.kind == "discarded" and event.action:
+            left = [each for each in left if each.id not in event.action.discarded]
+        else:
+            left.append(event)
+    return left
+
+
 def collect(
     told: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
 ) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 TREE = """
 import os, sys, time
 from pathlib import Path
+from typing import NotRequired
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 import agentgraph as ag
 
@@ -121,6 +123,29 @@ foreign = ag.sequential("s", [step("before"), ag.graph_agent("made", create_agen
     Model(name="made", rounds=[[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})], []]),
     [quick, slow],
 ))])
+
+
+class Rounds(AgentMiddleware):
+    class Counting(AgentState):
+        rounds: NotRequired[int]
+
+    state_schema = Counting
+
+    def before_model(self, state, runtime):
+        count = state.get("rounds", 0) + 1
+        return {"rounds": count, "messages": [HumanMessage(f"round {count}")]}
+
+    def after_agent(self, state, runtime):
+        seen = [m.text.removeprefix("round ") for m in state["messages"] if "round" in m.text]
+        note(f"start rounds-{state['rounds']}-{''.join(seen)}")
+
+
+kept = ag.parallel("p", [step("z"), ag.chat_agent(
+    "writer",
+    Model(name="writer", rounds=[[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})], []]),
+    tools=[quick, slow],
+    middleware=[Rounds()],
+)])
 """
 
 RUN = """
@@ -214,6 +239,13 @@ def test_killed_in_the_middle_of_tool_calls_only_the_call_in_flight_runs_again(t
     assert starts(tmp_path) == once(*ran, twice="slow-2")
     assert told == ["writer ", "writer quick 0", "writer ", "writer quick 1"]
     assert rest == ["writer slow 2", "writer writer is done"]
+
+
+def test_killed_in_a_branch_the_middleware_has_what_it_kept(tmp_path):
+    _, rest = killed_then_resumed(tmp_path, "kept")
+    ran = ["p/z", "writer-0", "quick-0", "writer-1", "quick-1", "slow-2", "writer-2", "rounds-3-123"]
+    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert rest == ["p/writer slow 2", "p/writer writer is done"]
 
 
 def test_killed_in_an_agent_that_runs_as_a_tool_only_its_call_in_flight_runs_again(tmp_path):

@@ -49,9 +49,9 @@ def test_a_summary_costs_one_id_and_one_message() -> None:
     before = said(*map(str, range(100)))
     [summary] = said("summary")
     edits = edits_between(before, [summary, *before[-2:]])
-    assert edits == {"upto": "97", "head": [summary]}
+    assert edits == {"beginning": {"upto": "97", "head": [summary]}}
 
 
 def test_where_the_left_out_beginning_is_not_seen_any_more_nothing_is_put_in_its_place() -> None:
-    edits: Edits = {"upto": "1", "head": said("summary")}
+    edits: Edits = {"beginning": {"upto": "1", "head": said("summary")}}
     assert edited(said("2", "3"), edits) == said("2", "3")

@@ -72,7 +72,7 @@ around_tools builders history entrance
 composites
 agents
 events schemas state templates
-budgets dependencies failures limits middleware run_path saving signals values
+budgets dependencies failures limits middleware middleware_state run_path saving signals values
 errors
 shown
 """
@@ -81,6 +81,7 @@ shown
 PURE = """
 addresses agents around_tools budgets builders composites dependencies errors events failures history
 leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched middleware
+middleware_state
 parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation

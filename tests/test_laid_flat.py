@@ -39,6 +39,9 @@ def missing(part: str) -> Any:
             nodes["llm"] = nodes.pop("model")
         case "builder.nodes['model'].trace_policy":
             nodes["model"] = SimpleNamespace(runnable=nodes["model"].runnable)
+        case "model_node: _execute_model_sync" | "model_node: _execute_model_async":
+            kind = "func" if part.endswith("_sync") else "afunc"
+            setattr(nodes["model"].runnable, kind, lambda state: state)
         case "builder.nodes['tools'].runnable":
             nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
         case "builder.channels" | "builder.edges" | "builder.branches":
@@ -59,6 +62,8 @@ def missing(part: str) -> Any:
         "builder.nodes['model'].runnable",
         "builder.nodes['tools'].runnable",
         "builder.nodes['model'].trace_policy",
+        "model_node: _execute_model_sync",
+        "model_node: _execute_model_async",
         "ToolNode._wrap_tool_call",
         "ToolNode._awrap_tool_call",
         "ToolNode._injected_args",

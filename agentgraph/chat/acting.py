@@ -25,6 +25,7 @@ from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
 from agentgraph.nodes.threads import run_coroutine
+from agentgraph.state import with_id
 from agentgraph.tools import Request, function_of, is_async_tool
 
 
@@ -148,7 +149,8 @@ class LaneTool:
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
-        request = HumanMessage(Request.model_validate(call["args"]).request)
+        said = HumanMessage(Request.model_validate(call["args"]).request)
+        request = with_id(said, f"{activation.address} {number}")
         around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
         return self.site, (*activation.cursor, number), surroundings, scope.control

@@ -13,7 +13,7 @@ from agentgraph.chat.asking import Instructing, StandingIn, with_tools
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.chat.output import keep_result, schema_text
-from agentgraph.chat.step import Step, lasting
+from agentgraph.chat.step import Channels, Step
 from agentgraph.errors import AgentGraphError
 from agentgraph.middleware import Mode, any_has, mode_fault
 from agentgraph.nodes.activation import Activation
@@ -43,12 +43,10 @@ class BuiltAgent:
         added = (transfers_text(without_tools(self.agent, site.target_agents)), schema_text(self.agent))
         self._added = [text for text in added if text]
         self.runs_tools = has_tools(site.place)
-        self._key = f"{site.place.node}.middleware"
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
         self._keeps_edits = policy in ("shared", "path", "own")
-        self._is_called = any(count.kind == "call" for count in site.place.counts)
         modes: tuple[Mode, ...] = ("sync", "async")
         self._mode_faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
         self._is_filled = is_filled(self.agent.instruction)
@@ -59,11 +57,10 @@ class BuiltAgent:
         """The nodes; only an agent with middleware has them."""
         agent, given = self.agent, list(self.agent.middleware)
         system = None if self._is_filled else self._written({})
-        if self.wraps_model:
-            outermost = [Instructing()] if self._is_filled else []
-            given = [*outermost, *given, StandingIn(agent.model)]
-        tools = [*map(guarded, self._tools), *provider_tools(agent)]
-        return laid_flat(agent.model, tools, system_message=system, middleware=given)
+        if self.wraps_model and self._is_filled:
+            given = [Instructing(), *given]
+        tools, inside = [*map(guarded, self._tools), *provider_tools(agent)], StandingIn(agent.model)
+        return laid_flat(agent.model, tools, system_message=system, middleware=given, inside=inside)
 
     @cached_property
     def model(self) -> Any:
@@ -72,22 +69,25 @@ class BuiltAgent:
         return with_tools(self.agent.model, tools) if tools else self.agent.model
 
     @cached_property
-    def channels(self) -> Mapping[str, Any]:
-        """The channels of the state of its middleware; what `values=` declares is shared instead."""
-        shared = self.site.reducers.declared
+    def channels(self) -> Channels:
+        """The channels of the state of its middleware."""
         found = self.flat.channels if self.agent.middleware else {}
-        return {name: channel for name, channel in found.items() if name not in shared}
+        return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""
         is_open = visible is None
         found = activation.visible(self.agent.history) if visible is None else visible
-        return Step(activation, self.channels, found, self._kept(activation), is_open=is_open)
+        keeps = self._keeps_edits
+        return Step(activation, self.channels, found, keeps_edits=keeps, is_open=is_open)
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Go on at another node of the activation."""
-        kept = {} if step is None else {"kept": step.kept()}
-        activation.stay(node, chat={"model_calls": 0, **activation.progress, **kept, **changes})
+        progress = {"model_calls": 0, **activation.progress, **changes}
+        progress.pop("passed", None)
+        if step is not None and (passed := step.keep()):
+            progress["passed"] = passed
+        activation.stay(node, chat=progress)
 
     def to_tools(
         self,
@@ -120,24 +120,8 @@ class BuiltAgent:
             activation.signal(how["signal"])
         if how.get("keeps") and step is not None:
             keep_result(activation, self.agent, _last_text(activation, step))
-        self.keep_state(activation, step)
-
-    def keep_state(self, activation: Activation, step: Step | None) -> None:
-        """Keep what the middleware keeps for the next activation; that of a call ends with it."""
-        if not self.agent.middleware or self._is_called:
-            return
-        found = self._kept(activation) if step is None else step.kept()
-        kept = lasting(self.channels, found)
-        if not self._keeps_edits:
-            kept.pop("edits", None)
-        if kept != activation.values.get(self._key, {}):
-            activation.keep({self._key: kept})
-
-    def _kept(self, activation: Activation) -> dict[str, Any]:
-        """Return what the middleware keeps: of this activation, or as the last one left it."""
-        if "kept" in activation.progress:
-            return activation.progress["kept"]
-        return {} if self._is_called else activation.values.get(self._key) or {}
+        if step is not None:
+            step.keep()
 
     def _needs_approval(self, call: Any) -> bool:
         approve = self.agent.approve

@@ -2,8 +2,8 @@
 
 LangChain's node binds the tools, sends the system message and the messages, and calls the middleware
 around that. Ours happens closest to the model, whichever one the middleware chose: `model_input`, the
-mark on the chunks, replies that go back for a correction, the last answer without tools. Middleware of
-ours inside the user's puts a model there that does it; so the user's see the real model, and the system
+mark on the chunks, replies that go back for a correction, the last answer without tools. Inside the
+user's middleware a model is put there that does it; so the user's see the real model, and the system
 message, which middleware of ours outside theirs fills in. Each layer costs, and LangChain's node does.
 So where no middleware wraps the call, `Asking.ask` is all there is.
 """
@@ -173,28 +173,16 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
         return await handler(request.override(system_message=_ASKING.get().system))
 
 
-class StandingIn(AgentMiddleware[Any, Any, Any]):
-    """Inside the user's middleware: the stand-in for the model that these chose."""
-
-    @property
-    def name(self) -> str:
-        """The name that no middleware of users has."""
-        return "agentgraph.model"
+class StandingIn:
+    """Inside the user's middleware: puts a stand-in in the place of the model that these chose."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__()
         self._own = AskedModel(model)
 
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask the stand-in."""
-        return handler(request.override(model=self._asked(request.model)))
-
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask the stand-in."""
-        return await handler(request.override(model=self._asked(request.model)))
-
-    def _asked(self, model: Any) -> AskedModel:
-        return self._own if model is self._own.model else AskedModel(model)
+    def __call__(self, request: Any) -> Any:
+        """Return a request to the stand-in."""
+        model = request.model
+        return request.override(model=self._own if model is self._own.model else AskedModel(model))
 
 
 def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:

@@ -1,6 +1,6 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
@@ -41,7 +41,7 @@ class HookNode(LeafNode):
 
     def _next(self, activation: Activation, step: Step) -> str:
         try:
-            return self.built.flat.route(self.hook, step.state, activation.config)
+            return self.built.flat.route(self.hook, lambda: step.state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "
@@ -51,18 +51,26 @@ class HookNode(LeafNode):
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.site.place
         reply = next((m for m in reversed(step.messages) if isinstance(m, AIMessage)), None)
-        answered = {str(getattr(each, "tool_call_id", "")) for each in step.messages}
-        is_open = reply is not None and any(call_id(c) not in answered for c in calls_of(reply))
         is_exit = to == END or place.hook_node(to) == place.after_agent_node
-        retries = is_exit and step.jump_to is None and self.hook.endswith(".after_model") and is_open
+        if is_exit or (to == "tools" and reply is not None):
+            self._answer_or_leave(activation, step, to, reply)
+        else:
+            node = place.node if to == "model" else place.hook_node(to)
+            self._go_to(activation, step, node, reply)
+
+    def _answer_or_leave(
+        self, activation: Activation, step: Step, to: str, reply: AIMessage | None
+    ) -> None:
+        """Run the calls of the last reply that have no result yet, or end the activation."""
+        answered = {each.tool_call_id for each in step.messages if isinstance(each, ToolMessage)}
+        is_open = any(call_id(each) not in answered for each in (calls_of(reply) if reply else ()))
+        retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
             self.built.to_tools(activation, reply, answered, step)
         elif self.hook.endswith(".after_agent") and to == END:
             self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
-        elif is_exit:
-            self.built.leave(activation, Leaving(keeps=not is_open), step)
         else:
-            self._go_to(activation, step, place.node if to == "model" else place.hook_node(to), reply)
+            self.built.leave(activation, Leaving(keeps=not is_open), step)
 
     def _go_to(self, activation: Activation, step: Step, node: str, reply: AIMessage | None) -> None:
         """Go to another node; where a new round begins, the calls of the last one are counted."""

@@ -44,6 +44,8 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
         "tools" not in graph.builder.nodes
         or isinstance(graph.builder.nodes["tools"].runnable, ToolNode)
     ),
+    "model_node: _execute_model_sync": lambda graph: bool(_executes(graph, "func")),
+    "model_node: _execute_model_async": lambda graph: bool(_executes(graph, "afunc")),
     "ToolNode._wrap_tool_call": lambda graph: _tools_have(graph, "_wrap_tool_call"),
     "ToolNode._awrap_tool_call": lambda graph: _tools_have(graph, "_awrap_tool_call"),
     "ToolNode._injected_args": lambda graph: _tools_have(graph, "_injected_args"),
@@ -83,12 +85,18 @@ class FlatAgent:
     _edges: Mapping[str, str]
     _branches: Mapping[str, Any]
 
-    def route(self, node: str, state: Mapping[str, Any], config: RunnableConfig) -> str:
-        """Return the node after one that left this state: "model", "tools", a hook, or `END`."""
+    def route(self, node: str, state: Callable[[], Mapping[str, Any]], config: RunnableConfig) -> str:
+        """Return the node after one: "model", "tools", a hook, or `END`.
+
+        Args:
+            node: The node that has ended.
+            state: Called for the state that it left, where that decides.
+            config: LangGraph's config.
+        """
         if node not in self._branches:
             return self._edges[node]
         branch = self._branches[node]
-        found = branch.path.invoke(state, config)
+        found = branch.path.invoke(state(), config)
         first = found[0] if isinstance(found, list) else found
         return first.node if isinstance(first, Send) else str(branch.ends[first])
 
@@ -105,14 +113,25 @@ def laid_flat(
     *,
     system_message: SystemMessage | None = None,
     middleware: Sequence[Any] = (),
+    inside: Callable[[Any], Any] | None = None,
 ) -> FlatAgent:
     """Return the nodes of `create_agent(model, tools, ...)`.
+
+    Args:
+        model: The model.
+        tools: The tools.
+        system_message: The system message; None for none.
+        middleware: The middleware.
+        inside: Called inside all middleware with the request to the model; gives the one that is made.
+            It is not traced, as one more middleware would be.
 
     Raises:
         LangChainChangedError: The installed LangChain builds its agents otherwise.
     """
     graph = create_agent(model, list(tools), system_prompt=system_message, middleware=list(middleware))
     check_shape(graph)
+    if inside is not None:
+        _change_requests(graph, inside)
     builder: Any = graph.builder
     runnables = {name: node.runnable for name, node in builder.nodes.items()}
     branches = {name: next(iter(found.values())) for name, found in builder.branches.items()}
@@ -159,6 +178,25 @@ def injects_state(node: ToolNode, tool: str) -> bool:
     """Return whether a tool of a tool node asks for the state: by `InjectedState` or `ToolRuntime`."""
     injected = node._injected_args.get(tool)
     return injected is not None and bool(injected.state or injected.runtime)
+
+
+def _change_requests(graph: Any, change: Callable[[Any], Any]) -> None:
+    """Let all requests to the model be changed, inside all middleware."""
+    for kind in ("func", "afunc"):
+        [cell] = _executes(graph, kind)
+        cell.cell_contents = _changed(cell.cell_contents, change)
+
+
+def _changed(execute: Callable[[Any], Any], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda request: execute(change(request))
+
+
+def _executes(graph: Any, kind: str) -> list[Any]:
+    """Return the cell in which the model's node, sync or async, has what asks the model."""
+    node = getattr(graph.builder.nodes["model"].runnable, kind)
+    cells = zip(node.__code__.co_freevars, node.__closure__, strict=True)
+    wanted = "_execute_model_sync" if kind == "func" else "_execute_model_async"
+    return [cell for name, cell in cells if name == wanted]
 
 
 def _tools_have(graph: Any, name: str) -> bool:

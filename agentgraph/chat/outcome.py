@@ -48,7 +48,7 @@ class Outcome:
             channels: The names in the state of the agent's middleware.
         """
         self.activation, self.opened = activation, opened
-        self._channels = {*channels} - {"messages", "jump_to"}
+        self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
         self.came: str | None = None
         self.failure: Exception | None = None

@@ -4,27 +4,77 @@ The messages of the state are what the agent sees of the history, as its middlew
 gives is merged by the reducers of LangChain's own channels, and the outcome is compared with what was
 seen. New messages of models and tools are said. The agent's own are replaced where they stand, and so
 are the user's, for all. Everything else is an edit of what this agent sees.
+
+What outlasts the node: edits and state go to the agent's record, as changes; untracked state to a
+channel that is never saved; ephemeral state to the next node alone. A key that `values=` declares at
+compile too is a value of the run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
-from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
-from agentgraph.chat.edits import Edits, edited, edits_between
-from agentgraph.history import paired
+from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
+from agentgraph.history import calls_of, paired
+from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
-from agentgraph.state import address_of, speaker_of
-from agentgraph.values import Write
+from agentgraph.state import address_of, speaker_of, with_id
+from agentgraph.values import copied
 
 _CONTEXT = ("messages", "jump_to")
 """The channels that are not the middleware's own."""
+
+
+class Channels:
+    """The channels of the state of an agent's middleware.
+
+    Attributes:
+        names: The names of all, but for the messages and where to jump.
+        own: Those of the middleware alone, by name.
+        shared: The names of those that the values of the run declare too.
+        defaults: What channels begin with, by name, if with anything.
+    """
+
+    def __init__(self, channels: Mapping[str, Any], declared: Collection[str]) -> None:
+        """Tell channels apart.
+
+        Args:
+            channels: The channels of the state, by name.
+            declared: The names of the declared values of the run.
+        """
+        self.names = frozenset(channels).difference(_CONTEXT)
+        self.shared = self.names.intersection(declared)
+        self.own = {name: channels[name] for name in sorted(self.names - self.shared)}
+        self.defaults = dict(_defaults({name: channels[name] for name in self.names}))
+        self._untracked = _named(self.own, UntrackedValue)
+        self._ephemeral = _named(self.own, EphemeralValue)
+
+    def tracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is saved of a state."""
+        others = self._untracked | self._ephemeral
+        return {name: value for name, value in state.items() if name not in others}
+
+    def untracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is never saved of a state."""
+        return {name: state[name] for name in self._untracked if name in state}
+
+    def ephemeral(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what only the next node sees of a state."""
+        return {name: state[name] for name in self._ephemeral if name in state}
+
+    def filled(self, values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the run and a state, and what channels begin with that have nothing."""
+        state = {**values, **own}
+        for name, value in self.defaults.items():
+            if name not in state:
+                state[name] = copied(value)
+        return state
 
 
 class Step:
@@ -40,66 +90,61 @@ class Step:
     def __init__(
         self,
         activation: Activation,
-        channels: Mapping[str, Any],
+        channels: Channels,
         visible: Sequence[BaseMessage],
-        kept: Mapping[str, Any],
         *,
+        keeps_edits: bool = True,
         is_open: bool = True,
     ) -> None:
         """Make a run.
 
         Args:
             activation: The activation of the agent.
-            channels: The channels of the state of its middleware.
+            channels: Those of the state of its middleware.
             visible: What the agent sees of the history.
-            kept: What its middleware keeps: "state" and "edits".
+            keeps_edits: Whether the edits of the last activation are still there.
             is_open: Whether calls may have no results yet.
         """
-        self._activation, self._channels = activation, channels
-        self._visible = [_with_id(m, activation.address, i) for i, m in enumerate(visible)]
-        self.own: dict[str, Any] = dict(kept.get("state", {}))
-        self.edits = cast(Edits, kept.get("edits", {}))
+        self._activation = activation
+        self._channels = channels
+        self._values = activation.values
+        self._visible = _with_ids(visible, activation.address)
+        record = activation.record
+        self._kept = {name: record[name] for name in SECTIONS if name in record}
+        is_under_way = bool(activation.progress)
+        self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
+        self.own = own_state(activation, channels)
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
+        self._written: set[str] = set()
+        self._removed: set[str | None] = set()
         self._touched = False
-        self._shared: list[Write] = []
         self.jump_to: str | None = None
 
     @property
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
-        seen = self._activation.seen
-        return self.state_with(
-            dict(seen.with_new((), self._shared).values if self._shared else seen.values)
-        )
+        return self.state_with(dict(self._values))
 
     def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the state, with other values of the run."""
-        own = dict(self._available())
+        own = self._channels.filled(values, self.own)
         jump = {"jump_to": self.jump_to} if self.jump_to else {}
-        return {**values, "values": values, **own, **jump, "messages": list(self.messages)}
-
-    def kept(self) -> dict[str, Any]:
-        """Return what is kept while the activation is under way."""
-        own = {k: v for k, v in self.own.items() if not isinstance(self._channels[k], EphemeralValue)}
-        found = {"state": own, "edits": self.edits}
-        return {key: value for key, value in found.items() if value}
+        return {**own, **jump, "values": values, "messages": list(self.messages)}
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
         for update in _updates(given):
             for key, value in update.items():
                 if key == "messages":
-                    self._touched = True
-                    self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
+                    self._merge_messages(value)
                 elif key == "jump_to":
                     self.jump_to = value
-                elif key in self._channels:
+                elif key in self._channels.shared:
+                    self._write_value(key, value)
+                elif key in self._channels.own:
                     self._reduce(key, value)
-                elif key in self._activation.site.reducers.declared:
-                    self._activation.set_values({key: value})
-                    self._shared.append(Write(by=self._activation.address, values={key: value}))
 
     def say(self) -> None:
         """Say what is new, write what was replaced, and keep the rest as edits."""
@@ -108,6 +153,7 @@ class Step:
         known = {message.id: message for message in self._seen}
         written: dict[str | None, BaseMessage] = {}
         said: set[str | None] = set()
+        gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
             if before is None and isinstance(message, AIMessage | ToolMessage):
@@ -115,9 +161,40 @@ class Step:
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
                 written[message.id] = message
-        visible = [written.get(message.id, message) for message in self._visible]
+        visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
-        self._activation.check("what the middleware made of the messages", self.edits)
+
+    def keep(self) -> dict[str, Any]:
+        """Write what outlasts the node, and return what is passed to the next one alone."""
+        change: dict[str, Any] = {}
+        if self.edits is not self._kept:
+            change = change_between(self._kept, cast(Any, self.edits))
+            self._activation.check("what the middleware made of the messages", change)
+        if not self._written:
+            self._activation.keep_middleware(change, None)
+            return {}
+        channels, written = self._channels, {key: self.own[key] for key in sorted(self._written)}
+        if tracked := channels.tracked(written):
+            change["state"] = {key: [value] for key, value in tracked.items()}
+        is_new = bool(channels.untracked(written))
+        self._activation.keep_middleware(change, channels.untracked(self.own) if is_new else None)
+        return channels.ephemeral(written)
+
+    def _taken_back(self) -> set[str | None]:
+        """Void what this activation said that was removed by its id, and return the ids.
+
+        What ran stays: only what a model said without calls can be taken back.
+        """
+        if not self._removed:
+            return set()
+        left = {message.id for message in self.messages}
+        gone: set[str | None] = set()
+        for message in self._activation.said_before():
+            is_word = isinstance(message, AIMessage) and not calls_of(message)
+            if is_word and message.id in self._removed - left:
+                self._activation.take_back(str(message.id))
+                gone.add(message.id)
+        return gone
 
     def _write(self, message: BaseMessage) -> bool:
         """Write a message that was replaced into the history, if it is the agent's or the user's."""
@@ -129,56 +206,68 @@ class Step:
             activation.rewrite(message)
             return True
         if speaker_of(was) == activation.name:
-            activation.say(message)
+            activation.say_instead(message, was)
             return True
         return False
 
+    def _merge_messages(self, value: Any) -> None:
+        before, self._touched = {message.id for message in self.messages}, True
+        self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
+        several = value if isinstance(value, list) else [value]
+        if not any(getattr(each, "id", None) == REMOVE_ALL_MESSAGES for each in several):
+            self._removed |= before - {message.id for message in self.messages}
+
+    def _write_value(self, key: str, value: Any) -> None:
+        self._activation.set_values({key: value})
+        self._values = self._activation.site.reducers.applied(self._values, {key: value})
+
     def _reduce(self, key: str, value: Any) -> None:
-        channel = self._channel(key)
+        channel = _channel(self._channels.own, self.own, key)
         channel.update([value])
-        if not isinstance(channel, EphemeralValue):
+        if not isinstance(channel, UntrackedValue):
             self._activation.check(f"the state {key!r} of the middleware", channel.get())
         self.own[key] = channel.get()
-
-    def _channel(self, key: str) -> Any:
-        channel = self._channels[key]
-        if key not in self.own:
-            return channel.copy()
-        if not isinstance(channel, UntrackedValue):
-            return channel.from_checkpoint(self.own[key])
-        untracked = channel.copy()
-        untracked.update([self.own[key]])
-        return untracked
-
-    def _available(self) -> Iterator[tuple[str, Any]]:
-        for key in self._channels:
-            if key not in _CONTEXT:
-                try:
-                    yield key, self._channel(key).get()
-                except EmptyChannelError:
-                    continue
+        self._written.add(key)
 
 
-def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
-    """Return a message that middleware can name: with an id, the same whenever it is seen here."""
-    if message.id:
-        return message
-    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, f"{address} {index}"))})
+def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
+    """Return the state of the agent's middleware that an activation finds."""
+    saved, passed = activation.record.get("state", {}), activation.progress.get("passed", {})
+    found = {**saved, **activation.untracked, **passed}
+    return {name: found[name] for name in found if name in channels.own}
+
+
+def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:
+    """Return a channel with what is in it; a copy, for reducers may change it."""
+    channel = channels[key].copy()
+    if key not in own:
+        return channel
+    if not isinstance(channel, UntrackedValue):
+        return channel.from_checkpoint(copied(own[key]))
+    channel.update([own[key]])
+    return channel
+
+
+def _defaults(channels: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what channels begin with, by their names, if with anything."""
+    for name, channel in channels.items():
+        try:
+            yield name, channel.copy().get()
+        except EmptyChannelError:
+            continue
+
+
+def _named(channels: Mapping[str, Any], kind: type) -> frozenset[str]:
+    return frozenset(name for name, channel in channels.items() if isinstance(channel, kind))
+
+
+def _with_ids(messages: Sequence[BaseMessage], address: str) -> list[BaseMessage]:
+    """Return messages that middleware can name."""
+    return [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(messages)]
 
 
 def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:
     return before is not None and before is not message and before != message
-
-
-def lasting(channels: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what outlasts an activation of what middleware keeps: nothing untracked."""
-    own = {
-        key: value
-        for key, value in kept.get("state", {}).items()
-        if not isinstance(channels.get(key), UntrackedValue)
-    }
-    found = {"state": own, "edits": kept.get("edits", {})}
-    return {key: value for key, value in found.items() if value}
 
 
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:

@@ -71,7 +71,7 @@ class ToolsNode(Runnable[LaneState, Update]):
 
     def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
         opened, seen = open_calls(activation, state), activation.seen
-        outcomes = [Outcome(activation, each, self.built.channels) for each in opened]
+        outcomes = [Outcome(activation, each, self.built.channels.own) for each in opened]
         step = cache(lambda: self.built.step(activation))
         return self.runner.with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
 
@@ -138,10 +138,10 @@ class ToolsNode(Runnable[LaneState, Update]):
         return activation.update()
 
     def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
-        """Return the state of the middleware with what the calls made of it."""
-        if not self.agent.middleware:
-            return None
+        """Return the state of the middleware with what the calls made of it, if they changed it."""
         updates = [update for result in results for update in result.get("state", ())]
+        if not updates:
+            return None
         return self._merged(activation, (), updates)
 
     def _joined(
@@ -170,8 +170,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         before = activation.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None:
-            progress["kept"] = step.kept()
+        if step is not None and (passed := step.keep()):
+            progress["passed"] = passed
         activation.stay(self.site.place.round_node, chat=progress)
 
     def _steer(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
+from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError
 from agentgraph.failures import failures, mark_border, mark_failure
 from agentgraph.history import visible
+from agentgraph.middleware_state import Change, Record
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import begin_step
@@ -67,6 +68,9 @@ class Activation:
         self._stays: Position | None = None
         self._border = position.get("border")
         self._failure = state.get("failure") if self._border else None
+        self._untracked = state.get("untracked")
+        self._middleware: Change = {}
+        self._new_untracked: Mapping[str, Any] | None = None
         self._inner_transfers = 0
 
     @property
@@ -84,6 +88,17 @@ class Activation:
         """The values that this activation found."""
         return self.seen.values
 
+    @property
+    def record(self) -> Record:
+        """What the middleware of this agent keeps."""
+        return self.seen.middleware.get(self.site.place.node, {})
+
+    @property
+    def untracked(self) -> Mapping[str, Any]:
+        """The state of its middleware that is never saved; each activation and resume begins anew."""
+        at, values = self._untracked or ("", {})
+        return values if at == self.address and self.progress else {}
+
     def context(self, history: HistoryPolicy, seen: Surroundings | None = None) -> Context:
         """Return what the agent is to know; of what else is visible now, where that is given."""
         seen = seen or self.seen
@@ -94,7 +109,7 @@ class Activation:
             messages=seen.messages,
             values=seen.values,
             history=history,
-            under_way=self._under_way(),
+            under_way=self._under_way,
             answer=self._answer,
         )
 
@@ -106,18 +121,18 @@ class Activation:
             self.name,
             self.address,
             self.site.paths.of,
-            self._under_way(),
+            self._under_way,
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False) -> None:
+    def say(self, message: BaseMessage, *, live: bool = False, is_stamped: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
         if not self.said_by_tasks:
             self.check("the message", message)
         self._said.append(message)
         if isinstance(message, RemoveMessage):
             return
-        if not self._is_mine(message):
+        if not is_stamped and not self._is_mine(message):
             self._said[-1] = stamped(message, self.address)
         self._untold.append(self._said[-1])
         if live:
@@ -127,6 +142,16 @@ class Activation:
         """Replace a message of the user's under its id; that is not told."""
         self.check("the message", message)
         self._said.append(message)
+
+    def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
+        """Replace a message of the agent's under its id: void it, and say it as it is now."""
+        self.tell("discarded", [was.id])
+        self.say(stamped(message, address_of(was) or self.address), is_stamped=True)
+
+    def take_back(self, message_id: str) -> None:
+        """Void a message that this activation said, and remove it from the history."""
+        self.tell("discarded", [message_id])
+        self._said.append(RemoveMessage(id=message_id))
 
     def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
         """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""
@@ -167,6 +192,10 @@ class Activation:
     def keep(self, values: Mapping[str, Any]) -> None:
         """Write values that the package keeps itself: they never conflict with others."""
         self.write([Write(by="", values=dict(values))])
+
+    def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
+        """Write what the middleware changed of its record, and its untracked state if that is new."""
+        self._middleware, self._new_untracked = change, untracked
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order."""
@@ -237,6 +266,10 @@ class Activation:
             update["messages"] = self._said
         if self._writes:
             update["values"] = self.site.update(self._writes)
+        if self._middleware:
+            update["middleware"] = {self.site.place.node: self._middleware}
+        if self._new_untracked is not None:
+            update["untracked"] = [self.address, self._new_untracked]
         if entries := ending.entries():
             self._untold += entries
             self._tell_live()
@@ -284,13 +317,26 @@ class Activation:
             tell_failures(error)
             raise error from None
 
+    def said_before(self) -> list[BaseMessage]:
+        """Return what this activation has said in the steps before this one."""
+        before = self.seen.messages[len(self.seen.messages) - self._under_way :]
+        return [message for message in before if self._is_mine(message)]
+
+    @cached_property
     def _under_way(self) -> int:
-        """Return how many of the last messages are those of this activation, and of attempts before."""
-        if not self.progress and not attempt(self.site.place, self.cursor):
+        """How many of the last messages are those of this activation, and of attempts before."""
+        place = self.site.place
+        if not self.progress and not attempt(place, self.cursor):
             return 0
-        mine = {address(self.site.place, each) for each in attempts(self.site.place, self.cursor)}
-        this = takewhile(lambda message: address_of(message) in mine, reversed(self.seen.messages))
-        return sum(1 for _ in this)
+        mine = {self.address}
+        if place.repeats:
+            mine |= {address(place, each) for each in attempts(place, self.cursor)}
+        count = 0
+        for message in reversed(self.seen.messages):
+            if message.response_metadata.get(STAMP) not in mine:
+                break
+            count += 1
+        return count
 
     def _is_mine(self, message: BaseMessage) -> bool:
         return address_of(message) == self.address

@@ -12,6 +12,7 @@ from agentgraph.nodes.fork import Fork, ForkNode, Job, Results
 from agentgraph.nodes.lane import last_text
 from agentgraph.nodes.schedule import Schedule
 from agentgraph.nodes.site import Surroundings
+from agentgraph.state import with_id
 
 
 class EachNode(ForkNode):
@@ -28,9 +29,10 @@ class EachNode(ForkNode):
 
             def sees(results: Results) -> Surroundings:
                 said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
-                request = "\n\n".join([item.request, *said])
+                request = HumanMessage("\n\n".join([item.request, *said]))
+                given = with_id(request, f"{fork.address} {item.name}")
                 values = {**fork.around.values, **item.values}
-                return replace(fork.around, messages=[HumanMessage(request)], values=values)
+                return replace(fork.around, messages=[given], values=values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 

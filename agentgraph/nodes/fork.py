@@ -15,6 +15,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from agentgraph.addresses import Cursor, address, as_cursor, entered
 from agentgraph.dependencies import upstream
 from agentgraph.failures import failures, is_fatal, mark_failure
+from agentgraph.middleware_state import Changes, collected
 from agentgraph.nodes.activation import Activation, tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.joining import joined
@@ -233,7 +234,14 @@ class ForkNode(Runnable[LaneState, Update]):
             update["messages"] = messages
         if writes:
             update["values"] = self.site.update(writes)
+        if changes := self._changes(results):
+            update["middleware"] = changes
         return ending.onto(update)
+
+    def _changes(self, results: Results) -> Changes:
+        """Return what middleware changed in the lanes; what ran for one call or item begins anew."""
+        lanes = [lane for lane in self.lanes if not lane.place.is_called]
+        return collected({}, [each.get("middleware", {}) for each in results.values() if lanes])
 
     def _writes(self, fork: Fork, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return what the lanes wrote, in declared order, and then what the fork itself writes."""

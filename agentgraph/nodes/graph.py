@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
-from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -25,7 +24,7 @@ from agentgraph.nodes.stopping import stoppable
 from agentgraph.nodes.tasks import named_task
 from agentgraph.saving import arose_in_saving
 from agentgraph.shown import reason
-from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped
+from agentgraph.state import GRAPH_AGENT, Position, TaskResult, stamped, with_id
 
 _STEPS = 10_007
 """LangGraph's own limit of supersteps, for a graph that has none."""
@@ -157,7 +156,7 @@ class _New:
         self.target: str | None = None
         self.handed: dict[str, Any] = {}
         messages = convert_to_messages(given.get("messages", []))
-        known = [_with_id(message, activation.address, i) for i, message in enumerate(messages)]
+        known = [with_id(message, f"{activation.address} {i}") for i, message in enumerate(messages)]
         self.input = {**given, "messages": known}
         self.said: list[BaseMessage] = []
         self._known = {message.id for message in known}
@@ -219,13 +218,6 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
         f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
         f"written; it may hand over to one agent, by its name; possible: {names}"
     )
-
-
-def _with_id(message: BaseMessage, address: str, index: int) -> BaseMessage:
-    """Return a message with an id that is the same when the node runs again."""
-    if message.id:
-        return message
-    return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, f"{address} {index}"))})
 
 
 def _said(address: str, number: int, message: BaseMessage) -> TaskResult:

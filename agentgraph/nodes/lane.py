@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.addresses import Cursor
 from agentgraph.failures import each_once
+from agentgraph.middleware_state import Changes
 from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
 from agentgraph.nodes.stopping import LaneStop, Stop
 from agentgraph.places import Place
@@ -37,6 +38,8 @@ class LaneResult(TypedDict):
     """The number of the lane in its fork."""
     transfers: NotRequired[int]
     """How many transfers there were in this turn, those before the lane included."""
+    middleware: NotRequired[Changes]
+    """What the middleware of agents in it changed of what it keeps."""
 
 
 class Lane(NamedTuple):
@@ -131,4 +134,6 @@ def _result(state: dict[str, Any]) -> LaneResult:
     )
     if "transfers" in position:
         result["transfers"] = position["transfers"]
+    if state.get("middleware"):
+        result["middleware"] = state["middleware"]
     return result

@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
 from agentgraph.errors import ReducerError
 from agentgraph.limits import Limits, check_limits
+from agentgraph.middleware_state import Records, applied
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
@@ -40,6 +41,8 @@ class Surroundings:
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, Any] = field(default_factory=dict)
     """The values that end a conflict at a join, by name."""
+    middleware: Records = field(default_factory=dict)
+    """What the middleware of chat agents keeps, where the node reads it."""
 
     def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "Surroundings":
         """Return these with new messages after them, and with what was written applied."""
@@ -107,9 +110,15 @@ class Site:
         transfers = position.get("transfers", 0) if position else 0
         if not self._is_surrounded:
             settled = position.get("settled", {}) if position else {}
-            return Surroundings(state["messages"], state["values"], transfers, self.reducers, settled)
+            records = state.get("middleware", {})
+            return Surroundings(
+                state["messages"], state["values"], transfers, self.reducers, settled, records
+            )
         around: Surroundings = config["configurable"][SURROUNDINGS]
-        return replace(around.with_new(state["messages"], state["values"]), transfers=transfers)
+        changes = state.get("middleware")
+        records = applied(around.middleware, [changes]) if changes else around.middleware
+        seen = around.with_new(state["messages"], state["values"])
+        return replace(seen, transfers=transfers, middleware=records)
 
     def limits(self, config: RunnableConfig) -> Limits:
         """Return the limits of a run."""

@@ -18,7 +18,7 @@ from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import inner_stop
 from agentgraph.shown import shown_error
-from agentgraph.state import speaker_at
+from agentgraph.state import speaker_at, with_id
 from agentgraph.templates import fill_input
 
 
@@ -109,7 +109,8 @@ class WorkflowNode(ForkNode):
             return seen
         said = {self.steps[n].name: last_text(results[n]) for n in before}
         text = fill_input(step.input, seen.values, said, step.name)
-        return replace(seen, messages=[HumanMessage(text)])
+        given = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
+        return replace(seen, messages=[given])
 
     def _undoing(
         self, fork: Fork, results: Results, tasks: Sequence[Callable[..., Any]]

@@ -16,9 +16,10 @@ import growth
 import steps
 import tools
 import trees
+import turns
 from measure import HEADER, shown
 
-GROUPS = {"steps": steps, "growth": growth, "trees": trees, "tools": tools}
+GROUPS = {"steps": steps, "growth": growth, "trees": trees, "tools": tools, "turns": turns}
 
 
 def main(names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What twenty rounds of a tool cost a chat agent, against LangChain's `create_agent`."""
+"""What rounds of a tool cost a chat agent, against LangChain's `create_agent`; with middleware, too."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,6 +7,11 @@ from functools import partial
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import (
+    ModelCallLimitMiddleware,
+    ModelRetryMiddleware,
+    ToolRetryMiddleware,
+)
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from loops import HELLO, Graph
@@ -15,7 +20,8 @@ from measure import Contender, Figure, side_by_side
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
-ROUNDS = 20
+AIMS = {"": 1.0, ", three middlewares": 1.1}
+"""How long ours may take, by what is added to the name of the figure."""
 
 
 @tool
@@ -26,15 +32,24 @@ def add(a: int, b: int) -> int:
 
 def figures() -> Iterator[Figure]:
     """Measure `invoke` and `ainvoke` of the compiled graphs, without a saver."""
-    name = f"chat agent, {ROUNDS} tool rounds"
     with asyncio.Runner() as loop:
-        yield _rounds(f"{name}, invoke", lambda graph: graph.invoke(HELLO))
-        yield _rounds(f"{name}, ainvoke", lambda graph: loop.run(graph.ainvoke(HELLO)))
+        runs: dict[str, Callable[[Graph], Any]] = {
+            "invoke": lambda graph: graph.invoke(HELLO),
+            "ainvoke": lambda graph: loop.run(graph.ainvoke(HELLO)),
+        }
+        for added, aim in AIMS.items():
+            for rounds in (1, 20):
+                for way, run in runs.items():
+                    name = f"{rounds} tool rounds{added}, {way}"
+                    both = [
+                        _contender(partial(make, rounds, bool(added)), run) for make in (_ours, _theirs)
+                    ]
+                    yield _figure(name, side_by_side(*both, repeats=20), aim)
 
 
-def _rounds(name: str, run: Callable[[Graph], Any]) -> Figure:
-    ours, theirs = side_by_side(_contender(_ours, run), _contender(_theirs, run), repeats=40)
-    return Figure(name=name, ours=ours, theirs=theirs, against="create_agent", unit="ms", aim=1.0)
+def _figure(name: str, took: list[float], aim: float) -> Figure:
+    ours, theirs = took
+    return Figure(name=name, ours=ours, theirs=theirs, against="create_agent", unit="ms", aim=aim)
 
 
 def _contender(compiled: Callable[[], Graph], run: Callable[[Graph], Any]) -> Contender:
@@ -45,16 +60,26 @@ def _contender(compiled: Callable[[], Graph], run: Callable[[Graph], Any]) -> Co
     return contender
 
 
-def _ours() -> Graph:
-    return ag.compile_agent(ag.chat_agent("writer", _model(), tools=[add], max_iterations=None))
+def _ours(rounds: int, has_middleware: bool) -> Graph:
+    middleware = _middleware() if has_middleware else []
+    model = _model(rounds)
+    return ag.compile_agent(
+        ag.chat_agent("writer", model, tools=[add], max_iterations=None, middleware=middleware)
+    )
 
 
-def _theirs() -> Graph:
-    return create_agent(_model(), [add], name="writer")
+def _theirs(rounds: int, has_middleware: bool) -> Graph:
+    middleware = _middleware() if has_middleware else []
+    return create_agent(_model(rounds), [add], name="writer", middleware=middleware)
 
 
-def _model() -> ScriptedChatModel:
-    return ScriptedChatModel(responses=[*(_call(i) for i in range(ROUNDS)), "done"])
+def _middleware() -> list[Any]:
+    """Return one with hooks and state, one around tools and one around the model."""
+    return [ModelCallLimitMiddleware(run_limit=100), ToolRetryMiddleware(), ModelRetryMiddleware()]
+
+
+def _model(rounds: int) -> ScriptedChatModel:
+    return ScriptedChatModel(responses=[*(_call(i) for i in range(rounds)), "done"])
 
 
 def _call(i: int) -> AIMessage:

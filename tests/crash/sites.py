@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired
 
 from campaign import Ledger
 from kinds import Fault, is_ordinary, is_verdict, never
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
@@ -16,6 +16,12 @@ import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 Build = Callable[[Fault, Ledger], ag.Agent]
+
+
+class _Counting(AgentState[Any]):
+    rounds: NotRequired[int]
+
+
 BAD = "bad"
 """The effect that is done behind the fault."""
 
@@ -181,6 +187,39 @@ def hook_of_middleware(name: str) -> Build:
         middleware = [type("Failing", (AgentMiddleware,), {name: hook})()]
         model = ScriptedChatModel(responses=response)
         return chain(ledger, ag.chat_agent("writer", model, tools=[_idle], middleware=middleware))
+
+    return build
+
+
+def middleware_state(lane: str, name: str) -> Build:
+    """Return an agent whose hook fails, between others that keep state and edits, and replace words."""
+
+    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+        def count(self: Any, state: Any, runtime: Any) -> Any:
+            rounds = state.get("rounds", 0) + 1
+            return {"rounds": rounds, "messages": [HumanMessage(f"round {rounds}")]}
+
+        def loud(self: Any, state: Any, runtime: Any) -> Any:
+            last = state["messages"][-1]
+            return {"messages": [last.model_copy(update={"content": f"{last.text}!"})]}
+
+        def sum_up(self: Any, state: Any, runtime: Any) -> None:
+            seen = [each.text for each in state["messages"] if each.text.startswith("round")]
+            ledger.add(f"{state['rounds']} rounds: {', '.join(seen)}")
+
+        def fail(self: Any, state: Any, runtime: Any) -> None:
+            fault()
+
+        counting = {"state_schema": _Counting, "before_model": count, "after_agent": sum_up}
+        keeping = type("Keeping", (AgentMiddleware,), {**counting, "after_model": loud})()
+        failing = type("Failing", (AgentMiddleware,), {name: fail})()
+        model = ScriptedChatModel(responses=_calls("_idle"))
+        both = [failing, keeping, type("Inner", (AgentMiddleware,), {name: lambda *_: None})()]
+        inner = ag.chat_agent("inner", model, tools=[_idle], middleware=both)
+        if lane == "branch":
+            return chain(ledger, ag.parallel("fork", [inner, leaf("beside", ledger)]))
+        asks, tools = ScriptedChatModel(responses=_calls("inner")), [ag.agent_tool(inner)]
+        return chain(ledger, ag.chat_agent("boss", asks, tools=tools, on_tool_error="raise"))
 
     return build
 
@@ -399,6 +438,11 @@ SITES: dict[str, Site] = {
     **{
         hook: Site(hook_of_middleware(hook))
         for hook in ("before_agent", "before_model", "after_model", "after_agent")
+    },
+    **{
+        f"middleware state, {lane} {hook}": Site(middleware_state(lane, hook))
+        for lane in ("branch", "tool")
+        for hook in ("after_model", "after_agent")
     },
     **{wrap: Site(wrap_of_middleware(wrap)) for wrap in ("wrap_model_call", "wrap_tool_call")},
     "tool return": Site(tool("return"), is_ordinary),
