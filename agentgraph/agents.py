@@ -92,8 +92,10 @@ class ChatAgent(Shown):
     """Whether the model has the tool `exit`."""
     break_tool: bool = False
     """Whether the model has the tool `break_loop`."""
-    approve: tuple[str, ...] | Callable[[ToolCall], bool] = ()
-    """The tools, or the calls, that a person must agree to."""
+    approve: tuple[str, ...] | Callable[[ToolCall], bool] | Mapping[str, Any] = ()
+    """The tools, or the calls, that a person must agree to; or LangChain's `interrupt_on`."""
+    interrupt_mode: Literal["batched", "per_call"] = "batched"
+    """Whether one question is asked for all calls of a message that need one, or one for each."""
     parallel_tools: bool = True
     """Whether the calls of one message run at the same time, or one after the other."""
     on_tool_error: OnToolError = "return"

@@ -38,7 +38,8 @@ def chat_agent(
     return_directly: Iterable[str] = (),
     exit_tool: bool = False,
     break_tool: bool = False,
-    approve: Iterable[str] | Callable[[ToolCall], bool] = (),
+    approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
+    interrupt_mode: Literal["batched", "per_call"] = "batched",
     parallel_tools: bool = True,
     on_tool_error: OnToolError = "return",
     tool_timeout: Seconds | Mapping[str, Seconds] | None = None,
@@ -100,11 +101,15 @@ def chat_agent(
         return_directly: Names of tools whose result ends the agent; of several, the last one's.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
         break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
-        approve: Names of tools whose calls a person must approve, edit, reject or respond to; or
-            a function that says it of a call (`{"name": ..., "args": ..., "id": ...}`). One question
-            a call, in the shape of LangChain's human-in-the-loop middleware; an answer is
-            `{"decisions": [{"type": "approve"}]}`, or has "edit" and an `edited_action`, "reject" or
-            "respond" and a `message`.
+        approve: Names of tools whose calls a person must approve, edit, reject or respond to; a
+            function that says it of a call (`{"name": ..., "args": ..., "id": ...}`) and is asked once;
+            or the `interrupt_on` of LangChain's human in the loop, `{"mail": True, "pay":
+            {"allowed_decisions": ["approve", "reject"], "description": "..."}}`.
+        interrupt_mode: "batched" asks one question for each message, before any of its calls runs: an
+            action request for each call that needs approval. An answer has a decision for each, in
+            order: `{"decisions": [{"type": "approve"}]}`, or "edit" and an `edited_action`, "reject" or
+            "respond" and a `message`. "per_call" asks for each call as it starts, beside those that
+            need no approval; an answer is one decision. Both as LangChain has them.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
         on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent; or
             as LangGraph's `ToolNode` has it: one or several types of exceptions, which the model is
@@ -148,7 +153,8 @@ def chat_agent(
         return_directly=as_tuple(return_directly),
         exit_tool=exit_tool,
         break_tool=break_tool,
-        approve=approve if callable(approve) else as_tuple(approve),
+        approve=approve if callable(approve) or isinstance(approve, Mapping) else as_tuple(approve),
+        interrupt_mode=interrupt_mode,
         parallel_tools=parallel_tools,
         on_tool_error=on_tool_error,
         tool_timeout=tool_timeout,

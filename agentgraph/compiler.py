@@ -30,13 +30,11 @@ from agentgraph.agents import (
     WorkflowAgent,
 )
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.approve import ApproveNode
 from agentgraph.chat.hooks import HookNode
 from agentgraph.chat.model import ModelNode
 from agentgraph.chat.tools import ToolsNode
 from agentgraph.drawing import RootGraph
 from agentgraph.limits import Limits, check_limits
-from agentgraph.middleware import all_hooks
 from agentgraph.nodes.each import EachNode
 from agentgraph.nodes.function import FunctionNode
 from agentgraph.nodes.graph import GraphNode
@@ -224,20 +222,17 @@ class _LaneBuilder:
 
     def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
         place, built = site.place, BuiltAgent(site)
-        tools = [place.tools_node, *([place.approve_node] if agent.approve else [])]
         model = ModelNode(built)
         if place.after_model_node:
             self._add_node(builder, model, None, [place.after_model_node])
         else:
             again = [place.round_node] if built.wraps_model and has_tools(place) else []
-            others = [*(tools if has_tools(place) else ()), *again]
+            others = [*([place.tools_node] if has_tools(place) else ()), *again]
             self._add_ending(builder, model, May(), others)
-        for hook in all_hooks(agent.middleware):
-            self._add_hook(builder, HookNode(built, hook), tools)
+        for hook in place.hooks:
+            self._add_hook(builder, HookNode(built, hook))
         if not has_tools(place):
             return
-        if agent.approve:
-            self._add_node(builder, ApproveNode(site), None, [place.tools_node])
         self._add_ending(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.round_node])
 
     def _add_ending(self, builder: Builder, node: Any, may: May, others: Sequence[str]) -> None:
@@ -248,12 +243,14 @@ class _LaneBuilder:
         else:
             self._add_node(builder, node, None, [last, *others], is_free=True)
 
-    def _add_hook(self, builder: Builder, node: HookNode, tools: list[str]) -> None:
+    def _add_hook(self, builder: Builder, node: HookNode) -> None:
         """Add the node of a hook, with the ways on that LangChain draws."""
         place, ways = node.site.place, node.built.flat.ways(node.hook)
-        named = {"model": [place.node], "tools": tools, END: []}
+        named = {"model": [place.node], "tools": [place.tools_node], END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
-        may = May() | may_do_by_tools(place) if END in ways else None
+        is_last = node.hook.endswith(".after_agent")
+        ends_by = May() | may_do_by_tools(place) if is_last else May()
+        may = ends_by if END in ways else None
         is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
         self._add_node(builder, node, may, others, is_free=is_free)
 
@@ -297,10 +294,10 @@ class _LaneBuilder:
     def _kept_by(self, place: Place) -> tuple[str, ...]:
         """Return the channels of what middleware keeps, of that at a place or in its lanes."""
         if isinstance(place.agent, ChatAgent):
-            return ("middleware", "untracked") if place.agent.middleware else ()
+            keeps = place.agent.middleware or place.asks_approval
+            return ("middleware", "untracked") if keeps else ()
         lanes = self.tree.lanes(place) if isinstance(place.agent, FORKS) else ()
-        keeps = any(self._keeps(lane) for lane in lanes if not lane.is_called)
-        return ("middleware",) if keeps else ()
+        return ("middleware",) if any(self._keeps(lane) for lane in lanes if not lane.is_called) else ()
 
     def _keeps(self, lane: Place) -> bool:
         """Tell whether there is middleware in a lane, or in those inside it that are no calls."""

@@ -18,11 +18,11 @@ from langgraph.graph.state import CompiledStateGraph
 from agentgraph.entrance import from_outside
 from agentgraph.nodes.turn import NEW_TURN
 from agentgraph.pictures import solid
-from agentgraph.places import is_drawable
+from agentgraph.places import WORK, is_drawable
 
 _DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
-_WORK = ("tools", "approve", "ask", "call")
-"""What nodes do for an agent besides running it, as the last part of their names."""
+_FURTHER = {word for words in WORK.values() for word in words}
+"""The last parts of the names of nodes that an agent has besides its own."""
 _MOST_LINES = 50
 _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
@@ -191,7 +191,7 @@ def _label(key: str, node: Node) -> str:
 def _short(name: str) -> str:
     """Return the name of an agent from that of its node: `write.tools` of `report.write.tools`."""
     *_, before, last = ("", *name.split("."))
-    return f"{before}.{last}" if before and last in _WORK else last
+    return f"{before}.{last}" if before and last in _FURTHER else last
 
 
 def _arrows(edges: Edges) -> Iterator[str]:

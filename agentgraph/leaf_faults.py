@@ -24,7 +24,7 @@ from agentgraph.agents import (
 )
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES
-from agentgraph.middleware import middleware_faults, tools_of
+from agentgraph.middleware import DECISIONS, middleware_faults, tools_of
 from agentgraph.schemas import output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
@@ -32,6 +32,8 @@ from agentgraph.tools import AgentCall, as_tool, is_async_tool, own_tools
 
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
+_RULE = ("allowed_decisions", "description", "args_schema", "when")
+"""What a rule of its `interrupt_on` may have."""
 
 
 def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
@@ -59,9 +61,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         yield fault
     yield from policy_faults(agent)
     yield from middleware_faults(agent.middleware)
-    kinds = (kind for each in agent.middleware for kind in type(each).__mro__)
-    if agent.approve and any(kind.__name__ == _ASKS for kind in kinds):
-        yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
+    yield from _approval_faults(agent)
     yield from _tool_faults(agent, above)
 
 
@@ -151,6 +151,39 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
             f"timeout={shown(limit)} is no timeout; pass seconds above 0, a timedelta, or a "
             "TimeoutPolicy"
         )
+
+
+def _approval_faults(agent: ChatAgent) -> Iterator[str]:
+    yield from word_faults("interrupt_mode", agent.interrupt_mode, ("batched", "per_call"))
+    rules = agent.approve
+    if callable(rules) and is_async(rules):
+        yield f"approve={shown(rules)} is async; pass a sync function of a call"
+    for name, rule in rules.items() if isinstance(rules, Mapping) else ():
+        if fault := _rule_fault(rule):
+            yield f"approve[{shown(name)}] {fault}"
+    kinds = (kind for each in agent.middleware for kind in type(each).__mro__)
+    if rules and any(kind.__name__ == _ASKS for kind in kinds):
+        yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
+
+
+def _rule_fault(rule: Any) -> str | None:
+    """Return what is wrong with a rule of LangChain's `interrupt_on`, and what to do."""
+    if isinstance(rule, bool):
+        return None
+    if not isinstance(rule, Mapping):
+        return f"is {shown(rule)}; use True, False, or a mapping as LangChain's InterruptOnConfig"
+    if unknown := sorted(map(str, rule.keys() - _RULE)):
+        return f"has {', '.join(map(shown, unknown))}, which no rule has; use {', '.join(_RULE)}"
+    allowed = rule.get("allowed_decisions")
+    is_list = isinstance(allowed, list | tuple) and bool(allowed)
+    if not is_list or any(each not in DECISIONS for each in allowed or ()):
+        return f"allows {shown(allowed)}; give it allowed_decisions, of {', '.join(DECISIONS)}"
+    when, about = rule.get("when", bool), rule.get("description", "")
+    if not callable(when) or is_async(when):
+        return f"has when={shown(when)}; pass a sync function of a request"
+    if not isinstance(about, str) and (not callable(about) or is_async(about)):
+        return f"has description={shown(about)}; pass a text, or a sync function of a call"
+    return None
 
 
 def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:

@@ -16,6 +16,19 @@ WRAPS = ("wrap_model_call", "wrap_tool_call")
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 """The methods that run between calls."""
 
+APPROVE = "agentgraph.approve"
+"""The name of the middleware that `approve=` becomes."""
+ASKS = f"{APPROVE}.after_model"
+"""The name that LangChain gives the node of its hook."""
+
+DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
+    "approve",
+    "edit",
+    "reject",
+    "respond",
+)
+"""What a person may decide of a tool call."""
+
 _INSTEAD: dict[Mode, str] = {
     "sync": "the async methods: arun(), aresume(), ainvoke()",
     "async": "the sync methods: run(), resume(), invoke()",
@@ -45,11 +58,6 @@ def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
     """
     names = [f"{each.name}.{hook}" for each in middleware if is_middleware(each) and has(each, hook)]
     return names[::-1] if hook.startswith("after") else names
-
-
-def all_hooks(middleware: Sequence[Any]) -> list[str]:
-    """Return the names of all nodes of hooks."""
-    return [name for hook in HOOKS for name in hooks_in(middleware, hook)]
 
 
 def tools_of(middleware: Iterable[Any]) -> list[Any]:

@@ -210,7 +210,7 @@ def _waiting(namespace: str) -> Reads[set[str] | None]:
 
 
 def _runs_tasks(place: Place, position: Position) -> bool:
-    by_node = position["next"] in (place.tools_node, place.approve_node)
+    by_node = position["next"] == place.tools_node
     return by_node or isinstance(place.agent, FORKS)
 
 
@@ -230,6 +230,7 @@ def _asked_by_tasks(
     (runs,) = yield NextTasks(namespace, saved.checkpoint["id"])
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     found: list[tuple[int, list[Interrupt]]] = []
+    nodes = [lane.node for lane in tree.lanes(place)]
     if ran_behind(saved) == {runs.id}:
         return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
     for task in asked.keys() - {runs.id}:
@@ -239,7 +240,7 @@ def _asked_by_tasks(
                 found.append((order_of(lane, inner[0].address), inner))
                 break
         else:
-            own = _unanswered(_inside(outer, f"{place.call_task}:{task}"), asked[task])
+            own = _unanswered_by(outer, [place.call_task, *nodes], task, asked[task])
             mine = [one for one in own if asker(one.response_schema) == at]
             found += [(number_of(one), [opened_question(tree, one)]) for one in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
@@ -255,6 +256,14 @@ def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInte
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
     answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
     return [asked for asked in writes["__interrupt__"] if asked.id not in answered]
+
+
+def _unanswered_by(
+    outer: str, names: Sequence[str], task: str, writes: Mapping[str, Any]
+) -> list[LangGraphInterrupt]:
+    """Return the questions of a task that have no answers, whichever of some names it has."""
+    left = [_unanswered(_inside(outer, f"{name}:{task}"), writes) for name in names]
+    return [asked for asked in left[0] if all(asked in each for each in left)]
 
 
 def _is_asking(writes: Mapping[str, Any]) -> bool:

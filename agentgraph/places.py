@@ -25,13 +25,16 @@ from agentgraph.agents import (
     sub_agents,
     unchecked,
 )
-from agentgraph.middleware import Mode, all_hooks, any_has, hooks_in, mode_fault, tools_of
+from agentgraph.middleware import ASKS, HOOKS, Mode, any_has, hooks_in, mode_fault, tools_of
 from agentgraph.signals import yields
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
     | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
 )
+
+WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
+"""What the further nodes and the task of an agent are called, after its own node, by its kind."""
 
 
 class Count(NamedTuple):
@@ -89,35 +92,57 @@ class Place:
         """The name of the node that asks a person to agree to tool calls."""
         return f"{self.node}.approve"
 
+    @cached_property
+    def asks_approval(self) -> bool:
+        """Whether a person must agree to tool calls here."""
+        return isinstance(self.agent, ChatAgent) and bool(self.agent.approve) and has_tools(self)
+
     def hook_node(self, hook: str) -> str:
         """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
-        return f"{self.node}.{hook}"
+        return self.approve_node if hook == ASKS else f"{self.node}.{hook}"
 
     @cached_property
     def entry_node(self) -> str:
         """The name of the node at which an activation begins."""
-        before = self._hooks("before_agent")
+        before = self._hook_nodes("before_agent")
         return before[0] if before else self.round_node
 
     @cached_property
     def round_node(self) -> str:
         """The name of the node at which each round of a chat agent begins that asks the model."""
-        before = self._hooks("before_model")
+        before = self._hook_nodes("before_model")
         return before[0] if before else self.node
 
     @cached_property
     def after_model_node(self) -> str | None:
         """The name of the first hook after the model; None where there is none."""
-        return next(iter(self._hooks("after_model")), None)
+        return next(iter(self._hook_nodes("after_model")), None)
 
     @cached_property
     def after_agent_node(self) -> str | None:
         """The name of the first hook at the end of an activation; None where there is none."""
-        return next(iter(self._hooks("after_agent")), None)
+        return next(iter(self._hook_nodes("after_agent")), None)
+
+    @cached_property
+    def hooks(self) -> tuple[str, ...]:
+        """The names of all hooks of a chat agent's middleware, that of approval included."""
+        return tuple(name for hook in HOOKS for name in self._hooks(hook))
+
+    def _hook_nodes(self, hook: str) -> list[str]:
+        return [self.hook_node(name) for name in self._hooks(hook)]
 
     def _hooks(self, hook: str) -> list[str]:
-        middleware = self.agent.middleware if isinstance(self.agent, ChatAgent) else ()
-        return [self.hook_node(name) for name in hooks_in(middleware, hook)]
+        """Return the names of a hook in the order in which they run.
+
+        A question for all calls of a message comes next to the model, the innermost of all hooks.
+        Where each call asks for itself, it does before other middleware runs it, so outside all.
+        """
+        if not isinstance(self.agent, ChatAgent):
+            return []
+        names = hooks_in(self.agent.middleware, hook)
+        if hook != "after_model" or not self.asks_approval:
+            return names
+        return [*names, ASKS] if self.agent.interrupt_mode == "per_call" else [ASKS, *names]
 
     @property
     def call_task(self) -> str:
@@ -308,11 +333,11 @@ def _further_nodes(place: Place) -> str:
     agent = place.agent
     if not isinstance(agent, ChatAgent):
         return ""
-    hooks = all_hooks(agent.middleware)
+    hooks = [hook for hook in place.hooks if hook != ASKS]
     told = f" (hooks {', '.join(hooks)})" if hooks else ""
     if not has_tools(place):
         return told
-    return (" (tools, approval)" if agent.approve else " (tools)") + told
+    return (" (tools, approval)" if place.asks_approval else " (tools)") + told
 
 
 def _names_of(place: Place) -> tuple[str, ...]:
@@ -323,7 +348,7 @@ def _names_of(place: Place) -> tuple[str, ...]:
 def _nodes(place: Place) -> tuple[str, ...]:
     match place.agent:
         case ChatAgent():
-            hooks = map(place.hook_node, all_hooks(place.agent.middleware))
+            hooks = (place.hook_node(hook) for hook in place.hooks if hook != ASKS)
             return place.node, place.tools_node, place.approve_node, *hooks
         case FunctionAgent():
             return place.node, place.question_node

@@ -35,7 +35,7 @@ _NUMBER = {
     "multipleOf": "multiple_of",
     "format": "",
 }
-_ARRAY = {"minItems": "min_length", "maxItems": "max_length", "items": ""}
+_ARRAY = {"minItems": "min_length", "maxItems": "max_length", "items": "", "prefixItems": ""}
 _OBJECT = {"properties": "", "required": "", "additionalProperties": ""}
 _KINDS: dict[str, tuple[Any, dict[str, str]]] = {
     "string": (str, _STRING),
@@ -155,11 +155,7 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     """
     if schema is None:
         return None
-    try:
-        _adapter(schema).validate_json(json.dumps(answer), strict=True)
-    except ValidationError as error:
-        return _faults(error)
-    return None
+    return _fault(_adapter(schema), answer)
 
 
 def fitted(schema: type | dict[str, Any] | None, data: Any) -> Any:
@@ -210,6 +206,14 @@ def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL)} or None
 
 
+def _fault(adapter: TypeAdapter[Any], answer: Any) -> str | None:
+    try:
+        adapter.validate_json(json.dumps(answer), strict=True)
+    except ValidationError as error:
+        return _faults(error)
+    return None
+
+
 def _faults(error: ValidationError) -> str:
     return "; ".join(dict.fromkeys(_told(fault["loc"], fault["msg"]) for fault in error.errors()))
 
@@ -235,8 +239,11 @@ def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     for words in ("anyOf", "oneOf"):
         if words in rest:
             _only(rest, {words})
-            if tag := _tag(rest[words]):
-                return _tagged(tag, rest[words], defs, within)
+            referred = [_followed(each, defs) for each in rest[words]]
+            if tag := _tag(referred):
+                constants = [each["properties"][tag]["const"] for each in referred]
+                kinds = [_typed(each, defs, within) for each in rest[words]]
+                return _tagged(tag, constants, kinds)
             return reduce(or_, (_optional(_typed(s, defs, within)) for s in rest[words]))
     if "allOf" in rest and len(rest["allOf"]) == 1:
         _only(rest, {"allOf"})
@@ -268,22 +275,46 @@ def _tag(alternatives: list[Any]) -> str | None:
     return min(set.intersection(*tags), default=None) if tags else None
 
 
-def _tagged(tag: str, alternatives: list[Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+def _followed(schema: Any, defs: dict[str, Any]) -> Any:
+    """Return the definition that a schema refers to, if it only refers to one."""
+    if not isinstance(schema, dict) or "$ref" not in schema:
+        return schema
+    return defs.get(str(schema["$ref"]).removeprefix("#/$defs/"))
+
+
+def _tagged(tag: str, constants: list[Any], kinds: list[Any]) -> Any:
     """Return a kind that is checked against the alternative that its tag names, for a clear fault."""
-    constants = [each["properties"][tag]["const"] for each in alternatives]
-    kinds = [TypeAdapter(_typed(each, defs, within)) for each in alternatives]
+    adapters = [TypeAdapter(kind) for kind in kinds]
 
     def check(answer: Any) -> Any:
         named = answer.get(tag) if isinstance(answer, dict) else None
         if named not in constants:
             raise ValueError(f"{tag} must be one of {constants}")
-        try:
-            kinds[constants.index(named)].validate_json(json.dumps(answer), strict=True)
-        except ValidationError as error:
-            raise ValueError(_faults(error)) from None
+        if fault := _fault(adapters[constants.index(named)], answer):
+            raise ValueError(fault)
         return answer
 
     return Annotated[Any, AfterValidator(check)]
+
+
+def _in_order(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
+    """Return the kind of an array with a schema for each of its items."""
+    count = len(rest["prefixItems"])
+    if rest.get("items") or not count == rest.get("minItems") == rest.get("maxItems"):
+        raise _Refused(
+            f"has {count} prefixItems; give it minItems and maxItems of {count}, and no items"
+        )
+    adapters = [TypeAdapter(_typed(each, defs, within)) for each in rest["prefixItems"]]
+
+    def check(answer: list[Any]) -> list[Any]:
+        if len(answer) != count:
+            raise ValueError(f"must have {count} item{'s' * (count != 1)}, and has {len(answer)}")
+        faults = [_fault(*pair) for pair in zip(adapters, answer, strict=True)]
+        if told := [f"{i}: {fault}" for i, fault in enumerate(faults) if fault]:
+            raise ValueError("; ".join(told))
+        return answer
+
+    return Annotated[list[Any], AfterValidator(check)]
 
 
 def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
@@ -298,6 +329,8 @@ def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...
 
 def _of_kind(kind: str, rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
     base, words = _kind(kind)
+    if kind == "array" and "prefixItems" in rest:
+        return _in_order(rest, defs, within)
     if kind == "string":
         base = _FORMATS.get(rest.get("format", ""), str)
     if kind == "array":

@@ -41,10 +41,6 @@ class Progress(TypedDict, total=False):
     """How often it has asked the model."""
     tool_calls: int
     """How many tool calls the messages before its last one had."""
-    approve: list[str]
-    """The ids of the calls of its last message that a person must agree to."""
-    decisions: dict[str, Any]
-    """What a person decided, by the id of the call."""
     passed: dict[str, Any]
     """The ephemeral state of its middleware, which the next node alone sees."""
     ending: "Leaving"

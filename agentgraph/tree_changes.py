@@ -20,12 +20,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agentgraph.places import is_drawable
+from agentgraph.places import WORK, is_drawable
 
 _LINE = re.compile(r"(?P<indent> *)(?P<role>tool )?(?P<kind>\S+) (?P<name>.*?)(?P<more>( \([^()]*\))*)")
 _HOOKS = re.compile(r" \(hooks (?P<names>[^()]*)\)")
-_WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
-"""What the nodes and the task of an agent are called besides its own, by its kind."""
 
 
 @dataclass(eq=False)
@@ -48,7 +46,7 @@ class Outlined:
     def nodes(self) -> set[str]:
         """The names of its nodes and tasks."""
         hooks = match["names"].split(", ") if (match := _HOOKS.search(self.label)) else []
-        return {self.node, *(f"{self.node}.{work}" for work in (*_WORK.get(self.kind, ()), *hooks))}
+        return {self.node, *(f"{self.node}.{work}" for work in (*WORK.get(self.kind, ()), *hooks))}
 
 
 def fingerprint_of(outline: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -30,8 +29,16 @@ APPROVE = {"type": "approve"}
 REJECT = {"type": "reject"}
 
 
-def decide(decision: Any) -> dict[str, Any]:
-    return {"decisions": [decision]}
+NOTICE = (
+    "Note: a human reviewer replaced this tool call before it ran. The call recorded in your message "
+    "is the one you produced, not the one that executed. This was intentional and authorized. Do not "
+    "re-issue your original call. Executed instead: {} with arguments {}.\n\nTool response:\n"
+)
+"""What LangChain writes before the result of a call that a person edited."""
+
+
+def decide(*decisions: Any) -> dict[str, Any]:
+    return {"decisions": list(decisions)}
 
 
 def edit(name: str, **args: Any) -> dict[str, Any]:
@@ -52,9 +59,9 @@ def asked(events: Iterable[ag.AgentEvent]) -> list[ag.Interrupt]:
     return [question for question in told if question]
 
 
-def by_path(events: Iterable[ag.AgentEvent]) -> dict[str, str]:
-    """Return the ids of the questions by the path that a call is about."""
-    return {each.value["action_requests"][0]["args"]["path"]: each.id for each in asked(events)}
+def paths(events: Iterable[ag.AgentEvent]) -> list[list[str]]:
+    """Return the paths that the calls are about of each question."""
+    return [[each["args"]["path"] for each in q.value["action_requests"]] for q in asked(events)]
 
 
 class Files:
@@ -95,7 +102,7 @@ def test_the_question_has_the_shapes_of_langchain(drive: Drive) -> None:
                 "name": "delete",
                 "args": {"path": "größe.txt"},
                 "description": (
-                    'Tool execution requires approval\n\nTool: delete\nArgs: {"path": "größe.txt"}'
+                    "Tool execution requires approval\n\nTool: delete\nArgs: {'path': 'größe.txt'}"
                 ),
             }
         ],
@@ -154,26 +161,27 @@ def test_nothing_runs_before_all_is_decided_and_then_all_runs(drive: Drive) -> N
     )
     runner = ag.Runner(clerk(model, files, parallel_tools=False))
     first = list(drive.run(runner, "Go.", thread_id="t"))
-    ids = by_path(first)
-    assert list(ids) == ["a", "b"]
-    second = list(drive.resume(runner, "t", {ids["b"]: decide(REJECT)}))
-    assert by_path(second) == {"a": ids["a"]}
-    assert len(second) == 1
+    assert paths(first) == [["a", "b"]]
     assert files.done == []
-    third = list(drive.resume(runner, "t", {ids["a"]: decide(APPROVE)}))
-    assert files.done == ["read x", "delete a"]
+    second = list(drive.resume(runner, "t", {"clerk": decide(REJECT, APPROVE)}))
+    assert files.done == ["read x", "delete b"]
     assert [line.partition(":")[0] for line in results(model.inputs[1])] == [
         "1 read success",
-        "2 delete success",
-        "3 delete error",
+        "2 delete error",
+        "3 delete success",
     ]
-    assert list(runner.events("t")) == [*first, *third]
+    assert [each.message.tool_call_id for each in second if isinstance(each.message, ToolMessage)] == [
+        "2",
+        "1",
+        "3",
+    ]
+    assert list(runner.events("t")) == [*first, *second]
 
 
 def test_one_name_needs_no_list(drive: Drive) -> None:
     model = scripted(calls(call("delete", path="a")))
     events = drive.run(ag.Runner(clerk(model, Files(), approve="delete")), "Go.")
-    assert list(by_path(events)) == ["a"]
+    assert paths(events) == [["a"]]
 
 
 # what a person decides
@@ -193,7 +201,7 @@ def test_an_approved_call_runs(drive: Drive, tmp_path: Path) -> None:
     assert fresh(drive, path, tree, "events", "t") == [*first, *second]
 
 
-def test_an_edited_call_runs_as_edited_and_so_stands_in_the_history(
+def test_an_edited_call_runs_as_edited_and_the_message_stays_as_it_was_said(
     drive: Drive, tmp_path: Path
 ) -> None:
     files = Files()
@@ -208,17 +216,12 @@ def test_an_edited_call_runs_as_edited_and_so_stands_in_the_history(
     assert isinstance(made, AIMessage)
     assert [(each["name"], each["args"], each["id"]) for each in made.tool_calls] == [
         ("read", {"path": "x"}, "1"),
-        ("delete", {"path": "b"}, "2"),
+        ("delete", {"path": "a"}, "2"),
     ]
     assert len(model.inputs[1]) == 4
-    assert results(model.inputs[1])[1] == "2 delete success: b is gone"
-    assert transcript(second) == [
-        'clerk: [calls] read({"path": "x"}), delete({"path": "b"})',
-        "clerk: text of x",
-        "clerk: b is gone",
-        "clerk: Done.",
-    ]
-    assert second[0].id == first[0].id
+    told = NOTICE.format("delete", '{"path": "b"}') + "b is gone"
+    assert results(model.inputs[1])[1] == f"2 delete success: {told}"
+    assert transcript(second) == ["clerk: text of x", f"clerk: {told}", "clerk: Done."]
     assert fresh(drive, path, tree, "events", "t") == [*first, *second]
 
 
@@ -229,69 +232,8 @@ def test_a_call_may_be_edited_to_another_tool(drive: Drive) -> None:
     list(drive.run(runner, "Go.", thread_id="t"))
     list(drive.resume(runner, "t", {"clerk": decide(edit("read", path="a"))}))
     assert files.done == ["read a"]
-    assert results(model.inputs[1]) == ["1 read success: text of a"]
-
-
-def test_edited_arguments_that_do_not_fit_go_back_to_the_model(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    runner = ag.Runner(clerk(model, files))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", {"clerk": decide(edit("delete", file="b"))}))
-    assert files.done == []
-    assert results(model.inputs[1]) == [
-        "1 delete error: Error invoking tool 'delete' with kwargs {'file': 'b'} with error:\n"
-        " path: Field required\n Please fix the error and try again."
-    ]
-
-
-@pytest.mark.parametrize(
-    ("block", "edited"),
-    [
-        (
-            {"type": "tool_use", "id": "1", "name": "delete", "input": {"path": "a"}},
-            {"type": "tool_use", "id": "1", "name": "read", "input": {"path": "b"}},
-        ),
-        (
-            {"type": "tool_call", "id": "1", "name": "delete", "args": {"path": "a"}},
-            {"type": "tool_call", "id": "1", "name": "read", "args": {"path": "b"}},
-        ),
-        (
-            {
-                "type": "function_call",
-                "id": "fc_1",
-                "call_id": "1",
-                "name": "delete",
-                "arguments": '{"path": "a"}',
-            },
-            {
-                "type": "function_call",
-                "id": "fc_1",
-                "call_id": "1",
-                "name": "read",
-                "arguments": '{"path": "b"}',
-            },
-        ),
-    ],
-    ids=["Anthropic", "LangChain", "OpenAI"],
-)
-def test_an_edit_changes_the_calls_in_the_content_too(drive: Drive, block: Any, edited: Any) -> None:
-    other = {**block, **({"call_id": "2"} if "call_id" in block else {}), "id": "2"}
-    content = [{"type": "text", "text": "I delete."}, block, other]
-    made = AIMessage(
-        content,
-        tool_calls=[call("delete", "1", path="a"), call("delete", "2", path="a")],
-        additional_kwargs={"tool_calls": [{"id": "1"}], "refusal": None},
-    )
-    files = Files()
-    model = scripted(made, "Done.")
-    runner = ag.Runner(clerk(model, files, approve=lambda each: each["id"] == "1"))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", {"clerk": decide(edit("read", path="b"))}))
-    seen = model.inputs[1][1]
-    assert seen.content == [content[0], edited, other]
-    assert seen.additional_kwargs == {"refusal": None}
-    assert sorted(files.done) == ["delete a", "read b"]
+    told = NOTICE.format("read", '{"path": "a"}')
+    assert results(model.inputs[1]) == [f"1 read success: {told}text of a"]
 
 
 @pytest.mark.parametrize(
@@ -335,23 +277,17 @@ def test_a_person_may_respond_in_the_place_of_the_tool(drive: Drive, tmp_path: P
     assert files.done == []
 
 
-@pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
-def test_several_are_answered_in_any_order_by_new_runners(
-    drive: Drive, tmp_path: Path, order: tuple[str, ...]
+def test_all_calls_of_a_message_are_decided_by_one_answer_of_a_new_runner(
+    drive: Drive, tmp_path: Path
 ) -> None:
     files = Files()
     made = [call("delete", f"id {path}", path=path) for path in "abc"]
     model = scripted(calls(made[0], call("read", "id x", path="x"), *made[1:]), "Done.")
     tree = ag.sequential("s", [clerk(model, files)])
     path = tmp_path / "db"
-    decisions = {"a": APPROVE, "b": REJECT, "c": edit("delete", path="C")}
-
-    left = by_path(fresh(drive, path, tree, "run", "Go.", thread_id="t"))
-    assert list(left) == ["a", "b", "c"]
-    for each in order:
-        assert files.done == []
-        told = fresh(drive, path, tree, "resume", "t", {left.pop(each): decide(decisions[each])})
-        assert by_path(told) == left
+    assert paths(fresh(drive, path, tree, "run", "Go.", thread_id="t")) == [["a", "b", "c"]]
+    answer = decide(APPROVE, REJECT, edit("delete", path="C"))
+    fresh(drive, path, tree, "resume", "t", {"s/clerk": answer})
     assert Counter(files.done) == Counter(["delete a", "read x", "delete C"])
     assert [line.partition(":")[0] for line in results(model.inputs[1])] == [
         "id a delete success",
@@ -406,12 +342,14 @@ def test_branches_are_approved_apart(drive: Drive, tmp_path: Path) -> None:
     ]
     tree = ag.parallel("p", agents)
     path = tmp_path / "db"
-    ids = by_path(fresh(drive, path, tree, "run", "Go.", thread_id="t"))
-    assert set(ids) == {"x", "y"}
+    ids = {q.address: q.id for q in asked(fresh(drive, path, tree, "run", "Go.", thread_id="t"))}
+    assert set(ids) == {"p/x", "p/y"}
     told = fresh(drive, path, tree, "resume", "t", {"p/y": decide(APPROVE)})
-    assert by_path(told) == {"x": ids["x"]}
+    assert [each.id for each in asked(told)] == [ids["p/x"]]
     assert (files["x"].done, files["y"].done) == ([], ["delete y"])
-    told = fresh(drive, path, tree, "resume", "t", {ids["x"]: decide(REJECT)})
+    with pytest.raises(ag.UnknownInterruptError):
+        fresh(drive, path, tree, "resume", "t", {ids["p/y"]: decide(APPROVE)})
+    told = fresh(drive, path, tree, "resume", "t", {ids["p/x"]: decide(REJECT)})
     assert transcript(told)[-1] == "p/x: Done."
     assert files["x"].done == []
 
@@ -452,7 +390,8 @@ def test_a_failed_tool_is_tried_again_without_asking_again(drive: Drive, tmp_pat
     fresh(drive, path, tree, "run", "Go.", thread_id="t")
     with pytest.raises(OSError, match="busy"):
         fresh(drive, path, tree, "resume", "t", {"clerk": decide(edit("delete", path="b"))})
-    assert transcript(fresh(drive, path, tree, "resume", "t")) == ["clerk: gone", "clerk: Done."]
+    told = NOTICE.format("delete", '{"path": "b"}')
+    assert transcript(fresh(drive, path, tree, "resume", "t")) == [f"clerk: {told}gone", "clerk: Done."]
     assert tries == ["b", "b"]
 
 
@@ -460,9 +399,8 @@ def test_calls_that_share_an_id_are_decided_apart(drive: Drive) -> None:
     files = Files()
     model = scripted(calls(call("delete", "1", path="a"), call("delete", "1", path="b")), "Done.")
     runner = ag.Runner(clerk(model, files))
-    ids = by_path(drive.run(runner, "Go.", thread_id="t"))
-    assert list(ids) == ["a", "b"]
-    list(drive.resume(runner, "t", {ids["a"]: decide(REJECT), ids["b"]: decide(APPROVE)}))
+    assert paths(drive.run(runner, "Go.", thread_id="t")) == [["a", "b"]]
+    list(drive.resume(runner, "t", {"clerk": decide(REJECT, APPROVE)}))
     assert files.done == ["delete b"]
 
 
@@ -515,10 +453,9 @@ def test_a_function_may_say_which_calls_need_approval_and_is_asked_once(
     )
     tree = clerk(model, files, approve=needs)
     path = tmp_path / "db"
-    ids = by_path(fresh(drive, path, tree, "run", "Go.", thread_id="t"))
-    assert list(ids) == ["/b", "/c"]
-    fresh(drive, path, tree, "resume", "t", {ids["/c"]: decide(edit("delete", path="/d"))})
-    fresh(drive, path, tree, "resume", "t", {ids["/b"]: decide(APPROVE)})
+    assert paths(fresh(drive, path, tree, "run", "Go.", thread_id="t")) == [["/b", "/c"]]
+    answer = decide(APPROVE, edit("delete", path="/d"))
+    fresh(drive, path, tree, "resume", "t", {"clerk": answer})
     assert sorted(files.done) == ["delete /d", "delete a", "read /b"]
     assert [(each["name"], each["args"], each["id"]) for each in put] == [
         ("delete", {"path": "a"}, "1"),
@@ -542,83 +479,8 @@ def test_a_function_that_fails_is_told_under_its_agent(drive: Drive) -> None:
     model = scripted(calls(call("delete", path="a")))
     tree = ag.sequential("s", [clerk(model, Files(), approve=lambda made: made["no"])])
     told, raised = failing(drive.run(ag.Runner(tree), "Go."), KeyError)
-    assert transcript(told) == [f"s/clerk: [error] {raised!r}"]
-
-
-# answers that do not fit
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "approve",
-        True,
-        None,
-        APPROVE,
-        [APPROVE],
-        {},
-        {"decisions": []},
-        {"decisions": [APPROVE, APPROVE]},
-        {"decisions": APPROVE},
-        {"decisions": ["approve"]},
-        {"decisions": [{}]},
-        {"decisions": [{"type": "accept"}]},
-        {"decisions": [{"type": "ignore", "args": None}]},
-        {"decisions": [{"type": "edit"}]},
-        {"decisions": [{"type": "edit", "edited_action": {"name": "delete"}}]},
-        {"decisions": [{"type": "edit", "edited_action": {"name": "delete", "args": "path"}}]},
-        {"decisions": [{"type": "edit", "edited_action": {"name": 5, "args": {}}}]},
-        {"decisions": [{"type": "edit", "edited_action": {"name": "format", "args": {}}}]},
-        {"decisions": [{"type": "reject", "message": 5}]},
-        {"decisions": [{"type": "respond"}]},
-        {"decisions": [APPROVE], "more": 1},
-    ],
-    ids=str,
-)
-def test_an_answer_that_does_not_fit_is_refused_and_loses_nothing(drive: Drive, answer: Any) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    runner = ag.Runner(clerk(model, files))
-    first = list(drive.run(runner, "Go.", thread_id="t"))
-    (question,) = asked(first)
-    with pytest.raises(ag.InvalidAnswerError) as caught:
-        list(drive.resume(runner, "t", {question.id: answer}))
-    assert str(caught.value).startswith(f"the answer {answer!r} to clerk does not fit: ")
-    assert str(caught.value).endswith("; the question is still pending, answer it again")
-    assert caught.value.thread_id == "t"
-    assert runner.pending("t") == [question]
-    assert list(runner.events("t")) == first
-    second = list(drive.resume(runner, "t", {question.id: decide(APPROVE)}))
-    assert transcript(second) == ["clerk: a is gone", "clerk: Done."]
-
-
-def test_an_edit_to_an_unknown_tool_is_refused_with_the_tools_that_there_are(drive: Drive) -> None:
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    runner = ag.Runner(clerk(model, Files(), exit_tool=True))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    with pytest.raises(ag.InvalidAnswerError) as caught:
-        list(drive.resume(runner, "t", {"clerk": decide(edit("format", path="a"))}))
-    assert "must be one of ['delete', 'read', 'exit']" in str(caught.value)
-
-
-def test_of_several_answers_one_that_does_not_fit_keeps_all_from_being_taken(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", "1", path="a"), call("delete", "2", path="b")), "Done.")
-    runner = ag.Runner(clerk(model, files))
-    ids = by_path(drive.run(runner, "Go.", thread_id="t"))
-    with pytest.raises(ag.InvalidAnswerError):
-        list(drive.resume(runner, "t", {ids["a"]: decide(APPROVE), ids["b"]: "yes"}))
-    assert {question.id for question in runner.pending("t")} == set(ids.values())
-    list(drive.resume(runner, "t", {each: decide(APPROVE) for each in ids.values()}))
-    assert sorted(files.done) == ["delete a", "delete b"]
-
-
-def test_the_address_of_several_questions_is_not_clear(drive: Drive) -> None:
-    model = scripted(calls(call("delete", "1", path="a"), call("delete", "2", path="b")), "Done.")
-    runner = ag.Runner(clerk(model, Files()))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    with pytest.raises(ag.UnknownInterruptError, match="the question 'clerk'"):
-        list(drive.resume(runner, "t", {"clerk": decide(APPROVE)}))
+    assert transcript(told)[1:] == [f"s/clerk: [error] {raised!r}"]
+    assert len(model.inputs) == 1
 
 
 def test_langgraph_alone_is_asked_again_until_an_answer_fits() -> None:

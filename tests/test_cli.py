@@ -84,6 +84,10 @@ def posts(messages):
 
 post = ScriptedChatModel(responses=[posts] * 9)
 clerk = ag.chat_agent("clerk", post, tools=[mail], approve=["mail"])
+each = ag.chat_agent("clerk", post, tools=[mail], approve=["mail"], interrupt_mode="per_call")
+strict = ag.chat_agent(
+    "clerk", post, tools=[mail], approve={"mail": {"allowed_decisions": ["reject", "respond"]}}
+)
 """
 
 REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130
@@ -321,10 +325,10 @@ def test_answers_are_named_by_address_or_id_and_fit_their_schema(command: Comman
 
 
 def test_questions_of_one_address_are_named_by_their_ids(command: Commands) -> None:
-    paused = command("run", "agents.py:clerk", "go", "--thread", "t", "--json")
+    paused = command("run", "agents.py:each", "go", "--thread", "t", "--json")
     ids = [told["id"] for told in map(json.loads, paused.lines) if told["action"]]
     assert "with --answer ID=TEXT for each" in paused.err
-    resume = ("resume", "agents.py:clerk", "--thread", "t", "--answer")
+    resume = ("resume", "agents.py:each", "--thread", "t", "--answer")
     unclear = command(*resume, "approve")
     assert unclear.code == REFUSED
     assert f"Write ID=approve; pending are:\n  {ids[0]}\n  {ids[1]}" in unclear.err
@@ -334,10 +338,30 @@ def test_questions_of_one_address_are_named_by_their_ids(command: Commands) -> N
 
 def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> None:
     prompt = "clerk (approve, reject): "
-    typed = [(prompt, "yes\n"), (prompt, "approve\n"), (prompt, "approve\n")]
+    typed = [(prompt, "yes\n"), (prompt, "approve\n")]
     ended = command.at_terminal("run", "agents.py:clerk", "go", "--thread", "t", typed=typed)
     assert ended.code == 0
     assert {"clerk: mailed ann", "clerk: mailed bob"} <= set(ended.lines)
+
+
+def test_calls_of_one_question_are_decided_by_a_word_each(command: Commands) -> None:
+    assert command("run", "agents.py:clerk", "go", "--thread", "t").code == PAUSED
+    resume = ("resume", "agents.py:clerk", "--thread", "t", "--answer")
+    assert "must have 2 items, and has 3" in command(*resume, "approve, reject, reject").err
+    ended = command(*resume, "approve, reject")
+    assert "clerk: mailed ann" in ended.lines
+    assert "clerk: mailed bob" not in ended.lines
+    assert ended.lines[-1] == "clerk: Done."
+
+
+def test_only_words_that_are_allowed_are_offered(command: Commands) -> None:
+    paused = command("run", "agents.py:strict", "go", "--thread", "t")
+    assert ", one of reject: " in paused.err
+    refused = command("resume", "agents.py:strict", "--thread", "t", "--answer", "approve")
+    assert "decisions: 0: type must be one of ['reject', 'respond']" in refused.err
+    told = {"decisions": [{"type": "respond", "message": f"mailed {who}"} for who in ("x", "y")]}
+    ended = command("resume", "agents.py:strict", "--thread", "t", "--answer", json.dumps(told))
+    assert ended.lines[-3:] == ["clerk: mailed x", "clerk: mailed y", "clerk: Done."]
 
 
 @pytest.mark.parametrize(

@@ -367,10 +367,11 @@ def test_tools_go_back_to_the_model_and_nowhere_else():
     assert behind("w.tools", chat(tools=[find])) == {"-> w"}
 
 
-def test_what_may_need_approval_is_asked_for_before_the_tools():
-    agent = chat(tools=[find], approve=["find"])
-    assert behind("w", agent) == {".. w.approve", ".. w.tools", ".. a"}
-    assert behind("w.approve", agent) == {"-> w.tools"}
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_what_may_need_approval_is_asked_for_before_the_tools(mode):
+    agent = chat(tools=[find], approve=["find"], interrupt_mode=mode)
+    assert behind("w", agent) == {"-> w.approve"}
+    assert behind("w.approve", agent) == {".. w.tools", ".. w", ".. a"}
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,8 @@ def test_an_edited_call_may_have_any_arguments(drive: Drive) -> None:
             runner, "t", {"writer": {"decisions": [{"type": "edit", "edited_action": action}]}}
         )
     )
-    assert results(model.inputs[1]) == ["1 echo success: " + "\n".join(ODD)]
+    (result,) = results(model.inputs[1])
+    assert result.endswith("\n\nTool response:\n" + "\n".join(ODD))
 
 
 # templates and texts

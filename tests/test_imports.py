@@ -49,13 +49,14 @@ display live live.watched
 compiler
 drawing
 pictures
-chat.approve chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
+chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
 chat.call_runner nodes.leaf nodes.schedule nodes.turn
 chat.acting chat.agent
-chat.asking chat.outcome chat.step
-chat.calls chat.edits chat.guarding chat.laid_flat chat.output chat.talking chat.tool_errors
+chat.approve chat.asking chat.outcome chat.step
+chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.output chat.talking
+chat.tool_errors
 nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending

@@ -1,15 +1,16 @@
 """What is taken out of LangChain's agent: it is there, and what is missing is named at once."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.tools import tool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 
 import agentgraph as ag
-from agentgraph.chat.laid_flat import InnerWraps, check_shape, wrap_inside
+from agentgraph.chat.laid_flat import InnerWraps, asking_by, check_shape, edited_calls, wrap_inside
 from agentgraph.testing import ScriptedChatModel
 
 
@@ -94,3 +95,16 @@ def test_a_context_is_injected_as_a_tool_runtime_is() -> None:
     """LangChain tells what the model is not to see by a base class of its own."""
     base = next(kind for kind in ToolRuntime.__mro__ if kind.__name__ == "_DirectlyInjectedToolArg")
     assert issubclass(ag.Context, base)
+
+
+def test_what_approval_takes_of_the_human_in_the_loop_is_there() -> None:
+    asking_by(HumanInTheLoopMiddleware.after_model, print)
+    state = get_type_hints(HumanInTheLoopMiddleware.state_schema)
+    named = [name for name in state if edited_calls({name: {"1": "edited"}})]
+    assert named == ["hitl_edited_tool_calls"]
+
+
+def test_a_hook_that_asks_otherwise_is_named_with_langchains_version() -> None:
+    with pytest.raises(ag.LangChainChangedError) as refused:
+        asking_by(create_agent, print)
+    assert refused.value.part == "HumanInTheLoopMiddleware.after_model"

@@ -75,6 +75,58 @@ def test_an_async_hook_needs_an_async_run() -> None:
         list(runner.query("Go."))
 
 
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ("yes", "is 'yes'; use True, False, or a mapping as LangChain's InterruptOnConfig"),
+        (None, "is None; use True, False, or a mapping as LangChain's InterruptOnConfig"),
+        ({}, "allows None; give it allowed_decisions, of approve, edit, reject, respond"),
+        (
+            {"allowed_decisions": []},
+            "allows []; give it allowed_decisions, of approve, edit, reject, respond",
+        ),
+        (
+            {"allowed_decisions": ["accept"]},
+            "allows ['accept']; give it allowed_decisions, of approve, edit, reject, respond",
+        ),
+        (
+            {"allowed_decision": ["approve"]},
+            "has 'allowed_decision', which no rule has; use allowed_decisions, description, "
+            "args_schema, when",
+        ),
+        (
+            {"allowed_decisions": ["approve"], "when": "always"},
+            "has when='always'; pass a sync function of a request",
+        ),
+        (
+            {"allowed_decisions": ["approve"], "description": 5},
+            "has description=5; pass a text, or a sync function of a call",
+        ),
+    ],
+    ids=str,
+)
+def test_a_rule_that_langchain_would_not_keep_is_refused(rule: Any, fault: str) -> None:
+    assert faults(tools=[look], approve={"look": rule}) == (f"writer: approve['look'] {fault}",)
+
+
+def test_rules_may_be_true_and_false_and_what_langchain_takes() -> None:
+    rule = {"allowed_decisions": ["approve", "reject"], "description": lambda *given: "Look?"}
+    for each in (True, False, rule, {**rule, "when": lambda request: True, "args_schema": {}}):
+        ag.compile_agent(ag.chat_agent("writer", scripted(), tools=[look], approve={"look": each}))
+
+
+def test_what_decides_on_approval_must_be_sync_and_its_mode_known() -> None:
+    async def needs(made: Any) -> bool:
+        return True
+
+    mode, told = faults(tools=[look], approve=needs, interrupt_mode="both")
+    assert mode == "writer: interrupt_mode='both' is not known; use 'batched' or 'per_call'"
+    assert told.endswith("is async; pass a sync function of a call")
+    assert faults(tools=[look], approve={"mail": True}) == (
+        "writer: approve names 'mail', which is no tool of it; its tools: look",
+    )
+
+
 def test_a_tool_of_middleware_may_need_approval_and_end_the_agent() -> None:
     agent = ag.chat_agent(
         "writer", scripted(), middleware=[Bringing()], approve=["look"], return_directly=["look"]

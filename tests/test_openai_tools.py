@@ -156,8 +156,9 @@ def test_an_approval_between_two_processes_runs_what_was_edited_once(
     decision = {"decisions": [{"type": "edit", "edited_action": action}]}
     resumed = [event for event in process(json.dumps(decision)) if not event.partial]
     assert sorted((tmp_path / "ledger").read_text().splitlines()) == ["add 1 2", "mail bob {3}"]
-    assert resumed[0].message.tool_calls[1]["args"] == action["args"]
     assert resumed[-1].text == "Three, and sent."
     assert len(openai_server.requests) == 2
     calls = openai_server.requests[1]["messages"][1]["tool_calls"]
-    assert json.loads(calls[1]["function"]["arguments"]) == action["args"]
+    assert json.loads(calls[1]["function"]["arguments"]) == {"to": "ann", "text": "{3}"}
+    ran = openai_server.requests[1]["messages"][3]["content"]
+    assert f"Executed instead: mail with arguments {json.dumps(action['args'])}." in ran

@@ -317,6 +317,47 @@ def test_a_file_may_be_nested_deeply(skill):
     assert skill(text) == agent
 
 
+@pytest.mark.parametrize("kind", ["chat", "supervisor"])
+def test_approve_may_be_rules_as_langchain_has_them(kind, skill):
+    text = f"""
+        kind: {kind}
+        name: writer
+        model: m
+        workers: [{{agent: critic}}]
+        tools: [search, fetch]
+        interrupt_mode: per_call
+        approve:
+          search: {{allowed_decisions: [approve, reject], description: Search.}}
+          fetch: false
+    """
+    found = skill(text if kind == "supervisor" else text.replace("workers", "sub_agents"))
+    rule = {"allowed_decisions": ["approve", "reject"], "description": "Search."}
+    assert found.approve == {"search": rule, "fetch": False}
+    assert found.interrupt_mode == "per_call"
+
+
+def test_rules_that_are_wrong_are_told_with_their_lines(faults):
+    text = """
+        kind: chat
+        name: writer
+        model: m
+        tools: [search]
+        interrupt_mode: each
+        approve:
+          search: {allowed_decisions: [accept], about: Search.}
+          fetch: maybe
+          find: {description: Find.}
+    """
+    assert faults(text) == [
+        "skill.yaml:6: 'interrupt_mode' cannot be 'each'; use one of batched, per_call",
+        "skill.yaml:8: item 1 of 'allowed_decisions' cannot be 'accept'; use one of approve, edit, "
+        "reject, respond",
+        "skill.yaml:8: a rule of approve has no field 'about'; it has: allowed_decisions, description",
+        "skill.yaml:9: 'fetch' should be true or false, and is 'maybe'; correct it",
+        "skill.yaml:10: a rule of approve needs the field 'allowed_decisions'; add it",
+    ]
+
+
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_the_fields_of_a_kind_are_those_of_its_builder(kind):
     builders = {"chat": ag.chat_agent, "plan_execute": plan_execute}

@@ -48,11 +48,6 @@ class Scope(NamedTuple):
     updates: Sequence[Mapping[str, Any]] = ()
     is_passed_over: bool = False
 
-    @property
-    def name(self) -> str:
-        """The name of the tool that is called."""
-        return str(self.outcome.opened.call["name"])
-
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the messages are a list of the call's own."""
         return self.step().state_with(dict(self.seen.values))

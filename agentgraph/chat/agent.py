@@ -1,14 +1,15 @@
 """A chat agent as LangChain builds it: its nodes, with what is ours put in; built as it is compiled."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents import ChatAgent
 from agentgraph.budgets import Summarized, Trimmed
+from agentgraph.chat.approve import Approval
 from agentgraph.chat.asking import Instructing, StandingIn, with_tools
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
@@ -30,6 +31,8 @@ class BuiltAgent:
     Attributes:
         site: Its place.
         agent: The agent.
+        tools: The tools that it runs.
+        middleware: Its middleware, that of approval included.
         wraps_model: Whether middleware wraps the calls of the model.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
@@ -37,9 +40,10 @@ class BuiltAgent:
 
     def __init__(self, site: Site) -> None:
         self.site, self.agent = site, cast(ChatAgent, site.place.agent)
-        self._tools = run_tools(self.agent, site.target_agents)
-        self.wraps_model = any_has(self.agent.middleware, "wrap_model_call")
-        self.wraps_tools = any_has(self.agent.middleware, "wrap_tool_call")
+        self.tools = run_tools(self.agent, site.target_agents)
+        self.middleware = self._with_approval()
+        self.wraps_model = any_has(self.middleware, "wrap_model_call")
+        self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
         added = (transfers_text(without_tools(self.agent, site.target_agents)), schema_text(self.agent))
         self._added = [text for text in added if text]
         self.runs_tools = has_tools(site.place)
@@ -55,23 +59,23 @@ class BuiltAgent:
     @cached_property
     def flat(self) -> FlatAgent:
         """The nodes; only an agent with middleware has them."""
-        agent, given = self.agent, list(self.agent.middleware)
+        agent, given = self.agent, list(self.middleware)
         system = None if self._is_filled else self._written({})
         if self.wraps_model and self._is_filled:
             given = [Instructing(), *given]
-        tools, inside = [*map(guarded, self._tools), *provider_tools(agent)], StandingIn(agent.model)
+        tools, inside = [*map(guarded, self.tools), *provider_tools(agent)], StandingIn(agent.model)
         return laid_flat(agent.model, tools, system_message=system, middleware=given, inside=inside)
 
     @cached_property
     def model(self) -> Any:
         """The model with all tools, for calls that no middleware wraps."""
-        tools = [*self._tools, *provider_tools(self.agent)]
+        tools = [*self.tools, *provider_tools(self.agent)]
         return with_tools(self.agent.model, tools) if tools else self.agent.model
 
     @cached_property
     def channels(self) -> Channels:
         """The channels of the state of its middleware."""
-        found = self.flat.channels if self.agent.middleware else {}
+        found = self.flat.channels if self.middleware else {}
         return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
@@ -88,21 +92,6 @@ class BuiltAgent:
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed
         activation.stay(node, chat=progress)
-
-    def to_tools(
-        self,
-        activation: Activation,
-        reply: AIMessage,
-        answered: Container[str],
-        step: Step | None,
-        **changes: Any,
-    ) -> None:
-        """Go on with the calls of a reply that have no result yet, by way of approval."""
-        calls = [call for call in reply.tool_calls if call["id"] not in answered]
-        ids = [call["id"] for call in calls if self._needs_approval(call)]
-        place = self.site.place
-        node = place.approve_node if ids else place.tools_node
-        self.go_on(activation, node, step, approve=ids, **changes)
 
     def leave(self, activation: Activation, how: Leaving, step: Step | None) -> None:
         """End the activation, by way of the hooks that come last."""
@@ -123,14 +112,18 @@ class BuiltAgent:
         if step is not None:
             step.keep()
 
-    def _needs_approval(self, call: Any) -> bool:
-        approve = self.agent.approve
-        return bool(approve(call)) if callable(approve) else call["name"] in approve
+    def _with_approval(self) -> list[Any]:
+        """Return all middleware; where each call asks for itself it does before any other runs it."""
+        given = list(self.agent.middleware)
+        if not self.site.place.asks_approval:
+            return given
+        approval = Approval(self.agent, self.tools)
+        return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]
 
     def tool_node(self, inner: InnerWraps) -> ToolNode:
         """Return what runs tool calls, with an `inner` wrap inside the middleware."""
-        found = self.flat.tools if self.agent.middleware else None
-        node = found or ToolNode([guarded(tool) for tool in self._tools])
+        found = self.flat.tools if self.middleware else None
+        node = found or ToolNode([guarded(tool) for tool in self.tools])
         wrap_inside(node, inner)
         return node
 

@@ -1,123 +1,151 @@
-"""The node that asks a person to agree to tool calls: one question for each, in tasks at once.
+"""Approval: LangChain's human in the loop, as `approve=` makes it of names, a function or a mapping.
 
-Questions and answers have the shapes of LangChain's human-in-the-loop middleware, so that inboxes
-and chat front ends made for that show them.
+LangChain asks, reads the decisions and runs the calls as they were edited. Ours is what it lacks:
+
+- An answer is checked before it is taken. LangChain fails at one that it cannot read, and has saved it
+  by then, so that the thread would fail again with every resume. Here the question says what fits, and
+  is asked again until something does.
+- What decides whether a call needs approval is asked once. LangChain asks it again on the resume, and a
+  rejected call runs if it says something else then. So what it said is kept before the question is put.
 """
 
-import json
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, cast
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage
+from langchain_core.tools import BaseTool
+from typing_extensions import TypedDict
 
 from agentgraph.agents import ChatAgent
-from agentgraph.chat.calls import OpenCall, edited, last_message, open_calls
-from agentgraph.nodes.activation import Activation
-from agentgraph.nodes.site import Site
-from agentgraph.nodes.stopping import inner_stop
-from agentgraph.nodes.tasks import arun_tasks, named_task, run_tasks
+from agentgraph.chat.decisions import answer_schema
+from agentgraph.chat.laid_flat import asking_by
+from agentgraph.middleware import APPROVE, DECISIONS
+from agentgraph.nodes.activation import ask_until_it_fits
 from agentgraph.schemas import plain
-from agentgraph.state import LaneState, Question, Update
-from agentgraph.tools import run_tools
-
-_DECISIONS = ["approve", "edit", "reject", "respond"]
 
 
-class _Asked(NamedTuple):
-    """What a task is given: the activation, and the call to ask for."""
+class Chosen(TypedDict):
+    """Which calls of a message need approval, as the functions said that decide it."""
 
-    activation: Activation
-    opened: OpenCall
-
-
-class ApproveNode(Runnable[LaneState, Update]):
-    """Asks for each call that needs it; keeps the decisions, and edits the message."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.name = site.place.approve_node
-        agent = cast(ChatAgent, site.place.agent)
-        names = [tool.name for tool in run_tools(agent, site.target_agents)]
-        self.response_schema = _response_schema(names)
-        self.task = named_task(site.place.call_task, self._ask)
-        self.atask = named_task(site.place.call_task, self._aask)
-
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Ask, in threads."""
-        activation = Activation(self.site, input, config or {})
-        asked = _asked(activation, input)
-        with activation.reported():
-            starts = [_start(self.task, each) for each in asked]
-            return self._update(activation, input, asked, run_tasks(starts, inner_stop()))
-
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Ask, on the event loop."""
-        activation = Activation(self.site, input, config or {})
-        asked = _asked(activation, input)
-        with activation.reported():
-            starts = [_start(self.atask, each) for each in asked]
-            return self._update(activation, input, asked, await arun_tasks(starts, inner_stop()))
-
-    def _ask(self, asked: _Asked) -> Any:
-        question = Question(value=_request(asked.opened.call), response_schema=self.response_schema)
-        return asked.activation.ask(question, asked.opened.number)["decisions"][0]
-
-    async def _aask(self, asked: _Asked) -> Any:
-        return self._ask(asked)
-
-    def _update(
-        self, activation: Activation, state: LaneState, asked: list[_Asked], decisions: list[Any]
-    ) -> Update:
-        by_id = {each.opened.call["id"]: d for each, d in zip(asked, decisions, strict=True)}
-        edits = {
-            str(each): decision["edited_action"]
-            for each, decision in by_id.items()
-            if decision["type"] == "edit"
-        }
-        if edits:
-            activation.say(edited(last_message(activation, state), edits))
-        activation.stay(self.site.place.tools_node, chat={**activation.progress, "decisions": by_id})
-        return activation.update()
+    message: str | None
+    """The id of the message."""
+    calls: list[str | None]
+    """The ids of the calls."""
+    is_next: bool
+    """Whether the node of approval is to run again, and ask."""
 
 
-def _asked(activation: Activation, state: LaneState) -> list[_Asked]:
-    named = activation.progress.get("approve", [])
-    opened = open_calls(activation, state)
-    return [_Asked(activation, each) for each in opened if each.call["id"] in named]
+_CHOSEN = "approval"
+_Update = dict[str, Any] | None
+_Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
-def _start(task: Callable[..., Any], asked: _Asked) -> Callable[[], Any]:
-    return lambda: task(asked)
+class _State(_Decisions):  # type: ignore[misc]
+    """LangChain's state, and what was chosen."""
+
+    approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
-def _request(call: Any) -> dict[str, Any]:
-    """Return the question for one call, as LangChain's middleware puts it."""
-    shown = json.dumps(call["args"], ensure_ascii=False, default=str)
-    description = f"Tool execution requires approval\n\nTool: {call['name']}\nArgs: {shown}"
-    action = {"name": call["name"], "args": plain(call["args"]), "description": description}
-    review = {"action_name": call["name"], "allowed_decisions": _DECISIONS}
-    return {"action_requests": [action], "review_configs": [review]}
+class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
+    """LangChain's middleware that asks a person, for a chat agent with `approve=`."""
+
+    state_schema = _State
+
+    def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
+        approve = agent.approve
+        rules: Any = {} if callable(approve) else approve
+        given = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        super().__init__(given, interrupt_mode=agent.interrupt_mode)
+        self._rules = self.interrupt_on
+        self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
+        if callable(approve):
+            when = _of_the_call(approve)
+            rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=when)
+            self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
+        self._tools = tools
+        self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
+
+    @property
+    def name(self) -> str:
+        """The name that no middleware of users has."""
+        return APPROVE
+
+    def after_model(self, state: Any, runtime: Any) -> _Update:
+        """Choose the calls that need approval, and keep that; then, or in the next run, ask."""
+        chosen = _chosen_in(state)
+        if chosen is None:
+            chosen = self._chosen(state, runtime)
+            if chosen is not None and chosen["is_next"]:
+                return {_CHOSEN: chosen}
+        if chosen is None:
+            return cast(_Update, self._ask_and_decide(self, state, runtime))
+        update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
+        return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
+
+    def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
+        """Return which calls need approval by rules that a function decides on; None without such."""
+        message = _last_reply(state)
+        calls = message.tool_calls if message else ()
+        rules = [(call, self._rules.get(call["name"])) for call in calls]
+        open_ones = [(call, rule) for call, rule in rules if rule is not None and "when" in rule]
+        if not message or not open_ones:
+            return None
+        needs = [call for call, rule in open_ones if self._should_interrupt(call, rule, state, runtime)]
+        ids = [call["id"] for call in needs]
+        is_next = self.interrupt_mode == "batched" and bool(ids)
+        return Chosen(message=message.id, calls=ids, is_next=is_next)
+
+    def _ask(self, request: Any) -> Any:
+        return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
 
 
-def _response_schema(names: list[str]) -> dict[str, Any]:
-    """Return what an answer must fit: `{"decisions": [decision]}`."""
-    text = {"type": "string"}
-    action = _object({"name": {"enum": names}, "args": {"type": "object"}})
-    decisions = [
-        _object({"type": {"const": "approve"}}),
-        _object({"type": {"const": "edit"}, "edited_action": action}),
-        _object({"type": {"const": "reject"}, "message": text}, required=["type"]),
-        _object({"type": {"const": "respond"}, "message": text}),
-    ]
-    one = {"type": "array", "items": {"anyOf": decisions}, "minItems": 1, "maxItems": 1}
-    return _object({"decisions": one})
+def is_chosen(own: Mapping[str, Any]) -> bool:
+    """Return whether the state of an agent's middleware says that the node of approval is to ask."""
+    return bool(own.get(_CHOSEN, {}).get("is_next"))
 
 
-def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
-    names = list(properties) if required is None else required
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": names,
-        "additionalProperties": False,
-    }
+def _last_reply(state: Any) -> AIMessage | None:
+    return next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
+
+
+def _chosen_in(state: Any) -> Chosen | None:
+    """Return what was chosen of the last message, if that was done."""
+    chosen: Chosen | None = state.get(_CHOSEN)
+    message = _last_reply(state)
+    return chosen if chosen and message and chosen["message"] == message.id else None
+
+
+def _of_the_call(needs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda request: bool(needs(request.tool_call))
+
+
+def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
+    if "when" not in rule:
+        return rule
+    return cast(InterruptOnConfig, {**rule, "when": _or_chosen(rule["when"])})
+
+
+def _or_chosen(when: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return what says of a call what was chosen; `when` itself where hooks jumped past the choice."""
+
+    def chosen(request: Any) -> bool:
+        found = _chosen_in(request.state)
+        return when(request) if found is None else request.tool_call["id"] in found["calls"]
+
+    return chosen
+
+
+class _OfEveryTool(dict[str, Any]):
+    """One rule for all names of tools, those that there are not included."""
+
+    def __init__(self, rule: InterruptOnConfig) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, name: str) -> InterruptOnConfig:
+        return self._rule
+
+    def get(self, name: str, default: Any = None) -> InterruptOnConfig:
+        return self._rule

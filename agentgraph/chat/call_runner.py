@@ -15,6 +15,7 @@ from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from agentgraph.agents import agent_tools
 from agentgraph.chat.acting import SCOPE, ActingTool, LaneTool, Scope, context_parameters, in_scope
 from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.calls import OpenCall
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import InnerWraps, injects_state
 from agentgraph.chat.outcome import Outcome
@@ -96,47 +97,19 @@ class CallRunner:
             raise error
         return {"messages": [outcome.message(told, failed=True)]}
 
-    def with_one_transfer(self, scopes: Sequence[Scope]) -> list[Scope]:
-        """Return the scopes of the calls of a message, of whose transfers the last is carried out."""
-        chosen = [scope for scope in scopes if self._transfers(scope)][-1:]
-        return [
-            scope._replace(is_passed_over=scope not in chosen) if self._transfers(scope) else scope
-            for scope in scopes
-        ]
-
-    def _transfers(self, scope: Scope) -> bool:
-        outcome = scope.outcome
-        may_run = scope.name in self._handing_over and outcome.opened.error is None
-        return may_run and self._decided(outcome) is None
+    def transfers(self, opened: OpenCall, tool: str) -> bool:
+        """Return whether a call that runs a tool is known to hand over."""
+        return tool in self._handing_over and opened.error is None
 
     def _answer(self, scope: Scope) -> dict[str, Any] | None:
         """Return the result of a call for which no tool runs, if this is one."""
         outcome = scope.outcome
-        message = self._decided(outcome) or self._unreadable(outcome)
+        message = self._unreadable(outcome)
         if scope.is_passed_over:
             message = outcome.message(_PASSED_OVER, failed=True)
         if message is None and not self._built.wraps_tools:
             message = self._unknown(outcome)
         return {"messages": [message]} if message else None
-
-    def _decided(self, outcome: Outcome) -> ToolMessage | None:
-        """Return what a person answered in the place of the tool, worded as LangChain does."""
-        call = outcome.opened.call
-        decision = outcome.activation.progress.get("decisions", {}).get(str(call["id"]), {})
-        match decision.get("type"), decision.get("message"):
-            case "respond", message:
-                return outcome.message(str(message))
-            case "reject", None | "":
-                return outcome.message(
-                    f"User rejected the tool call for `{call['name']}` with id {call['id']}. The tool "
-                    "was not executed. Do not retry this tool call unless the user explicitly requests "
-                    "it.",
-                    failed=True,
-                )
-            case "reject", reason:
-                text = f"User rejected the tool call for `{call['name']}` with reason: {reason}"
-                return outcome.message(text, failed=True)
-        return None
 
     def _unreadable(self, outcome: Outcome) -> ToolMessage | None:
         call, error = outcome.opened.call, outcome.opened.error
@@ -161,11 +134,11 @@ class CallRunner:
 
     def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
         answer = self._unknown_inside(request)
-        return answer or execute(request.override(tool=self._runs(request.tool)))
+        return answer or execute(request.override(tool=self._runs(request)))
 
     async def _awrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
         answer = self._unknown_inside(request)
-        return answer or await execute(request.override(tool=self._runs(request.tool)))
+        return answer or await execute(request.override(tool=self._runs(request)))
 
     def _unknown_inside(self, request: Any) -> ToolMessage | None:
         """Return the answer to a call to which no middleware gave a tool either."""
@@ -176,8 +149,9 @@ class CallRunner:
         except Exception as error:
             raise _UnknownToolError(error) from error
 
-    def _runs(self, tool: Any) -> Any:
+    def _runs(self, request: Any) -> Any:
         """Return what `ToolNode` is to invoke in the place of a tool."""
+        tool, SCOPE.get().outcome.tool = request.tool, request.tool_call["name"]
         if isinstance(tool, AgentCall):
             return self.agents[tool.name]
         if tool is None:

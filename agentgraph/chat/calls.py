@@ -1,4 +1,4 @@
-"""The tool calls of a chat agent's last message: which are open, and what a person made of them."""
+"""The tool calls of a chat agent's last message: which are open."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -140,30 +140,6 @@ def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
         for i, call in enumerate(calls_of(message))
         if call["id"] not in results
     ]
-
-
-def edited(message: AIMessage, actions: dict[str, dict[str, Any]]) -> AIMessage:
-    """Return a message with some of its calls, by id, as a person edited them; in its content too."""
-    content = message.content
-    if isinstance(content, list):
-        content = [_edited_block(block, actions) if is_call(block) else block for block in content]
-    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    calls = [
-        {**call, **action} if (action := actions.get(call["id"] or "")) else call
-        for call in message.tool_calls
-    ]
-    update = {"tool_calls": calls, "content": content, "additional_kwargs": raw}
-    return message.model_copy(update=update)
-
-
-def _edited_block(block: Any, actions: dict[str, dict[str, Any]]) -> Any:
-    """Return a block of content that is a call as it was edited, in its provider's form."""
-    action = actions.get(block.get("call_id") or block.get("id") or "")
-    if action is None:
-        return block
-    args = action["args"]
-    named = {"tool_use": {"input": args}, "function_call": {"arguments": json.dumps(args)}}
-    return {**block, "name": action["name"], **named.get(block["type"], {"args": args})}
 
 
 def _with_id(call: Any, seen: set[Any]) -> Any:

@@ -1,13 +1,20 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.approve import is_chosen
+from agentgraph.chat.decisions import answer_schema
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.errors import InvalidOutputError
 from agentgraph.history import call_id, calls_of
+from agentgraph.middleware import ASKS
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.state import Leaving
@@ -26,12 +33,25 @@ class HookNode(LeafNode):
     def run(self, activation: Activation) -> None:
         """Run the hook."""
         self.built.check_mode(activation, "sync")
-        run_talk(self._talk(activation))
+        with self._answerable():
+            run_talk(self._talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the hook on the event loop."""
         self.built.check_mode(activation, "async")
-        await arun_talk(self._talk(activation))
+        with self._answerable():
+            await arun_talk(self._talk(activation))
+
+    @contextmanager
+    def _answerable(self) -> Iterator[None]:
+        """Write on questions of LangChain's human in the loop what their answers must fit."""
+        try:
+            yield
+        except GraphInterrupt as paused:
+            for asked in paused.args[0]:
+                if asked.response_schema is None:
+                    asked.response_schema = answer_schema(asked.value, self.built.tools)
+            raise
 
     def _talk(self, activation: Activation) -> Talk[None]:
         step = self.built.step(activation)
@@ -50,6 +70,9 @@ class HookNode(LeafNode):
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.site.place
+        if self.hook == ASKS and is_chosen(step.own):
+            self.built.go_on(activation, place.approve_node, step)
+            return
         reply = next((m for m in reversed(step.messages) if isinstance(m, AIMessage)), None)
         is_exit = to == END or place.hook_node(to) == place.after_agent_node
         if is_exit or (to == "tools" and reply is not None):
@@ -66,7 +89,7 @@ class HookNode(LeafNode):
         is_open = any(call_id(each) not in answered for each in (calls_of(reply) if reply else ()))
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
-            self.built.to_tools(activation, reply, answered, step)
+            self.built.go_on(activation, self.site.place.tools_node, step)
         elif self.hook.endswith(".after_agent") and to == END:
             self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
         else:

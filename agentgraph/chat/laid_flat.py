@@ -9,6 +9,7 @@ changes one, building the agent fails with `LangChainChangedError`, which names 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from langchain.agents import create_agent
@@ -159,6 +160,23 @@ def check_shape(graph: Any) -> None:
             found = False
         if not found:
             raise LangChainChangedError(version("langchain"), part)
+
+
+def asking_by(hook: Any, ask: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a hook of LangChain's that puts its question by `ask`, and not by LangGraph's `interrupt`.
+
+    Raises:
+        LangChainChangedError: The hook asks otherwise.
+    """
+    if not isinstance(hook, FunctionType) or "interrupt" not in hook.__code__.co_names:
+        raise LangChainChangedError(version("langchain"), "HumanInTheLoopMiddleware.after_model")
+    known = {**hook.__globals__, "interrupt": ask}
+    return FunctionType(hook.__code__, known, hook.__name__, hook.__defaults__, hook.__closure__)
+
+
+def edited_calls(own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the calls that a person edited, by id, in the state of LangChain's middleware for that."""
+    return own.get("hitl_edited_tool_calls") or {}
 
 
 def wrap_inside(node: Any, inner: InnerWraps) -> None:

@@ -67,7 +67,7 @@ class ModelNode(LeafNode):
     def _talk(self, asking: Asking) -> Talk[None]:
         activation = asking.activation
         seen = yield from self._seen(activation, asking.context.messages)
-        step = self.built.step(activation, seen) if self.agent.middleware else None
+        step = self.built.step(activation, seen) if self.built.middleware else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
             model = self.agent.model if asking.is_last else self.model
@@ -161,7 +161,7 @@ class ModelNode(LeafNode):
     ) -> None:
         """Run the calls of a reply that have no result yet; where all have, ask the model again."""
         if any(call_id(call) not in answered for call in calls_of(reply)):
-            self.built.to_tools(activation, reply, answered, step, model_calls=asked)
+            self.built.go_on(activation, self.site.place.tools_node, step, model_calls=asked)
             return
         count = activation.progress.get("tool_calls", 0) + len(calls_of(reply))
         node = self.site.place.round_node

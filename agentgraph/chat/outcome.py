@@ -33,6 +33,7 @@ class Outcome:
     Attributes:
         activation: The activation of the agent that calls.
         opened: The call.
+        tool: The name of the tool whose results these are; middleware may take another one.
         came: What the lane of an agent said last, if the call ran one.
         failure: How that lane failed, if it did.
     """
@@ -47,7 +48,7 @@ class Outcome:
             opened: The call.
             channels: The names in the state of the agent's middleware.
         """
-        self.activation, self.opened = activation, opened
+        self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
         self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
         self.came: str | None = None
@@ -94,7 +95,7 @@ class Outcome:
         """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
         call, text = self.opened.call, cast(Any, msg_content_output(content))
         status = "error" if failed else "success"
-        return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status=status)
+        return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
     def add(self, given: Any, state: State) -> None:
         """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
@@ -175,7 +176,7 @@ class Outcome:
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:
-            return message.model_copy(update={"name": self.opened.call["name"]})
+            return message.model_copy(update={"name": self.tool})
         return message
 
     def _handed_over(self, item: Any, state: State) -> Any:

@@ -15,9 +15,10 @@ from agentgraph.chat.acting import Scope
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.call_runner import CallRunner
 from agentgraph.chat.calls import last_message, open_calls
+from agentgraph.chat.laid_flat import edited_calls
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_result
-from agentgraph.chat.step import Step
+from agentgraph.chat.step import Step, own_state
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.joining import joined
@@ -73,11 +74,28 @@ class ToolsNode(Runnable[LaneState, Update]):
         opened, seen = open_calls(activation, state), activation.seen
         outcomes = [Outcome(activation, each, self.built.channels.own) for each in opened]
         step = cache(lambda: self.built.step(activation))
-        return self.runner.with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
+        return self._with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
+
+    def _with_one_transfer(self, scopes: list[Scope]) -> list[Scope]:
+        """Return the scopes of the calls of a message, of whose transfers the last is carried out."""
+        opened = [scope.outcome.opened for scope in scopes]
+        passed_over = [
+            i
+            for i, scope in enumerate(scopes)
+            if self.runner.transfers(opened[i], self._tool_of(scope))
+        ][:-1]
+        return [s._replace(is_passed_over=i in passed_over) for i, s in enumerate(scopes)]
 
     def _is_task(self, scopes: Sequence[Scope]) -> bool:
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
-        return len(scopes) == 1 and scopes[0].name not in self.runner.agents
+        return len(scopes) == 1 and self._tool_of(scopes[0]) not in self.runner.agents
+
+    def _tool_of(self, scope: Scope) -> str:
+        """Return the name of the tool that is to run; a person may have edited the call."""
+        call = scope.outcome.opened.call
+        activation, built = scope.outcome.activation, self.built
+        own = own_state(activation, built.channels) if built.wraps_tools else {}
+        return str(edited_calls(own).get(str(call["id"]), call)["name"])
 
     def _starts(
         self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
@@ -89,7 +107,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 scope = self._after(scope, before, future.result())
-            future = tasks.get(scope.name, tasks[""])(scope)
+            future = tasks.get(self._tool_of(scope), tasks[""])(scope)
             last[:] = [(scope, future)]
             return future
 

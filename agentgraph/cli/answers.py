@@ -17,7 +17,7 @@ Schema = Mapping[str, Any] | None
 
 _NAMED = re.compile(r"(?P<question>[\w/#\[\]().-]+)=(?P<text>.*)", re.DOTALL)
 _DECISIONS = ("approve", "reject")
-"""What is typed for a whole decision on a tool call."""
+"""What is typed for a decision on a tool call; the others have more to them than a word."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
@@ -87,14 +87,22 @@ def read_answer(text: str, schema: Schema) -> Any:
 
 
 def _read(text: str, question: Interrupt) -> Any:
-    """Return a typed text as the answer to a question; a word decides on a tool call."""
-    if _is_approval(question) and text in _DECISIONS:
-        return {"decisions": [{"type": text}]}
-    return read_answer(text, question.response_schema)
+    """Return a typed text as the answer to a question; words decide on tool calls."""
+    decided = _decided(text.replace(",", " ").split(), question.value)
+    return read_answer(text, question.response_schema) if decided is None else decided
 
 
-def _is_approval(question: Interrupt) -> bool:
-    return isinstance(question.value, dict) and "review_configs" in question.value
+def _decided(words: Sequence[str], asked: Any) -> Any:
+    """Return the decisions that words say, one for all calls or one for each; None if they say none."""
+    if not words or not {*_DECISIONS}.issuperset(words):
+        return None
+    decisions = [{"type": word} for word in words]
+    match asked:
+        case {"review_configs": [*calls]}:
+            return {"decisions": decisions * len(calls) if len(words) == 1 else decisions}
+        case {"type": "tool_approval"} if len(words) == 1:
+            return decisions[0]
+    return None
 
 
 def ask(console: Console, question: Interrupt) -> Any:
@@ -120,8 +128,9 @@ def ask(console: Console, question: Interrupt) -> Any:
 def choices_of(question: Interrupt) -> list[str]:
     """Return what there is to choose from, as it is typed; nothing where the answer is free."""
     schema = question.response_schema
-    if _is_approval(question):
-        return list(_DECISIONS)
+    decided = {word: _decided([word], question.value) for word in _DECISIONS}
+    if any(decided.values()):
+        return [word for word, answer in decided.items() if not _fault(schema, answer)]
     if _is_yes_no(schema):
         return ["yes", "no"]
     return [str(value) for value in (schema or {}).get("enum", [])]

@@ -210,7 +210,8 @@ def resume(
     """Go on where a thread stopped: at its questions, or at the step that failed.
 
     A TEXT that is JSON is taken as such, unless the question asks for text; `approve` and `reject`
-    decide on a tool call. A TEXT that itself begins like NAME= needs its ADDRESS= before it.
+    decide on all tool calls that are asked for, `approve, reject` on each in order. A TEXT that
+    itself begins like NAME= needs its ADDRESS= before it.
     """
     agent = target.load()
     where = target.thread(thread, _there(db))

@@ -228,17 +228,10 @@ class Activation:
         if self._transfers:
             self._stays["transfers"] = self._transfers
 
-    def ask(self, question: Question, call: int | None = None) -> Any:
-        """Pause until a person has answered, and again until the answer fits the schema.
-
-        The number of the tool `call` that asks tells the questions of an activation apart.
-        """
-        schema = question["response_schema"]
-        asked = addressed(schema, self.address, call)
-        while True:
-            answer = interrupt(question["value"], response_schema=asked)
-            if answer_fault(schema, answer) is None:
-                return answer
+    def ask(self, question: Question) -> Any:
+        """Pause until a person has answered, and again until the answer fits the schema."""
+        schema = addressed(question["response_schema"], self.address)
+        return ask_until_it_fits(question["value"], schema)
 
     def last_text(self) -> str | None:
         """Return the text of the last message said, or None."""
@@ -383,6 +376,14 @@ class Activation:
         tell_live(self.address, self._untold, self._live)
         self._live += len(self._untold)
         self._untold.clear()
+
+
+def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
+    """Pause until a person has answered, and again until the answer fits a JSON schema."""
+    while True:
+        answer = interrupt(value, response_schema=schema)
+        if answer_fault(schema, answer) is None:
+            return answer
 
 
 def tell_live(address: str, entries: Sequence[Any], first: int = 0) -> None:

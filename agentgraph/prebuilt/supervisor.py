@@ -1,6 +1,6 @@
 """A supervisor with workers: a chat agent that calls them as tools, or hands over to them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -30,7 +30,8 @@ def supervisor(
     max_iterations: int | None = 20,
     on_max_iterations: Literal["raise", "answer"] = "raise",
     exit_tool: bool = False,
-    approve: Iterable[str] | Callable[[ToolCall], bool] = (),
+    approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
+    interrupt_mode: Literal["batched", "per_call"] = "batched",
     on_tool_error: OnToolError = "return",
     retry: Any = None,
     timeout: Any = None,
@@ -79,8 +80,9 @@ def supervisor(
         on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
             once more without tools.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
-        approve: Names of tools whose calls a person must agree to: a worker's own name, or with
-            `mode="handoff"` `transfer_to_<name>`.
+        approve: What a person must agree to, as in `chat_agent`; the tool of a worker has its name, or
+            with `mode="handoff"` the name `transfer_to_<name>`.
+        interrupt_mode: How a person is asked for that, as in `chat_agent`.
         on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
             the supervisor fails with it ("raise"), or what `chat_agent` takes besides; with
             `mode="handoff"` a worker's always raises.
@@ -111,6 +113,7 @@ def supervisor(
         on_max_iterations=on_max_iterations,
         exit_tool=exit_tool,
         approve=approve,
+        interrupt_mode=interrupt_mode,
         on_tool_error=on_tool_error,
         retry=retry,
         timeout=timeout,

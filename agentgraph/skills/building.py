@@ -22,6 +22,7 @@ from agentgraph.skills.schema import (
     PlanExecute,
     Reference,
     Retry,
+    Rule,
     Sequential,
     Step,
     Supervisor,
@@ -60,6 +61,7 @@ _BUILDERS: dict[type[Part], Callable[..., Any]] = {
     Step: step,
     AgentTool: agent_tool,
     Retry: RetryPolicy,
+    Rule: dict,
     Until: ValueIs,
 }
 
@@ -68,13 +70,16 @@ def build(said: Any, origins: list[Built], path: Path = (), model: Any = None) -
     """Return the agent that a file says; what it leaves out is the builders' to fill in.
 
     Args:
-        said: A part of the file, a list of such, or plain data, which stays as it is.
+        said: A part of the file, a list or a mapping of such, or plain data, which stays as it is.
         origins: Gets an entry for each agent, the inner ones first.
         path: Where it stands in the file.
         model: The model of those that have none.
     """
     if isinstance(said, list):
         return [build(each, origins, (*path, i), model) for i, each in enumerate(said)]
+    if isinstance(said, dict):
+        parts = {key: each for key, each in said.items() if isinstance(each, Part)}
+        return {**said, **{k: build(each, origins, (*path, k), model) for k, each in parts.items()}}
     made = _made(said, origins, path, model) if isinstance(said, Part) else said
     if isinstance(made, AGENTS):
         origins.append(Built(made, path))

@@ -18,9 +18,12 @@ from agentgraph.skills.fields import (
     ToolName,
 )
 
-ALTERNATIVES = ("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>")
+ALTERNATIVES = (
+    *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
+    *("<names>", "<rules>", "<rule>", "<flag>"),
+)
 """How the alternatives are called where a part is one of several; no key can be mistaken for one."""
-AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER = ALTERNATIVES
+AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES
 
 PLAN_PARTS = ("planner", "executor", "replanner")
 """The parts of a plan_execute, each an agent or a model."""
@@ -79,6 +82,31 @@ class AgentTool(Part):
     """Whether it sees the request only (input), or what the caller sees, and then the request."""
 
 
+class Rule(Part):
+    """What a person may decide of the calls of a tool."""
+
+    title = "a rule of approve"
+    allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
+    """The decisions that are allowed; at least one."""
+    description: str = ""
+    """What the person reads; left out, the tool and its arguments."""
+
+
+def _is_names(data: Any) -> str:
+    return RULES if isinstance(data, Mapping) else NAMES
+
+
+def _is_rule(data: Any) -> str:
+    return RULE if isinstance(data, Mapping) else FLAG
+
+
+AnyRule = Annotated[Annotated[Rule, Tag(RULE)] | Annotated[bool, Tag(FLAG)], Discriminator(_is_rule)]
+Approve = Annotated[
+    Annotated[list[str], Tag(NAMES)] | Annotated[dict[str, AnyRule], Tag(RULES)],
+    Discriminator(_is_names),
+]
+
+
 class Chat(Part):
     """A leaf that asks a chat model, and runs the tools that it calls until it calls none."""
 
@@ -115,8 +143,10 @@ class Chat(Part):
     """Whether the model may end the run, with the tool exit."""
     break_tool: bool = False
     """Whether the model may end the nearest loop, with the tool break_loop."""
-    approve: list[str] = Field(default=[])
-    """The names of tools whose calls a person must agree to."""
+    approve: Approve = Field(default=[])
+    """The tools whose calls a person must agree to: names, or a mapping of names to true or a rule."""
+    interrupt_mode: Literal["batched", "per_call"] = "batched"
+    """Whether one question is asked for all calls of a message, or one for each call."""
     parallel_tools: bool = True
     """Whether the calls of one message run at the same time, or one after the other."""
     on_tool_error: Literal["return", "raise"] = "return"
@@ -163,8 +193,10 @@ class Supervisor(Part):
     """Whether it fails when its turns are used up, or is asked once more without tools."""
     exit_tool: bool = False
     """Whether the model may end the run, with the tool exit."""
-    approve: list[str] = Field(default=[])
-    """The names of tools, those of workers included, whose calls a person must agree to."""
+    approve: Approve = Field(default=[])
+    """The tools, those of workers included, whose calls a person must agree to, as in a chat."""
+    interrupt_mode: Literal["batched", "per_call"] = "batched"
+    """Whether one question is asked for all calls of a message, or one for each call."""
     on_tool_error: Literal["return", "raise"] = "return"
     """Whether the model is told of a failure in a worker or a tool, or the supervisor fails with it."""
     retry: Retry | None = None
@@ -351,6 +383,7 @@ PARTS: dict[str, type[Part]] = {
     REFERENCE: Reference,
     TOOL: AgentTool,
     STEP: Step,
+    RULE: Rule,
     "retry": Retry,
     "until": Until,
 }

@@ -17,19 +17,17 @@ class Result(NamedTuple):
     written: Sequence[Mapping[str, Any]] = ()
 
 
-def decided(asked: specs.Asked, decision: dict[str, Any] | None) -> Result | None:
-    """Return what a person answered in the place of a tool."""
+def decided(asked: specs.Asked, decision: dict[str, Any] | None) -> specs.Rendered | None:
+    """Return the message by which a person answered in the place of a tool."""
     name, _, call_id = asked
     match decision:
         case {"type": "respond", "message": text}:
-            return Result(("tool", text, name, call_id, "success"))
+            return ("tool", text, name, call_id, "success")
         case {"type": "reject", "message": reason}:
             text = f"User rejected the tool call for `{name}` with reason: {reason}"
-            return Result(("tool", text, name, call_id, "error"))
+            return ("tool", text, name, call_id, "error")
         case {"type": "reject"}:
-            return Result(
-                ("tool", scripts.REJECTED.format(name=name, id=call_id), name, call_id, "error")
-            )
+            return ("tool", scripts.REJECTED.format(name=name, id=call_id), name, call_id, "error")
     return None
 
 

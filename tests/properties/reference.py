@@ -5,7 +5,8 @@ the history, where the result that ends the agent is the last one.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -238,17 +239,8 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
         if len(said) == 3:
             lane.write({spec.output_key: said[1]} if spec.output_key else {})
             break
-        calls, decisions = approved(spec, here, lane, said[3], f"{here.address} {n}")
-        results = []
-        for i, asked in enumerate(calls):
-            strand = [specs.Strand(f"{here.address} {n}", i)] if spec.parallel_tools else []
-            own = lane.fork(*strand)
-            for before in () if spec.parallel_tools else results:
-                own.see(before.written)
-            result = decided(asked, decisions.get(i)) or called(spec, here, own, asked, made + i)
-            own.tell(here, "message", result.message)
-            results.append(result._replace(written=own.written))
-        made += len(calls)
+        results = answered(spec, here, lane, said[3], f"{here.address} {n}", made)
+        made += len(said[3])
         how, ending = ends(spec, here, results)
         for result in sorted(results, key=lambda each: each is ending):
             lane.history.append(Said(result.message, spec.name, here.address, here.path))
@@ -273,24 +265,50 @@ def say(spec: specs.Spec, here: Here, lane: Lane, message: specs.Rendered) -> No
     lane.history.append(Said(message, spec.name, here.address, here.path))
 
 
-def approved(
-    spec: specs.Chat, here: Here, lane: Lane, calls: Sequence[specs.Asked], fork: str
-) -> tuple[Sequence[specs.Asked], dict[int, dict[str, Any]]]:
-    """Return the calls as a person edited them, and what the person decided of each."""
-    decisions = {}
+def answered(
+    spec: specs.Chat, here: Here, lane: Lane, calls: Sequence[specs.Asked], fork: str, made: int
+) -> list[Result]:
+    """Return the results of the tools that ran; those that a person gave are said before."""
+    decisions = approved(spec, here, lane, calls)
+    given = {i: decided(call, decisions.get(i)) for i, call in enumerate(calls)}
+    for message in filter(None, given.values()):
+        say(spec, here, lane, message)
+    results: list[Result] = []
     for i, call in enumerate(calls):
-        if call[0] in spec.approve:
-            request = scripts.request(call)
-            lane.fork(specs.Strand(f"{fork} approve", i)).tell(here, "interrupted", request)
-            decisions[i] = scripts.answer(here.address, request)["decisions"][0]
-    edits = {i: each["edited_action"] for i, each in decisions.items() if each["type"] == "edit"}
-    if edits:
-        calls = tuple(
-            (edits[i]["name"], json.dumps(edits[i]["args"]), call[2]) if i in edits else call
-            for i, call in enumerate(calls)
-        )
-        say(spec, here, lane, (*lane.history.pop().message[:3], calls))
-    return calls, decisions
+        if given[i]:
+            continue
+        own = lane.fork(*([specs.Strand(fork, i)] if spec.parallel_tools else []))
+        for before in () if spec.parallel_tools else results:
+            own.see(before.written)
+        result = edited(call, decisions.get(i), partial(called, spec, here, own, number=made + i))
+        own.tell(here, "message", result.message)
+        results.append(result._replace(written=own.written))
+    return results
+
+
+def approved(
+    spec: specs.Chat, here: Here, lane: Lane, calls: Sequence[specs.Asked]
+) -> dict[int, dict[str, Any]]:
+    """Return what a person decided, by the number of the call: one question for all that need it."""
+    numbers = [i for i, call in enumerate(calls) if call[0] in spec.approve]
+    if not numbers:
+        return {}
+    request = scripts.request([calls[i] for i in numbers])
+    lane.tell(here, "interrupted", request)
+    return dict(zip(numbers, scripts.answer(here.address, request)["decisions"], strict=True))
+
+
+def edited(
+    asked: specs.Asked, decision: dict[str, Any] | None, run: Callable[[specs.Asked], Result]
+) -> Result:
+    """Run a call as a person edited it, and say so in its result, unless it failed."""
+    action = (decision or {}).get("edited_action")
+    if action is None:
+        return run(asked)
+    result = run((action["name"], json.dumps(action["args"]), asked[2]))
+    kind, text, *rest = result.message
+    notice = scripts.notice(action, text)
+    return result if rest[-1] == "error" else result._replace(message=(kind, notice, *rest))
 
 
 def called(spec: specs.Chat, here: Here, lane: Lane, asked: specs.Asked, number: int) -> Result:

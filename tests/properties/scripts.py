@@ -18,6 +18,11 @@ REJECTED = (
     "User rejected the tool call for `{name}` with id {id}. The tool was not executed. Do not retry "
     "this tool call unless the user explicitly requests it."
 )
+NOTICE = (
+    "Note: a human reviewer replaced this tool call before it ran. The call recorded in your message "
+    "is the one you produced, not the one that executed. This was intentional and authorized. Do not "
+    "re-issue your original call."
+)
 DECISIONS = ["approve", "edit", "reject", "respond"]
 MOST_HOPS = 3
 """How many dots an address may have before no model transfers any more."""
@@ -54,20 +59,29 @@ def answer(address: str, asked: Any) -> Any:
     """Return what the person answers."""
     chosen = crc32(f"{address} {asked}".encode())
     if isinstance(asked, dict) and "action_requests" in asked:
-        return {"decisions": [_decision(asked["action_requests"][0], chosen)]}
+        actions = enumerate(asked["action_requests"])
+        return {"decisions": [_decision(action, chosen + i) for i, action in actions]}
     given = ANSWERS[chosen % len(ANSWERS)]
     return given.replace("@", address) if isinstance(given, str) else given
 
 
-def request(call: specs.Asked) -> dict[str, Any]:
-    """Return what a person is asked of a tool call."""
-    name, args, _ = call
-    description = f"Tool execution requires approval\n\nTool: {name}\nArgs: {args}"
-    action = {"name": name, "args": json.loads(args), "description": description}
+def request(calls: Sequence[specs.Asked]) -> dict[str, Any]:
+    """Return what a person is asked of the tool calls of a message."""
     return {
-        "action_requests": [action],
-        "review_configs": [{"action_name": name, "allowed_decisions": DECISIONS}],
+        "action_requests": [_action(name, json.loads(args)) for name, args, _ in calls],
+        "review_configs": [{"action_name": call[0], "allowed_decisions": DECISIONS} for call in calls],
     }
+
+
+def _action(name: str, args: Any) -> dict[str, Any]:
+    description = f"Tool execution requires approval\n\nTool: {name}\nArgs: {args}"
+    return {"name": name, "args": args, "description": description}
+
+
+def notice(action: Mapping[str, Any], text: str) -> str:
+    """Return the result of a call that a person edited."""
+    ran = f"{action['name']} with arguments {json.dumps(action['args'])}"
+    return f"{NOTICE} Executed instead: {ran}." + (f"\n\nTool response:\n{text}" if text else "")
 
 
 def reply(chat: specs.Chat, address: str, sent: Sequence[specs.Rendered]) -> specs.Rendered:

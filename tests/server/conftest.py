@@ -25,7 +25,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copytree(TESTS.parent / "notebooks", folder / "notebooks")
     shutil.copy(TESTS / "server" / "graphs.py", folder)
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
-    names = ("everything", "planned", "failing", "rounds")
+    names = ("everything", "planned", "failing", "rounds", "asking")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = _free_port()

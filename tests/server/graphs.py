@@ -112,5 +112,18 @@ rounds = ag.loop(
     "rounds", [ag.function_agent("draft", draft), ag.function_agent("count", count)], max_iterations=4
 )
 
-graphs = {tree.name: ag.compile_agent(tree) for tree in (everything, planned, failing, rounds)}
-everything_graph, planned_graph, failing_graph, rounds_graph = graphs.values()
+
+def post(messages: list[BaseMessage]) -> str | AIMessage:
+    if any(message.type == "tool" for message in messages):
+        return "Posted."
+    return calls(call("note", "1", text="one"), call("note", "2", text="two"))
+
+
+asking = ag.sequential(
+    "asking",
+    [ag.chat_agent("clerk", ScriptedChatModel(responses=post), tools=[note], approve=["note"])],
+)
+
+trees = (everything, planned, failing, rounds, asking)
+graphs = {tree.name: ag.compile_agent(tree) for tree in trees}
+everything_graph, planned_graph, failing_graph, rounds_graph, asking_graph = graphs.values()

@@ -231,6 +231,20 @@ def test_a_run_goes_on_from_an_edited_checkpoint_of_an_earlier_iteration(
     assert len(lines) == 5
 
 
+def test_a_client_decides_on_tool_calls_without_ids(client: SyncLangGraphClient) -> None:
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "asking", input=GO)
+    (question,) = client.threads.get_state(thread)["interrupts"]
+    asked = [action["args"] for action in question["value"]["action_requests"]]
+    assert asked == [{"text": "one"}, {"text": "two"}]
+    unfit = client.runs.wait(thread, "asking", command={"resume": {"decisions": []}})
+    assert unfit["__interrupt__"][0]["value"] == question["value"]
+    decisions = [{"type": "reject"}, {"type": "approve"}]
+    done: Any = client.runs.wait(thread, "asking", command={"resume": {"decisions": decisions}})
+    told = [(each["type"], each.get("status")) for each in done["messages"][2:]]
+    assert told == [("tool", "error"), ("tool", "success"), ("ai", None)]
+
+
 def test_a_second_turn_begins_at_the_first_leaf_with_the_history_kept(
     client: SyncLangGraphClient,
 ) -> None:
