@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langchain_core.language_models import LanguageModelLike
-from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
@@ -16,6 +17,19 @@ from agentgraph.signals import Verdict
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
 `trimmed` or `summarized` gave."""
+
+
+if TYPE_CHECKING:
+    from langchain.agents.structured_output import ResponseFormat
+
+Model = LanguageModelLike | str | Callable[[Any], LanguageModelLike | str]
+"""A LangChain chat model, a name such as "openai:gpt-5", or a function of a `Context` that gives it."""
+
+Instruction = str | SystemMessage | Callable[[Any], str | SystemMessage]
+"""A template, a message that is sent as it is, or a function of a `Context` that gives one."""
+
+OutputSchema: TypeAlias = "type | UnionType | dict[str, Any] | ResponseFormat[Any]"
+"""A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`."""
 
 
 class Shown:
@@ -64,12 +78,12 @@ class ChatAgent(Shown):
 
     name: str
     """The agent's name, and that of its node."""
-    model: LanguageModelLike
-    """The LangChain chat model, or a runnable around one (`with_retry`, `with_fallbacks`)."""
+    model: Model
+    """The LangChain chat model, or a runnable around one; its name; or a function that chooses it."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
-    instruction: str = ""
-    """The template of the system message."""
+    instruction: Instruction = ""
+    """The system message: its template, the message itself, or a function that gives either."""
     tools: tuple[Tool, ...] = ()
     """What the model may call."""
     sub_agents: tuple["Agent", ...] = ()
@@ -78,8 +92,8 @@ class ChatAgent(Shown):
     """Whether a sub-agent that ends hands back by itself, instead of ending this agent too."""
     output_key: str | None = None
     """The value that the text of its last message becomes."""
-    output_schema: type | dict[str, Any] | None = None
-    """What its last reply must fit: a type that pydantic knows, or a JSON schema."""
+    output_schema: "OutputSchema | None" = None
+    """What its answer must fit: a type, a JSON schema, or a strategy of LangChain's with either."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
     max_iterations: int | None = 20

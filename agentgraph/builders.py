@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
-from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolCall
 
 from agentgraph.agents import (
@@ -14,7 +13,10 @@ from agentgraph.agents import (
     GraphAgent,
     HistoryPolicy,
     HumanAgent,
+    Instruction,
+    Model,
     OnToolError,
+    OutputSchema,
     Seconds,
     Tool,
 )
@@ -23,15 +25,15 @@ from agentgraph.composites import as_tuple
 
 def chat_agent(
     name: str,
-    model: LanguageModelLike,
+    model: Model,
     *,
     description: str = "",
-    instruction: str = "",
+    instruction: Instruction = "",
     tools: Iterable[Tool] = (),
     sub_agents: Iterable["Agent"] = (),
     sub_agents_return: bool = False,
     output_key: str | None = None,
-    output_schema: type | dict[str, Any] | None = None,
+    output_schema: "OutputSchema | None" = None,
     history: HistoryPolicy = "shared",
     max_iterations: int | None = 20,
     on_max_iterations: Literal["raise", "answer"] = "raise",
@@ -70,16 +72,20 @@ def chat_agent(
 
     A run raises `MissingValueError` where the instruction names a value that there is not,
     `MaxIterationsError`, and `InvalidOutputError` where no reply fits `output_schema`, or where the
-    model, a tool or `model_input` gives what it may not.
+    model, a tool, `model_input` or a function for the model or the instruction gives what it may not.
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         model: A LangChain chat model, or a runnable around one: `with_fallbacks`, or where there are
-            no tools `with_retry`; `retry` serves in both cases.
+            no tools `with_retry`; `retry` serves in both cases. What was bound to it stays bound. Or a
+            name, such as "openai:gpt-5", of which LangChain's `init_chat_model` makes the model when
+            it is first asked. Or a function of a `Context`, called for each step, that gives either.
         description: What the agent is for, in a sentence that other agents read.
         instruction: The system message, a template: `{topic}` is filled from the values of the
             run, `{topic?}` with nothing where there is none, as in google-adk; `{{` and `}}` are
-            braces, and any other text in braces stays as it is.
+            braces, and any other text in braces stays as it is. Or a `SystemMessage`, which is sent as
+            it is (transfers are told in a further block). Or a function of a `Context`, called for
+            each step, that gives either.
         tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
             which the model's provider runs.
         sub_agents: Agents that it may transfer to, as in google-adk, by the tools
@@ -88,9 +94,13 @@ def chat_agent(
         sub_agents_return: Whether a sub-agent that ends hands back by itself instead: then it is this
             agent's turn again, and sub-agents have no tool to transfer back.
         output_key: The value that the text of the last message becomes; with `output_schema`
-            what that text says, as plain data.
-        output_schema: What the last reply must fit, as JSON: a type that pydantic knows, or a JSON
-            schema. The model is told of it; a reply that does not fit goes back, twice at most.
+            the answer, as plain data.
+        output_schema: What the answer must fit, LangChain's `response_format`: a type that pydantic
+            knows, a JSON schema, a `ProviderStrategy` or a `ToolStrategy`. A model whose profile says
+            so has its provider keep to it; any other answers by calling a tool that LangChain makes
+            of it; where the model takes no tools, or the schema is not that of an object, the
+            instruction tells it. A reply that does not fit goes back, twice at most, calls as
+            `handle_errors` of the strategy says. Others see the answer as JSON.
         history: Which messages the model is sent: "shared" (all), "path" (those on the way to
             this agent), "own", "last" (the user's input and the last answer), "input" (the
             user's input), a function from entries to messages, `trimmed(...)` or `summarized(...)`.

@@ -48,6 +48,7 @@ from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.position import asks_functions, ends, may_do, may_do_by_tools, start
+from agentgraph.schemas import answer_tools
 from agentgraph.signals import May
 from agentgraph.state import Whereabouts, reading, state_types
 from agentgraph.validation import validate
@@ -226,7 +227,10 @@ class _LaneBuilder:
         if place.after_model_node:
             self._add_node(builder, model, None, [place.after_model_node])
         else:
-            again = [place.round_node] if built.wraps_model and has_tools(place) else []
+            is_asked_again = (built.wraps_model and has_tools(place)) or answer_tools(
+                agent.output_schema
+            )
+            again = [place.round_node] if is_asked_again else []
             others = [*([place.tools_node] if has_tools(place) else ()), *again]
             self._add_ending(builder, model, May(), others)
         for hook in place.hooks:

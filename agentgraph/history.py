@@ -36,6 +36,8 @@ TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
 TRANSFERRED = "transferred_to"
 """The key of a result that only says that a transfer was carried out, and to whom."""
+ANSWER = "answer"
+"""The key of a result that says that it is what an agent came to: its structured answer."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
@@ -204,22 +206,31 @@ def _is_transfer(message: BaseMessage) -> bool:
     )
 
 
+def is_answer(message: BaseMessage) -> bool:
+    """Return whether a message is the result of the call by which an agent gave its answer."""
+    return isinstance(message, ToolMessage) and ANSWER in message.additional_kwargs
+
+
 def _marked(entries: list[Entry], me: str) -> list[Entry]:
     """Return `entries` with those marked that `me` does not see, as they carry out a transfer.
 
     A message that says or calls something else as well stays, for others without its transfers.
+    Nor do others see the call by which an agent gave its answer: the result says it.
     """
     messages = [entry.message for entry in entries]
-    if not any(_is_transfer(message) for message in messages):
+    if not any(_is_transfer(message) or is_answer(message) for message in messages):
         return entries
     marked = list(entries)
     for index, found in _answers(messages).items():
         entry = entries[index]
         transfers = {at for at in found if at is not None and _is_transfer(messages[at])}
-        if len(transfers) == len(found) and not _says_something(entry.message):
+        is_others, hidden = entry.agent_name not in (None, me), set(transfers)
+        if is_others:
+            hidden |= {at for at in found if at is not None and is_answer(messages[at])}
+        if len(hidden) == len(found) and not _says_something(entry.message):
             marked[index] = replace(entry, _left_out=True)
-        elif transfers and entry.agent_name not in (None, me):
-            others = [at not in transfers for at in found]
+        elif hidden and is_others:
+            others = [at not in hidden for at in found]
             marked[index] = replace(entry, message=_with_calls(entry.message, others))
         else:
             continue
@@ -316,7 +327,8 @@ def _as_seen(entry: Entry, me: str) -> BaseMessage:
 def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
     """Return a user message that tells what another said; no speaker is named where it is None."""
     prefix = f"[{speaker}] " if speaker else ""
-    verb = f"{message.name or 'tool'} returned" if isinstance(message, ToolMessage) else "said"
+    is_result = isinstance(message, ToolMessage) and not is_answer(message)
+    verb = f"{message.name or 'tool'} returned" if is_result else "said"
     calls = [
         f"{prefix}called {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())

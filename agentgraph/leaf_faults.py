@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
 from langchain_core.tools import BaseTool
@@ -25,7 +26,7 @@ from agentgraph.agents import (
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES
 from agentgraph.middleware import DECISIONS, middleware_faults, tools_of
-from agentgraph.schemas import output_fault
+from agentgraph.schemas import answer_tools, output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
 from agentgraph.tools import AgentCall, as_tool, is_async_tool, own_tools
@@ -39,13 +40,16 @@ _RULE = ("allowed_decisions", "description", "args_schema", "when")
 def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
     yield from agent.faults
-    if not isinstance(agent.model, Runnable):
+    if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
         yield (
             f"the model {shown(agent.model)} is no LangChain chat model; pass one, such as "
-            "ChatOpenAI(...)"
+            "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
         )
-    if not isinstance(agent.instruction, str):
-        yield f"the instruction {shown(agent.instruction)} is no string; pass a template"
+    if not (isinstance(agent.instruction, str | SystemMessage) or _is_chooser(agent.instruction)):
+        yield (
+            f"the instruction {shown(agent.instruction)} cannot be used; pass a template, a "
+            "SystemMessage, or a sync function of a context"
+        )
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
@@ -137,6 +141,21 @@ def is_hook(fn: Any) -> bool:
     return False
 
 
+def _is_name(model: Any) -> bool:
+    return isinstance(model, str) and bool(model.strip())
+
+
+def _is_chooser(fn: Any) -> bool:
+    """Return whether something is a sync function that can be called with a context."""
+    if not callable(fn) or isinstance(fn, type) or is_async(fn):
+        return False
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        return False
+    return True
+
+
 def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
     """Yield what is wrong with `retry` and `timeout`."""
     given = agent.retry
@@ -208,6 +227,12 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"
+    yield from (
+        f"the tool {shown(name)} has the name of the output schema; rename the tool, or give the "
+        "schema another title"
+        for name in answer_tools(agent.output_schema)
+        if name in names
+    )
     for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
         unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
         if unknown:
@@ -215,7 +240,7 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
             named = ", ".join(map(shown, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
     yield from _tool_timeout_faults(agent, tools)
-    for model in _toolless(agent.model) if names else ():
+    for model in toolless(agent.model) if names else ():
         instead = (
             "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
         )
@@ -239,11 +264,11 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
         )
 
 
-def _toolless(model: object) -> Iterator[object]:
+def toolless(model: object) -> Iterator[object]:
     """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
-            yield from _toolless(each)
+            yield from toolless(each)
     elif isinstance(model, BaseChatModel):
         if type(model).bind_tools is BaseChatModel.bind_tools:
             yield model

@@ -7,17 +7,19 @@ cannot be checked is refused when the agent is compiled or the question put, nev
 """
 
 import json
+from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from functools import reduce
 from inspect import isroutine
 from operator import or_
-from typing import Annotated, Any, Literal, NotRequired, Required
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 from uuid import UUID
 
 from langchain_core.utils.json import parse_json_markdown
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, is_typeddict
 
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.shown import reason, said, shown
@@ -55,6 +57,10 @@ _FORMATS: dict[str, Any] = {
 }
 
 
+_NAME = "response"
+"""How a JSON schema without a title is called."""
+_STRATEGIES = "langchain.agents.structured_output"
+"""The module of LangChain's `ToolStrategy` and its like; importing it imports langgraph."""
 _SHAPE = "Answer"
 """How pydantic names what an object must fit, where several kinds of it would do."""
 _ADDRESS = "x-agentgraph-address"
@@ -134,8 +140,58 @@ def checkable(schema: Any) -> dict[str, Any] | None:
     return None if schema_fault(schema) else json_schema(schema)
 
 
-def output_fault(schema: type | dict[str, Any] | None) -> str | None:
+def schema_in(given: Any) -> Any:
+    """Return the schema of an `output_schema`, which one of LangChain's strategies has inside."""
+    return given.schema if type(given).__module__ == _STRATEGIES else given
+
+
+def answer_tools(given: Any) -> list[str]:
+    """Return the names of the tools, one for each schema of an object, by which a model may answer.
+
+    These are the schemas that LangChain knows: models, dataclasses, typed dicts, JSON schemas.
+
+    >>> answer_tools({"title": "Trip", "type": "object"}), answer_tools(list[int])
+    (['Trip'], [])
+    """
+    if type(given).__module__ == _STRATEGIES:
+        specs = getattr(given, "schema_specs", None)
+        by_provider = hasattr(given, "schema_spec")
+        return (
+            [spec.name for spec in specs]
+            if specs
+            else []
+            if by_provider
+            else answer_tools(given.schema)
+        )
+    kinds = get_args(given) if get_origin(given) in (Union, UnionType) else [given]
+    kinds = given.get("oneOf", kinds) if isinstance(given, dict) else kinds
+    if not all(map(_is_of_object, kinds)):
+        return []
+    return [answer_name(kind, number) for number, kind in enumerate(kinds, 1)]
+
+
+def answer_name(schema: Any, number: int = 1) -> str:
+    """Return the name of an output schema; without a title it is "response", maybe with a number."""
+    if not isinstance(schema, dict):
+        return str(schema.__name__)
+    return str(schema.get("title") or (_NAME if number == 1 else f"{_NAME}_{number}"))
+
+
+def _is_of_object(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        is_known = isinstance(schema, type) and (issubclass(schema, BaseModel) or is_dataclass(schema))
+        if not is_known and not is_typeddict(schema):
+            return False
+        try:
+            schema = json_schema(schema) or {}
+        except Exception:  # told as a fault
+            return False
+    return "$ref" in schema or schema.get("type") == "object"
+
+
+def output_fault(given: Any) -> str | None:
     """Return what is wrong with an output schema, or None; a type may be any that pydantic knows."""
+    schema = schema_in(given)
     if schema is None or isinstance(schema, dict):
         fault = schema_fault(schema)
         return fault and fault.replace("response schema", "output schema", 1)
@@ -158,18 +214,18 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     return _fault(_adapter(schema), answer)
 
 
-def fitted(schema: type | dict[str, Any] | None, data: Any) -> Any:
-    """Return plain data as a schema has it: a type may fill in defaults.
+def typed(schema: Any, data: Any) -> Any:
+    """Return plain data as what a schema makes of it: of a type, a value of that type.
 
     Raises:
         ValueError: The data does not fit; the message says why.
     """
-    if isinstance(schema, dict) or schema is None:
+    if isinstance(schema, dict):
         if fault := answer_fault(schema, data):
             raise ValueError(fault)
         return data
     try:
-        return plain(TypeAdapter(schema).validate_python(data))
+        return TypeAdapter(schema).validate_python(data)
     except ValidationError as error:
         raise ValueError(_faults(error)) from None
 

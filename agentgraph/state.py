@@ -41,6 +41,10 @@ class Progress(TypedDict, total=False):
     """How often it has asked the model."""
     tool_calls: int
     """How many tool calls the messages before its last one had."""
+    answer: Any
+    """What it came to so far, of what its `output_schema` asks for: its type, and plain data."""
+    misfits: int
+    """How many calls in a row gave no answer that fits."""
     passed: dict[str, Any]
     """The ephemeral state of its middleware, which the next node alone sees."""
     ending: "Leaving"

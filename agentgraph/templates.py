@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from langchain_core.messages import SystemMessage
+
 from agentgraph.errors import MissingValueError
 
 _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<optional>\?)?\}")
@@ -102,6 +104,18 @@ def bare_in(template: str) -> list[str]:
     """
     found = (match["bare"] for match in _BARE_REFERENCE.finditer(template))
     return [bare for bare in found if bare]
+
+
+def with_text(system: SystemMessage, text: str) -> SystemMessage:
+    r"""Return a system message that says more: blocks of content stay as they are, with one more.
+
+    >>> with_text(SystemMessage("Be kind."), "Be short.").content
+    'Be kind.\n\nBe short.'
+    """
+    content: Any = system.content
+    if isinstance(content, str):
+        return system.model_copy(update={"content": f"{content}\n\n{text}" if content else text})
+    return system.model_copy(update={"content": [*content, {"type": "text", "text": text}]})
 
 
 def _text(value: Any) -> str:

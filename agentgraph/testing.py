@@ -48,7 +48,9 @@ class ScriptedChatModel(BaseChatModel):
     A function alone as the script is asked for every response, without end. It streams a response
     in chunks, word by word, tool calls in pieces. Threads may share it. As the
     providers do, it takes no messages in which calls and results do not belong together: it raises
-    `ScriptError` with the `pairing_faults`.
+    `ScriptError` with the `pairing_faults`. With `profile={"structured_output": True}` it stands for
+    one whose provider keeps to an `output_schema`: its script then says the answer as JSON; without,
+    by a call of the tool that has the schema's name.
 
     >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
     >>> model.invoke("hi").text, model.invoke("bye").text
@@ -61,6 +63,7 @@ class ScriptedChatModel(BaseChatModel):
     """Whether replies tell how many tokens they took: a word is one."""
 
     _inputs: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+    _bound_settings: list[dict[str, Any]] = PrivateAttr(default_factory=list)
     _tools: list[dict[str, Any]] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
@@ -73,6 +76,11 @@ class ScriptedChatModel(BaseChatModel):
     def tools(self) -> list[dict[str, Any]]:
         """The tools that were bound last, as OpenAI describes them: `{"type": "function", ...}`."""
         return self._tools
+
+    @property
+    def settings(self) -> list[dict[str, Any]]:
+        """What was bound besides tools, call by call: `tool_choice`, `response_format`, ..."""
+        return self._bound_settings
 
     @property
     def left_over(self) -> list[Any]:
@@ -114,27 +122,30 @@ class ScriptedChatModel(BaseChatModel):
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **_: Any,
+        **settings: Any,
     ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._reply(messages))])
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages, settings))])
 
     def _stream(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **_: Any,
+        **settings: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for message in _chunks(self._reply(messages)):
+        for message in _chunks(self._reply(messages, settings)):
             chunk = ChatGenerationChunk(message=message)
             if run_manager:
                 run_manager.on_llm_new_token(str(message.text), chunk=chunk)
             yield chunk
 
-    def _reply(self, messages: list[BaseMessage]) -> AIMessage:
+    def _reply(self, messages: list[BaseMessage], settings: dict[str, Any]) -> AIMessage:
         with self._lock:
             call = len(self._inputs)
             self._inputs.append(list(messages))
+            self._bound_settings.append(
+                {key: settings[key] for key in settings.keys() - {"tools", "stream"}}
+            )
         if faults := pairing_faults(messages):
             raise ScriptError(f"input {call + 1} of the model is no conversation: {'; '.join(faults)}")
         reply = self._response(call, messages)

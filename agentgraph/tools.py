@@ -15,6 +15,7 @@ from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
 from agentgraph.around_tools import AroundTool, around, inner_tool
 from agentgraph.history import TRANSFER_PREFIX, TRANSFERRED
 from agentgraph.middleware import tools_of
+from agentgraph.schemas import answer_tools
 from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, gives_command, is_async
 
 HANDOFF = "__handoff_destination"
@@ -183,7 +184,7 @@ def transfers_text(targets: Iterable[Agent]) -> str:
 def tools_may(agent: ChatAgent) -> May:
     """Return what a chat agent may do by its tools, as their return annotations say."""
     may = May(
-        go_on=bool(agent.return_directly),
+        go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,
         break_loop=agent.break_tool,
         transfer=True,

@@ -19,7 +19,17 @@ from uuid import uuid4
 Body = dict[str, Any]
 
 PATH = "/v1/chat/completions"
-KNOWN = {"messages", "model", "stream", "stream_options", "tools"}
+KNOWN = {
+    "messages",
+    "model",
+    "parallel_tool_calls",
+    "response_format",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+}
 ROLES = {"system", "user", "assistant", "tool"}
 
 

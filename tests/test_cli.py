@@ -65,7 +65,7 @@ three = ag.sequential("three", [ag.parallel("form", [size, label, glossy]), orde
 broken = ag.sequential("broken", [
     ag.loop("empty", [], max_iterations=2),
     ag.loop("none", [first], max_iterations=0),
-    ag.chat_agent("mute", "gpt"),
+    ag.chat_agent("mute", 5),
     ag.function_agent("bad name", print),
     ag.function_agent("keyed", print, output_key="no key"),
 ])

@@ -407,8 +407,8 @@ class TestASummary:
 
 class TestATemplate:
     def test_is_filled_and_then_come_transfers_and_schemas(self, drive: Drive) -> None:
-        model = scripted('{"city": "{topic}"}')
-        schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+        model = scripted('["{topic}"]')
+        schema = {"type": "array", "items": {"type": "string"}}
         child = ag.chat_agent("C", scripted(), description="Knows {topic} and {{braces}}.")
         tree = ag.chat_agent(
             "w",
@@ -423,7 +423,7 @@ class TestATemplate:
             "You can hand the conversation over to another agent, who then goes on, with these tools:\n"
             "- transfer_to_C: Knows {topic} and {{braces}}.",
             "Your last reply must be JSON that fits this JSON schema, and nothing else:\n"
-            '{"type": "object", "properties": {"city": {"type": "string"}}}',
+            '{"type": "array", "items": {"type": "string"}}',
         ]
 
     def test_without_an_instruction_still_tells_them(self, drive: Drive) -> None:

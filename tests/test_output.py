@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 from driving import Drive, Sync, failing, scripted
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import BaseModel, Field, TypeAdapter
 
 import agentgraph as ag
-from agentgraph.testing import transcript
+from agentgraph.testing import ScriptedChatModel, transcript
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
-AGAIN = "Reply again, with the JSON alone."
+AGAIN = "Reply again, by calling response."
+
+
+class Toolless(ScriptedChatModel):
+    """Takes no tools."""
+
+    bind_tools = BaseChatModel.bind_tools
 
 
 class Place(BaseModel):
@@ -198,7 +205,7 @@ class TestAValue:
 
 class TestTheInstruction:
     def test_tells_the_schema_behind_what_is_filled(self) -> None:
-        model = scripted('{"city": "Rome"}')
+        model = Toolless(responses=['{"city": "Rome"}'])
         tree = ag.chat_agent("w", model, instruction="On {topic}.", output_schema=SCHEMA)
         list(ag.Runner(tree).run("Go.", values={"topic": "bees", "city": "NO"}))
         assert model.inputs[0][0].text == (
@@ -208,16 +215,16 @@ class TestTheInstruction:
         )
 
     def test_tells_the_json_schema_of_a_type(self) -> None:
-        model = scripted('{"title": "Italy", "places": []}')
+        model = Toolless(responses=['{"title": "Italy", "places": []}'])
         list(ag.Runner(ag.chat_agent("w", model, output_schema=Trip)).run("Go."))
         _, _, told = str(model.inputs[0][0].text).partition("\n")
         assert json.loads(told) == TypeAdapter(Trip).json_schema()
 
     def test_tells_the_transfers_before_the_schema(self) -> None:
-        model = scripted('{"city": "Rome"}')
+        model = scripted('["Rome"]')
         child = ag.chat_agent("C", scripted(), description="Knows {bees}.")
         tree = ag.chat_agent(
-            "w", model, instruction="Be kind.", sub_agents=[child], output_schema=SCHEMA
+            "w", model, instruction="Be kind.", sub_agents=[child], output_schema=list[str]
         )
         list(ag.Runner(tree).run("Go."))
         parts = str(model.inputs[0][0].text).split("\n\n")

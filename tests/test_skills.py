@@ -848,9 +848,9 @@ def test_an_agent_of_pythons_is_told_at_the_line_that_names_it(faults):
 
 
 def test_a_model_that_is_none_is_told(faults):
-    assert faults("{kind: chat, name: writer, model: m}", models={"m": "gpt-4"}) == [
-        "skill.yaml:1: writer: the model 'gpt-4' is no LangChain chat model; pass one, such as "
-        "ChatOpenAI(...)"
+    assert faults("{kind: chat, name: writer, model: m}", models={"m": 5}) == [
+        "skill.yaml:1: writer: the model 5 is no LangChain chat model; pass one, such as "
+        "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
     ]
 
 

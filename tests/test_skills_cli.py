@@ -196,3 +196,9 @@ def test_the_schema_is_printed(command: Commands) -> None:
 def test_the_help_tells_of_skill_files(command: Commands) -> None:
     assert "or a skill file" in command("--help").out
     assert "--registry FILE.py" in command("run", "--help").out
+
+
+def test_a_model_that_langchain_makes_by_name_needs_no_registry(command: Commands) -> None:
+    (command.folder / "named.yml").write_text("{kind: chat, name: w, model: 'openai:gpt-5'}")
+    ended = command("check", "named.yml")
+    assert (ended.code, ended.out, ended.err) == (DONE, "named.yml: no faults\n", "")

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, tool
 
+import agentgraph as ag
 from agentgraph import (
     Agent,
     AgentGraphError,
@@ -458,13 +459,22 @@ def test_what_cannot_be_called_is_refused_in_an_endless_loop_too():
     assert told in faults(loop("l", [leaf("x", 5)], max_iterations=None))
 
 
-@pytest.mark.parametrize(
-    "chat", [None, "gpt-5", ScriptedChatModel, say], ids=["None", "a name", "a class", "a function"]
-)
+async def say_later(ctx):
+    return "Later."
+
+
+@pytest.mark.parametrize("chat", [None, " ", ScriptedChatModel, say_later, lambda: "openai:gpt-5"])
 def test_a_chat_agent_needs_a_chat_model(chat):
     assert faults(chat_agent("x", chat)) == (
-        f"x: the model {chat!r} is no LangChain chat model; pass one, such as ChatOpenAI(...)",
+        f"x: the model {chat!r} is no LangChain chat model; pass one, such as ChatOpenAI(...), a name, "
+        "such as 'openai:gpt-5', or a sync function of a context",
     )
+
+
+@pytest.mark.parametrize("chat", ["openai:gpt-5", "nobody:knows", lambda ctx: "openai:gpt-5"])
+def test_a_name_and_a_function_may_stand_for_a_model(chat):
+    assert is_allowed(chat_agent("x", chat, tools=[]))
+    assert is_allowed(ag.supervisor("s", chat, [a]))
 
 
 def test_a_runnable_around_a_chat_model_is_one():
@@ -473,10 +483,11 @@ def test_a_runnable_around_a_chat_model_is_one():
     assert is_allowed(chat_agent("x", RunnableLambda(list) | model()))
 
 
-@pytest.mark.parametrize("instruction", [None, 5, ["Write."]])
-def test_an_instruction_is_a_template(instruction):
+@pytest.mark.parametrize("instruction", [None, 5, ["Write."], say_later, lambda a, b: "Write."])
+def test_an_instruction_is_a_template_a_message_or_a_function(instruction):
     assert faults(chat_agent("x", model(), instruction=instruction)) == (
-        f"x: the instruction {instruction!r} is no string; pass a template",
+        f"x: the instruction {instruction!r} cannot be used; pass a template, a SystemMessage, or a "
+        "sync function of a context",
     )
 
 

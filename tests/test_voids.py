@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 from driving import Drive, fresh, scripted, standing
-from langchain.agents.middleware import AgentMiddleware, after_agent, after_model, before_model
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    after_agent,
+    after_model,
+    before_model,
+    hook_config,
+)
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -164,3 +170,31 @@ def test_one_that_is_replaced_again_and_again_is_told_once_from_the_thread(drive
         *["discarded", "Done!!"],
     ]
     assert list(runner.events("t")) == standing(events) == events[-1:]
+
+
+def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:
+    begun: list[int] = []
+
+    class Lost(AgentMiddleware[Any, Any, Any]):
+        """Replaces both words of the model, and goes where there is no way, the first time."""
+
+        @hook_config(can_jump_to=["end"])
+        def after_agent(self, state: Any, runtime: Any) -> Any:
+            begun.append(1)
+            words = [each for each in state["messages"] if each.type == "ai"]
+            louder = [each.model_copy(update={"content": f"{each.text}!"}) for each in words]
+            jump = {"jump_to": "model"} if len(begun) == 1 else {}
+            return {"messages": louder, **jump}
+
+    model = scripted(calls(call("look", topic="bees"), text="One"), "Two")
+    runner = ag.Runner(ag.chat_agent("writer", model, tools=[look], middleware=[Lost()]))
+    events: list[ag.AgentEvent] = []
+    with pytest.raises(ag.InvalidOutputError, match="jump_to='model'"):
+        events.extend(drive.run(runner, "Go.", thread_id="t"))
+    events += drive.resume(runner, "t")
+    assert [each.text or each.kind for each in events] == [
+        *["One", "bees!", "Two", "error"],
+        *["discarded", "One!", "discarded", "Two!"],
+    ]
+    told = [each for each in standing(events) if each.kind != "error"]
+    assert [each for each in runner.events("t") if each.kind != "error"] == told

@@ -5,23 +5,27 @@ from functools import cached_property
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents import ChatAgent
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.chat.approve import Approval
-from agentgraph.chat.asking import Instructing, StandingIn, with_tools
+from agentgraph.chat.asking import Instructing, StandingIn
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
-from agentgraph.chat.output import keep_result, schema_text
+from agentgraph.chat.models import BoundModels, Models
+from agentgraph.chat.output import keep, keep_text, kept, restored, wanted_by
 from agentgraph.chat.step import Channels, Step
-from agentgraph.errors import AgentGraphError
+from agentgraph.context import Context
+from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.middleware import Mode, any_has, mode_fault
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.site import Site
 from agentgraph.places import has_tools
+from agentgraph.shown import shown
 from agentgraph.state import Leaving, address_of
-from agentgraph.templates import fill, is_filled
+from agentgraph.templates import fill, is_filled, with_text
 from agentgraph.tools import provider_tools, run_tools, transfers_text, without_tools
 
 
@@ -36,6 +40,9 @@ class BuiltAgent:
         wraps_model: Whether middleware wraps the calls of the model.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
+        wanted: What its answer must fit; None for any text.
+        takes_node: Whether LangChain's node asks the model.
+        models: Its model.
     """
 
     def __init__(self, site: Site) -> None:
@@ -44,8 +51,12 @@ class BuiltAgent:
         self.middleware = self._with_approval()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
-        added = (transfers_text(without_tools(self.agent, site.target_agents)), schema_text(self.agent))
-        self._added = [text for text in added if text]
+        self.wanted = wanted_by(self.agent.output_schema)
+        has_format = self.wanted is not None and self.wanted.response_format is not None
+        self.takes_node = self.wraps_model or has_format
+        self.models = Models(self.agent)
+        self._bound = BoundModels()
+        self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
         self.runs_tools = has_tools(site.place)
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
@@ -53,24 +64,34 @@ class BuiltAgent:
         self._keeps_edits = policy in ("shared", "path", "own")
         modes: tuple[Mode, ...] = ("sync", "async")
         self._mode_faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
-        self._is_filled = is_filled(self.agent.instruction)
-        self._system: list[SystemMessage | None] = [] if self._is_filled else [self._written({})]
+        instruction = self.agent.instruction
+        self._is_fixed = isinstance(instruction, SystemMessage) or (
+            isinstance(instruction, str) and not is_filled(instruction)
+        )
+        self._system = self._written(instruction, {}) if self._is_fixed else None
 
     @cached_property
     def flat(self) -> FlatAgent:
-        """The nodes; only an agent with middleware has them."""
+        """The nodes; only an agent with middleware or a response format has them."""
         agent, given = self.agent, list(self.middleware)
-        system = None if self._is_filled else self._written({})
-        if self.wraps_model and self._is_filled:
+        if self.wraps_model and (self.models.is_chosen or not self._is_fixed):
             given = [Instructing(), *given]
-        tools, inside = [*map(guarded, self.tools), *provider_tools(agent)], StandingIn(agent.model)
-        return laid_flat(agent.model, tools, system_message=system, middleware=given, inside=inside)
+        return laid_flat(
+            agent.model if isinstance(agent.model, Runnable) else None,
+            [*map(guarded, self.tools), *provider_tools(agent)],
+            system_message=self._system,
+            response_format=self.wanted.response_format if self.wanted else None,
+            middleware=given,
+            inside=StandingIn(self.wanted, is_ours=not self.wraps_model),
+        )
 
     @cached_property
-    def model(self) -> Any:
-        """The model with all tools, for calls that no middleware wraps."""
-        tools = [*self.tools, *provider_tools(self.agent)]
-        return with_tools(self.agent.model, tools) if tools else self.agent.model
+    def _bindable(self) -> list[Any]:
+        return [*self.tools, *provider_tools(self.agent)]
+
+    def bound(self, where: str, model: Any) -> Any:
+        """Return a model with all tools, for calls that no node of LangChain's makes."""
+        return self._bound.bound(where, model, self._bindable) if self._bindable else model
 
     @cached_property
     def channels(self) -> Channels:
@@ -82,15 +103,24 @@ class BuiltAgent:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""
         is_open = visible is None
         found = activation.visible(self.agent.history) if visible is None else visible
-        keeps = self._keeps_edits
-        return Step(activation, self.channels, found, keeps_edits=keeps, is_open=is_open)
+        return Step(
+            activation,
+            self.channels,
+            found,
+            answer=restored(self.wanted, activation.progress.get("answer")),
+            keeps_edits=self._keeps_edits,
+            is_open=is_open,
+        )
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Go on at another node of the activation."""
         progress = {"model_calls": 0, **activation.progress, **changes}
         progress.pop("passed", None)
-        if step is not None and (passed := step.keep()):
-            progress["passed"] = passed
+        if step is not None:
+            if passed := step.keep():
+                progress["passed"] = passed
+            if step.answer is not None or "answer" in progress:
+                progress["answer"] = kept(activation, step.answer)
         activation.stay(node, chat=progress)
 
     def leave(self, activation: Activation, how: Leaving, step: Step | None) -> None:
@@ -107,10 +137,18 @@ class BuiltAgent:
             activation.transfer(how["target"])
         elif "signal" in how:
             activation.signal(how["signal"])
-        if how.get("keeps") and step is not None:
-            keep_result(activation, self.agent, _last_text(activation, step))
+        if how.get("keeps"):
+            self._keep(activation, step)
         if step is not None:
             step.keep()
+
+    def _keep(self, activation: Activation, step: Step | None) -> None:
+        """Write what the agent came to as its value."""
+        found = activation.progress.get("answer") if step is None else kept(activation, step.answer)
+        if found is not None:
+            keep(activation, self.agent, found["data"])
+        elif step is not None:
+            keep_text(activation, self.agent, self.wanted, _last_text(activation, step))
 
     def _with_approval(self) -> list[Any]:
         """Return all middleware; where each call asks for itself it does before any other runs it."""
@@ -127,9 +165,23 @@ class BuiltAgent:
         wrap_inside(node, inner)
         return node
 
-    def system(self, values: Mapping[str, Any]) -> SystemMessage | None:
-        """Return the system message of an activation that found these values."""
-        return self._written(values) if self._is_filled else self._system[0]
+    def system(self, context: Context) -> SystemMessage | None:
+        """Return the system message of one step.
+
+        Raises:
+            InvalidOutputError: The function that gives it gave something else.
+        """
+        if self._is_fixed:
+            return self._system
+        given: Any = self.agent.instruction
+        if not isinstance(given, str):
+            given = given(context)
+            if not isinstance(given, str | SystemMessage):
+                raise InvalidOutputError(
+                    f"{context.address}: the function instruction= gave {shown(given)}; return a "
+                    "template, or a SystemMessage"
+                )
+        return self._written(given, context.values)
 
     def check_mode(self, activation: Activation, mode: Mode) -> None:
         """Refuse to run where middleware has a method for the other kind of runs only.
@@ -140,10 +192,11 @@ class BuiltAgent:
         if fault := self._mode_faults[mode]:
             raise AgentGraphError(f"{activation.address}: {fault}")
 
-    def _written(self, values: Mapping[str, Any]) -> SystemMessage | None:
-        instruction = fill(self.agent.instruction, values, self.agent.name)
-        text = "\n\n".join(each for each in (instruction, *self._added) if each)
-        return SystemMessage(text) if text else None
+    def _written(self, given: Any, values: Mapping[str, Any]) -> SystemMessage | None:
+        if isinstance(given, str):
+            text = fill(given, values, self.agent.name)
+            given = SystemMessage(text) if text or self._transfers else None
+        return with_text(given, self._transfers) if self._transfers else given
 
 
 def _last_text(activation: Activation, step: Step) -> str:

@@ -11,34 +11,38 @@ So where no middleware wraps the call, `Asking.ask` is all there is.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
     HumanMessage,
     SystemMessage,
+    ToolMessage,
     message_chunk_to_message,
 )
-from langchain_core.runnables import RunnableBinding, RunnableConfig, RunnableWithFallbacks
-from langchain_core.utils.function_calling import convert_to_openai_tool
+from langchain_core.runnables import RunnableConfig
 
-from agentgraph.agents import ChatAgent
-from agentgraph.chat.calls import without_calls
-from agentgraph.chat.output import unfit
+from agentgraph.chat.calls import with_ids, without_calls
+from agentgraph.chat.models import BoundModels, check_tools, core_of, takes_tools, with_tools
+from agentgraph.chat.output import Wanted, wanted_by
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError
-from agentgraph.history import calls_of
+from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.shown import shown
 from agentgraph.signals import takes_two
+from agentgraph.templates import with_text
 
 CORRECTIONS = 2
 """How often a reply that does not fit goes back to the model."""
+_ANSWERING = {"response_format", "strict"}
+"""The settings by which LangChain asks a provider to keep to a schema."""
 
 Hook = Callable[[Activation, Context, list[BaseMessage]], list[BaseMessage]]
 """Has the last word on the messages that a model is sent."""
@@ -50,53 +54,80 @@ class Asking:
 
     Attributes:
         activation: The activation of the agent.
-        agent: The agent.
         context: What the agent knows.
         hook: Its `model_input`.
+        model: The model, before middleware may choose another one.
         system: The system message; None where there is none.
         runs_tools: Whether a reply with calls leads to tools.
         is_last: Whether the model is asked for its answer without tools.
+        wanted: What its answer must fit, as middleware left it; None for any text.
         replies: How many replies there were.
     """
 
     activation: Activation
-    agent: ChatAgent
     context: Context
     hook: Hook
+    model: Any
     system: SystemMessage | None
     runs_tools: bool
     is_last: bool
+    wanted: Wanted | None
     replies: int = field(default=0, init=False)
 
-    def ask(self, model: Any, messages: Sequence[BaseMessage]) -> Talk[AIMessage]:
-        """Ask a model, and again where its reply does not fit the output schema.
+    def ask(
+        self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
+    ) -> Talk[AIMessage]:
+        """Ask a model, and again where its reply is not the answer that is wanted.
 
         Raises:
             InvalidOutputError: No reply fits.
         """
-        sent = list(messages)
+        self.wanted = wanted
+        sent = _with_system(messages, wanted.instruction() if wanted else None)
         for _ in range(1 + CORRECTIONS):
             hooked = self.hook(self.activation, self.context, sent)
-            reply = message_of(
-                self.activation, (yield Call(model, hooked, self._marked(self.activation.config)))
-            )
+            given = yield Call(model, hooked, self._marked(self.activation.config))
+            reply = self._as_may(message_of(self.activation, given))
             self.replies += 1
-            if self.is_last:
-                reply = without_calls(reply)
             fault = self.fault(reply)
             if fault is None:
                 return reply
-            sent = [*sent, reply, HumanMessage(f"{fault} Reply again, with the JSON alone.")]
-        raise InvalidOutputError(
-            f"{self.activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema. "
-            f"{fault} Use a model that keeps to schemas, or a simpler schema"
-        )
+            sent = [*sent, reply, *self._again(reply, fault)]
+        raise unfit(self.activation, fault)
 
-    def fault(self, reply: BaseMessage) -> str | None:
-        """Return why a reply cannot be the last one, in a sentence; None if it can, or is not."""
-        if self.runs_tools and calls_of(reply):
+    def fault(self, reply: AIMessage) -> str | None:
+        """Return why a reply is not the answer that is wanted, in a sentence.
+
+        LangChain's node looks at a call that gives an answer, but for what it leaves as it is.
+        """
+        if self.wanted is None:
             return None
-        return unfit(self.agent, reply)
+        if fault := self.wanted.call_fault(reply):
+            return f"The reply does not fit the schema: {fault}."
+        if self.wanted.calls(reply) or (self.runs_tools and calls_of(reply)):
+            return None
+        try:
+            self.wanted.read(str(reply.text))
+        except ValueError as error:
+            return f"The reply does not fit the schema: {error}."
+        return None
+
+    def _as_may(self, reply: AIMessage) -> AIMessage:
+        """Return a reply whose calls have ids, and that calls no tool where it may not."""
+        if self.wanted is not None and self.wanted.calls(reply):
+            return with_ids(reply)
+        return without_calls(reply) if self.is_last else reply
+
+    def _again(self, reply: AIMessage, fault: str) -> list[BaseMessage]:
+        """Return what the model is told of a reply that is not the answer: each call has a result."""
+        assert self.wanted is not None
+        text = f"{fault} {self.wanted.again()}"
+        if not self.wanted.call_fault(reply):
+            return [HumanMessage(text)]
+        return [
+            ToolMessage(text, name=each["name"], tool_call_id=call_id(each), status="error")
+            for each in calls_of(reply)
+        ]
 
     def _marked(self, config: RunnableConfig) -> RunnableConfig:
         return {**config, "metadata": {**config.get("metadata", {}), **self.activation.mark}}
@@ -117,47 +148,83 @@ def asked_in(asking: Asking) -> Iterator[Asking]:
 
 
 class AskedModel:
-    """Stands in for a model; it has all attributes of it."""
+    """Stands in for a model; it has all attributes of the chat model inside."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._bound: tuple[list[Any], Any] | None = None
+    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+        """Stand in for a model.
+
+        Args:
+            model: The model, with what was bound to it.
+            wanted: What its answer must fit.
+        """
+        self._model, self._wanted = model, wanted
+        self._core = core_of(model)
+        self._bound = BoundModels()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the chat model inside: LangChain asks for it to choose a strategy.
+
+        Of a model that takes no tools it does not: there the answer is a text.
+        """
+        return type(self._core) if takes_tools(self._model) else AskedModel
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
+        return getattr(self._core, name)
+
+    def stands_for(self, model: Any, wanted: Wanted | None) -> bool:
+        """Return whether it stands in for this model, which is to answer so."""
+        return self._model is model and self._wanted is wanted
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any) -> "_Asked":
-        """Return the model with tools, unless it is asked for its last answer."""
-        if _ASKING.get().is_last:
-            return self.bind(**settings)
+        """Return the model with tools; asked for its last answer, with those that give one alone."""
+        wanted, is_last = self._wanted, _ASKING.get().is_last
+        if wanted is None or wanted.response_format is None:
+            return self._bound_to(tools, is_last, tool_choice, settings)
+        answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
+        if not takes_tools(self._model):
+            if not is_last and len(answers) < len(tools):
+                check_tools(_ASKING.get().activation.address, self._model)
+            return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
         if tool_choice is not None:
             settings["tool_choice"] = tool_choice
-        if settings:
-            return _Asked(with_tools(self.model, tools, **settings))
-        if self._bound is None or not _are_same(self._bound[0], tools):
-            self._bound = (list(tools), with_tools(self.model, tools))
-        return _Asked(self._bound[1])
+        is_tool = isinstance(wanted.response_format, ToolStrategy)
+        how: Any = "provider" if "response_format" in settings and not is_tool else "tool"
+        chosen = tools if not is_last else answers if how == "tool" else []
+        return _Asked(with_tools(self._model, chosen, **settings), replace(wanted, how=how))
 
     def bind(self, **settings: Any) -> "_Asked":
         """Return the model with settings."""
-        return _Asked(self.model.bind(**settings) if settings else self.model)
+        return _Asked(self._model.bind(**settings) if settings else self._model, self._wanted)
+
+    def _bound_to(
+        self, tools: Sequence[Any], is_last: bool, tool_choice: Any, settings: dict[str, Any]
+    ) -> "_Asked":
+        if is_last:
+            return self.bind(**settings)
+        if tool_choice is not None:
+            settings["tool_choice"] = tool_choice
+        if not settings:
+            where = _ASKING.get().activation.address
+            return _Asked(self._bound.bound(where, self._model, tools), self._wanted)
+        return _Asked(with_tools(self._model, tools, **settings), self._wanted)
 
 
 class _Asked:
     """A model with tools and settings, as LangChain's node calls it."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+        self._model, self._wanted = model, wanted
 
     def invoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return run_talk(_ASKING.get().ask(self._model, messages))
+        return run_talk(_ASKING.get().ask(self._model, messages, self._wanted))
 
     async def ainvoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return await arun_talk(_ASKING.get().ask(self._model, messages))
+        return await arun_talk(_ASKING.get().ask(self._model, messages, self._wanted))
 
 
 class Instructing(AgentMiddleware[Any, Any, Any]):
-    """Outside the user's middleware: the system message of this activation."""
+    """Outside the user's middleware: the model and the system message of this step."""
 
     @property
     def name(self) -> str:
@@ -165,40 +232,45 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
         return "agentgraph.instruction"
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask with the system message."""
-        return handler(request.override(system_message=_ASKING.get().system))
+        """Ask that model, with that message."""
+        return handler(instructed(request))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask with the system message."""
-        return await handler(request.override(system_message=_ASKING.get().system))
+        """Ask that model, with that message."""
+        return await handler(instructed(request))
+
+
+def instructed(request: Any) -> Any:
+    """Return a request with the model and the system message of this step."""
+    asking = _ASKING.get()
+    return request.override(model=asking.model, system_message=asking.system)
 
 
 class StandingIn:
     """Inside the user's middleware: puts a stand-in in the place of the model that these chose."""
 
-    def __init__(self, model: Any) -> None:
-        self._own = AskedModel(model)
+    def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
+        """Put stand-ins in.
+
+        Args:
+            wanted: What the answer must fit, where middleware does not change that.
+            is_ours: Whether nobody else sees the request, so that all of this step is put in here.
+        """
+        self._own, self._is_ours = wanted, is_ours
+        self._last: AskedModel | None = None
 
     def __call__(self, request: Any) -> Any:
         """Return a request to the stand-in."""
-        model = request.model
-        return request.override(model=self._own if model is self._own.model else AskedModel(model))
+        given = instructed(request) if self._is_ours else request
+        wanted = self._wanted(given.response_format)
+        if self._last is None or not self._last.stands_for(given.model, wanted):
+            self._last = AskedModel(given.model, wanted)
+        return given.override(model=self._last)
 
-
-def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
-    """Return a model with tools, and with all that was bound to it before.
-
-    LangChain's own `bind_tools` drops what `bind`, `with_config` or `bind_tools` bound before. A tool
-    that was bound in another form, such as with `strict=True`, stays in that form.
-    """
-    if isinstance(model, RunnableWithFallbacks):
-        runnables = [with_tools(each, tools, **settings) for each in model.runnables]
-        return model.model_copy(update={"runnable": runnables[0], "fallbacks": runnables[1:]})
-    if not isinstance(model, RunnableBinding):
-        return model.bind_tools(tools, **settings)
-    kept = {name: value for name, value in model.kwargs.items() if name not in {"tools", *settings}}
-    bound = with_tools(model.bound, _in_form(tools, model.kwargs.get("tools", ())), **settings)
-    return model.model_copy(update={"bound": bound, "kwargs": kept})
+    def _wanted(self, response_format: Any) -> Wanted | None:
+        """Return what the answer must fit, which middleware may have changed for this call."""
+        is_own = response_format is (self._own.response_format if self._own else None)
+        return self._own if is_own else wanted_by(response_format)
 
 
 def model_hook(fn: Callable[..., list[BaseMessage]] | None) -> Hook:
@@ -235,20 +307,18 @@ def message_of(activation: Activation, reply: object) -> AIMessage:
     return reply
 
 
-def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
+    """Return the error for a model whose replies do not fit."""
+    head = f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema."
+    told = " ".join(each.strip() for each in (head, fault) if each)
+    return InvalidOutputError(f"{told} Use a model that keeps to schemas, or a simpler schema")
 
 
-def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
-    """Return tools, those that were bound before in the form that they were bound in."""
-    forms = {_name(each): each for each in bound}
-    named = [(_name(tool) if bound else None, tool) for tool in tools]
-    others = [form for name, form in forms.items() if name not in [each for each, _ in named]]
-    return [*(forms.get(name, tool) for name, tool in named), *others]
-
-
-def _name(tool: Any) -> Any:
-    """Return the name of a tool in any form; of one that a provider runs, what tells it apart."""
-    if isinstance(tool, dict):
-        return tool.get("function", tool).get("name") or str(tool)
-    return getattr(tool, "name", None) or convert_to_openai_tool(tool)["function"]["name"]
+def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
+    """Return messages with a text behind that of the system message, or as one."""
+    if text is None:
+        return list(messages)
+    first = messages[0] if messages else None
+    if isinstance(first, SystemMessage):
+        return [with_text(first, text), *messages[1:]]
+    return [SystemMessage(text), *messages]

@@ -113,6 +113,7 @@ def laid_flat(
     tools: Sequence[Any],
     *,
     system_message: SystemMessage | None = None,
+    response_format: Any = None,
     middleware: Sequence[Any] = (),
     inside: Callable[[Any], Any] | None = None,
 ) -> FlatAgent:
@@ -122,6 +123,7 @@ def laid_flat(
         model: The model.
         tools: The tools.
         system_message: The system message; None for none.
+        response_format: LangChain's strategy for a structured answer; None for none.
         middleware: The middleware.
         inside: Called inside all middleware with the request to the model; gives the one that is made.
             It is not traced, as one more middleware would be.
@@ -129,7 +131,13 @@ def laid_flat(
     Raises:
         LangChainChangedError: The installed LangChain builds its agents otherwise.
     """
-    graph = create_agent(model, list(tools), system_prompt=system_message, middleware=list(middleware))
+    graph = create_agent(
+        model,
+        list(tools),
+        system_prompt=system_message,
+        response_format=response_format,
+        middleware=list(middleware),
+    )
     check_shape(graph)
     if inside is not None:
         _change_requests(graph, inside)

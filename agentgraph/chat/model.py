@@ -15,11 +15,12 @@ from langchain_core.messages import (
 from agentgraph.addresses import address
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.asking import Asking, asked_in, message_of, model_hook
+from agentgraph.chat.asking import CORRECTIONS, Asking, asked_in, message_of, model_hook, unfit
 from agentgraph.chat.calls import with_ids, with_saved_calls, without_calls
-from agentgraph.chat.output import keep_reply
+from agentgraph.chat.output import Kept, keep, keep_text, kept, told
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
@@ -38,46 +39,56 @@ class ModelNode(LeafNode):
         super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
         self.built, self.agent = built, built.agent
         self.hook = model_hook(self.agent.model_input)
-        self.node = built.flat.model if built.wraps_model else None
-        self.model = None if built.wraps_model else built.model
+        self.node = built.flat.model if built.takes_node else None
 
     def run(self, activation: Activation) -> None:
         """Ask the model once, and again where its reply does not fit."""
         self.built.check_mode(activation, "sync")
-        with asked_in(self._asking(activation)) as asking:
+        context = activation.context(self.agent.history)
+        model = self.built.models.model(context)
+        with asked_in(self._asking(activation, context, model)) as asking:
             run_talk(self._talk(asking))
 
     async def arun(self, activation: Activation) -> None:
         """Ask the model as `run` does, without blocking the event loop."""
         self.built.check_mode(activation, "async")
-        with asked_in(self._asking(activation)) as asking:
+        context = activation.context(self.agent.history)
+        model = await self.built.models.amodel(context)
+        with asked_in(self._asking(activation, context, model)) as asking:
             await arun_talk(self._talk(asking))
 
-    def _asking(self, activation: Activation) -> Asking:
+    def _asking(self, activation: Activation, context: Context, model: Any) -> Asking:
         return Asking(
             activation,
-            self.agent,
-            activation.context(self.agent.history),
+            context,
             self.hook,
-            self.built.system(activation.values),
+            model,
+            self.built.system(context),
             self.built.runs_tools,
             self._is_last(activation, activation.progress.get("model_calls", 0)),
+            self.built.wanted,
         )
 
     def _talk(self, asking: Asking) -> Talk[None]:
         activation = asking.activation
         seen = yield from self._seen(activation, asking.context.messages)
-        step = self.built.step(activation, seen) if self.built.middleware else None
+        has_step = self.built.middleware or self.node is not None
+        step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
-            model = self.agent.model if asking.is_last else self.model
+            model = asking.model
+            if not asking.is_last:
+                model = self.built.bound(activation.address, model)
             head = [asking.system] if asking.system else []
-            self._take(asking, [(yield from asking.ask(model, [*head, *seen]))], step)
+            reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
+            if step is not None:
+                step.answer = None
+            self._take(asking, [reply], step)
             return
-        given = yield Call(self.node, step.state, activation.config)
-        messages, update = _replied(given, seen)
-        step.merge(update)
-        self._take(asking, messages, step)
+        replied, *others = yield Call(self.node, step.state, activation.config)
+        step.answer = replied.update.get("structured_response")
+        step.merge(others)
+        self._take(asking, _new(replied.update["messages"], seen), step)
 
     def _is_last(self, activation: Activation, asked: int) -> bool:
         """Tell whether the model is asked for its answer without tools; it may not be at all."""
@@ -121,62 +132,89 @@ class ModelNode(LeafNode):
                 "reply; return what the handler gives, or an AIMessage"
             )
         made = self._made(asking, reply)
+        answer = self._answer(asking, made, step)
+        data = kept(activation, answer)
         for message in messages:
-            activation.say(made if message is reply else message)
+            activation.say(made if message is reply else told(message, answer, data))
         if step is not None:
+            step.answer = answer
             step.say()
+        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+        calls = [call_id(call) for call in calls_of(made)]
+        is_open = self.built.runs_tools and not asking.is_last and not answered.issuperset(calls)
+        counts = {"model_calls": asked}
+        if answer is None and _answers(asking, made):
+            counts["misfits"] = self._misfits(activation, messages)
         if (hook := self.site.place.after_model_node) is not None:
-            self.built.go_on(activation, hook, step, model_calls=asked)
-        elif self.built.runs_tools and calls_of(made):
-            answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-            self._go_on(activation, made, answered, asked, step)
+            self.built.go_on(activation, hook, step, **counts)
+        elif is_open:
+            self.built.go_on(activation, self.site.place.tools_node, step, **counts)
+        elif data is None and calls and answered.issuperset(calls):
+            count = activation.progress.get("tool_calls", 0) + len(calls)
+            self.built.go_on(activation, self.site.place.round_node, step, tool_calls=count, **counts)
         else:
-            is_last = self.site.place.after_agent_node is None
-            if is_last:
-                keep_reply(activation, self.agent, str(made.text))
-            self.built.leave(activation, Leaving(keeps=not is_last), step)
+            self._end(asking, data, str(made.text), step)
+
+    def _end(self, asking: Asking, data: Kept | None, text: str, step: Step | None) -> None:
+        """End with an answer, or with a text."""
+        activation = asking.activation
+        is_last = self.site.place.after_agent_node is None
+        if is_last and data is not None:
+            keep(activation, self.agent, data["data"])
+        elif is_last:
+            keep_text(activation, self.agent, asking.wanted, text)
+        self.built.leave(activation, Leaving(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
-        """Return a reply with ids of its own, that the middleware left as the agent may give it."""
+        """Return a reply with ids of its own, and without calls where it may have none."""
         reply = _with_new_id(reply, asking.activation.seen.messages)
         reply = with_saved_calls(reply, serializer_of(asking.activation.config))
-        if asking.is_last and calls_of(reply):
+        if asking.is_last and not _answers(asking, reply):
             reply = without_calls(reply)
+        return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply
+
+    def _answer(self, asking: Asking, reply: AIMessage, step: Step | None) -> Any:
+        """Return the answer that is wanted, if the reply gives it."""
+        if step is not None and step.answer is not None:
+            return step.answer
+        if asking.wanted is None or _answers(asking, reply):
+            return None
         if self.built.runs_tools and calls_of(reply):
-            return with_ids(reply)
-        if self.built.wraps_model and (fault := asking.fault(reply)):
+            return None
+        try:
+            return asking.wanted.read(str(reply.text))
+        except ValueError as error:
             raise InvalidOutputError(
                 f"{asking.activation.address}: the middleware gave {shown(reply.text)} as the reply. "
-                f"{fault} Give a reply that fits, or raise an error"
-            )
-        return reply
+                f"The reply does not fit the schema: {error}. Give a reply that fits, or raise an error"
+            ) from None
 
-    def _go_on(
-        self,
-        activation: Activation,
-        reply: AIMessage,
-        answered: set[str],
-        asked: int,
-        step: Step | None,
-    ) -> None:
-        """Run the calls of a reply that have no result yet; where all have, ask the model again."""
-        if any(call_id(call) not in answered for call in calls_of(reply)):
-            self.built.go_on(activation, self.site.place.tools_node, step, model_calls=asked)
-            return
-        count = activation.progress.get("tool_calls", 0) + len(calls_of(reply))
-        node = self.site.place.round_node
-        self.built.go_on(activation, node, step, model_calls=asked, tool_calls=count)
+    def _misfits(self, activation: Activation, messages: list[BaseMessage]) -> int:
+        """Return how many replies in a row called for an answer with arguments that do not fit.
+
+        Raises:
+            InvalidOutputError: There were enough of them.
+        """
+        count = activation.progress.get("misfits", 0) + 1
+        if count > CORRECTIONS:
+            results = [str(each.text) for each in messages if isinstance(each, ToolMessage)]
+            raise unfit(activation, results[0] if results else None)
+        return count
 
 
-def _replied(given: Any, seen: list[BaseMessage]) -> tuple[list[BaseMessage], list[Any]]:
-    """Return the messages that stand for the model's reply, and what else middleware updates.
+def _answers(asking: Asking, reply: AIMessage) -> bool:
+    """Return whether a reply calls a tool that stands for the answer."""
+    return asking.wanted is not None and bool(asking.wanted.calls(reply))
+
+
+def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that stand for the model's reply.
 
     LangChain's node gives all messages again where it added results that were missing.
     """
-    replied, *others = given
     held = {id(message) for message in seen}
-    said = [each for each in replied.update["messages"] if id(each) not in held]
-    return [each for each in said if not isinstance(each, RemoveMessage)], others
+    said = [each for each in messages if id(each) not in held]
+    return [each for each in said if not isinstance(each, RemoveMessage)]
 
 
 def _summed_up(

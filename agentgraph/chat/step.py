@@ -27,7 +27,7 @@ from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of, with_id
 from agentgraph.values import copied
 
-_CONTEXT = ("messages", "jump_to")
+_CONTEXT = ("messages", "jump_to", "structured_response")
 """The channels that are not the middleware's own."""
 
 
@@ -85,6 +85,7 @@ class Step:
         own: The state of the agent's middleware, likewise.
         edits: The edits of what the agent sees; after `say` with those of this node.
         jump_to: Where the node wants to go, if it says so.
+        answer: What the agent came to so far, if it has a response format.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Step:
         channels: Channels,
         visible: Sequence[BaseMessage],
         *,
+        answer: Any = None,
         keeps_edits: bool = True,
         is_open: bool = True,
     ) -> None:
@@ -102,9 +104,11 @@ class Step:
             activation: The activation of the agent.
             channels: Those of the state of its middleware.
             visible: What the agent sees of the history.
+            answer: What the agent came to so far: LangChain's `structured_response`.
             keeps_edits: Whether the edits of the last activation are still there.
             is_open: Whether calls may have no results yet.
         """
+        self.answer = answer
         self._activation = activation
         self._channels = channels
         self._values = activation.values
@@ -130,8 +134,11 @@ class Step:
     def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the state, with other values of the run."""
         own = self._channels.filled(values, self.own)
-        jump = {"jump_to": self.jump_to} if self.jump_to else {}
-        return {**own, **jump, "values": values, "messages": list(self.messages)}
+        if self.jump_to:
+            own["jump_to"] = self.jump_to
+        if self.answer is not None:
+            own["structured_response"] = self.answer
+        return {**own, "values": values, "messages": list(self.messages)}
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
@@ -141,6 +148,8 @@ class Step:
                     self._merge_messages(value)
                 elif key == "jump_to":
                     self.jump_to = value
+                elif key == "structured_response":
+                    self.answer = value
                 elif key in self._channels.shared:
                     self._write_value(key, value)
                 elif key in self._channels.own:

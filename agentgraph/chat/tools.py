@@ -17,7 +17,7 @@ from agentgraph.chat.call_runner import CallRunner
 from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.laid_flat import edited_calls
 from agentgraph.chat.outcome import Outcome
-from agentgraph.chat.output import keep_result
+from agentgraph.chat.output import keep_text
 from agentgraph.chat.step import Step, own_state
 from agentgraph.history import calls_of
 from agentgraph.nodes.activation import Activation
@@ -150,7 +150,9 @@ class ToolsNode(Runnable[LaneState, Update]):
         for result in sorted(results, key=lambda each: each is ending):
             activation.say_all(result["messages"], [] if by_tasks else result["position"]["told"])
         step = self._step(activation, results)
-        if ending is None:
+        if ending is None and activation.progress.get("answer"):
+            self.built.leave(activation, Leaving(keeps=True), step)
+        elif ending is None:
             self._ask_again(activation, state, step)
         self._steer(activation, ending, how, results, step)
         return activation.update()
@@ -213,7 +215,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         is_kept, is_last = "target" not in leaving, self.site.place.after_agent_node is None
         self.built.leave(activation, Leaving(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last and self.agent.output_key:
-            keep_result(activation, self.agent, activation.last_text() or "")
+            keep_text(activation, self.agent, self.built.wanted, activation.last_text() or "")
 
     def _returns(self, result: TaskResult) -> bool:
         messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]

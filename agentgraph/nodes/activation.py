@@ -71,6 +71,7 @@ class Activation:
         self._untracked = state.get("untracked")
         self._middleware: Change = {}
         self._new_untracked: Mapping[str, Any] | None = None
+        self._voids = False
         self._inner_transfers = 0
 
     @property
@@ -145,12 +146,12 @@ class Activation:
 
     def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
         """Replace a message of the agent's under its id: void it, and say it as it is now."""
-        self.tell("discarded", [was.id])
+        self._void(was.id)
         self.say(stamped(message, address_of(was) or self.address), is_stamped=True)
 
     def take_back(self, message_id: str) -> None:
         """Void a message that this activation said, and remove it from the history."""
-        self.tell("discarded", [message_id])
+        self._void(message_id)
         self._said.append(RemoveMessage(id=message_id))
 
     def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
@@ -174,6 +175,13 @@ class Activation:
         self._told.append([len(self._said), *told])
         self._untold.append(told)
         self._tell_live()
+
+    def _void(self, message_id: str | None) -> None:
+        """Tell that a message is void, when the node has ended: one that fails voids nothing."""
+        void = [str(uuid4()), "discarded", [message_id]]
+        self._told.append([len(self._said), *void])
+        self._untold.append(void)
+        self._voids = True
 
     def signal(self, signal: Signal) -> None:
         """End with a signal."""
@@ -263,7 +271,8 @@ class Activation:
             update["middleware"] = {self.site.place.node: self._middleware}
         if self._new_untracked is not None:
             update["untracked"] = [self.address, self._new_untracked]
-        if entries := ending.entries():
+        entries = ending.entries()
+        if entries or self._voids:
             self._untold += entries
             self._tell_live()
         return ending.onto(update)

@@ -1,12 +1,20 @@
 """Plan, execute, plan again: a sequence of a planner and a loop of an executor and a replanner."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.language_models import LanguageModelLike
+from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
 
-from agentgraph.agents import Agent, ChatAgent, CheckedAgent, EachAgent, LoopAgent
+from agentgraph.agents import (
+    Agent,
+    ChatAgent,
+    CheckedAgent,
+    EachAgent,
+    Instruction,
+    LoopAgent,
+    Model,
+)
 from agentgraph.builders import chat_agent, function_agent
 from agentgraph.composites import sequential
 from agentgraph.prebuilt.planning import (
@@ -20,6 +28,7 @@ from agentgraph.prebuilt.planning import (
     StepsLeft,
     results_key,
 )
+from agentgraph.templates import fill, with_text
 
 _STEPS = """{{"steps": ["...", "..."]}}, each step a task that can be done by itself, in the order in
 which they are to be done."""
@@ -40,9 +49,9 @@ _STEP = "Your step: {step}\nReply with its result alone."
 def plan_execute(
     name: str,
     *,
-    planner: Agent | LanguageModelLike,
-    executor: Agent | LanguageModelLike,
-    replanner: Agent | LanguageModelLike,
+    planner: Agent | Model,
+    executor: Agent | Model,
+    replanner: Agent | Model,
     description: str = "",
     max_iterations: int | None = 10,
     parallel: bool = False,
@@ -118,16 +127,40 @@ def plan_execute(
 
 def _agent(role: str, given: Any, **options: Any) -> Any:
     """Return an agent, or the chat agent that a model becomes."""
-    return chat_agent(role, given, **options) if isinstance(given, Runnable) else given
+    is_model = isinstance(given, Runnable | str) or callable(given)
+    return chat_agent(role, given, **options) if is_model else given
 
 
 def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
     """Return a chat agent that knows its task and the form of its reply; others as they are."""
-    if not isinstance(agent, ChatAgent) or not isinstance(agent.instruction, str):
+    if not isinstance(agent, ChatAgent):
         return agent
-    if unless and unless in agent.instruction:
+    instruction = agent.instruction
+    if not isinstance(instruction, str):
+        return replace(agent, instruction=Told(instruction, form))
+    if unless and unless in instruction:
         return agent
-    return replace(agent, instruction=f"{agent.instruction or task}\n\n{form}")
+    return replace(agent, instruction=f"{instruction or task}\n\n{form}")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The instruction of an agent, and then a template of ours.
+
+    Attributes:
+        instruction: A message, or a function that gives one or a template.
+        form: The template.
+    """
+
+    instruction: Instruction
+    form: str
+
+    def __call__(self, ctx: Any) -> Any:
+        """Return both."""
+        given = self.instruction(ctx) if callable(self.instruction) else self.instruction
+        if isinstance(given, SystemMessage):
+            return with_text(given, fill(self.form, ctx.values, ctx.name))
+        return f"{given}\n\n{self.form}" if isinstance(given, str) else given
 
 
 def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:

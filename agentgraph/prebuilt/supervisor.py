@@ -4,10 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolCall
 
-from agentgraph.agents import Agent, ChatAgent, HistoryPolicy, OnToolError, Tool
+from agentgraph.agents import (
+    Agent,
+    ChatAgent,
+    HistoryPolicy,
+    Instruction,
+    Model,
+    OnToolError,
+    OutputSchema,
+    Tool,
+)
 from agentgraph.builders import agent_tool, chat_agent
 from agentgraph.composites import as_tuple
 from agentgraph.leaf_faults import word_faults
@@ -16,15 +24,15 @@ from agentgraph.prebuilt.progress import with_reminder
 
 def supervisor(
     name: str,
-    model: LanguageModelLike,
+    model: Model,
     workers: Iterable[Agent],
     *,
     mode: Literal["tools", "handoff"] = "tools",
     description: str = "",
-    instruction: str = "",
+    instruction: Instruction = "",
     tools: Iterable[Tool] = (),
     output_key: str | None = None,
-    output_schema: type | dict[str, Any] | None = None,
+    output_schema: "OutputSchema | None" = None,
     history: HistoryPolicy = "shared",
     worker_history: Literal["input", "shared"] = "input",
     max_iterations: int | None = 20,
@@ -63,15 +71,17 @@ def supervisor(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        model: A LangChain chat model that takes tools, or a runnable around one.
+        model: A LangChain chat model that takes tools, or a runnable around one, a name, or a
+            function, as in `chat_agent`.
         workers: The agents that work: composites and supervisors included; at least one. The model
             reads their descriptions.
         mode: Whether workers are tools, or are handed over to.
         description: What the supervisor is for, in a sentence that other agents read.
-        instruction: The system message, a template as in `chat_agent`.
+        instruction: The system message: a template, a `SystemMessage`, or a function, as in
+            `chat_agent`.
         tools: Further tools of the supervisor's own.
         output_key: The value that the text of its last message becomes.
-        output_schema: What its last reply must fit, as in `chat_agent`.
+        output_schema: What its answer must fit, as in `chat_agent`.
         history: Which messages it is sent, as in `chat_agent`.
         worker_history: With `mode="tools"`, whether workers see their request only ("input"), or
             what the supervisor sees, and then their request ("shared").

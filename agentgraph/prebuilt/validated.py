@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.agents import Agent, CheckedAgent
 from agentgraph.leaf_faults import is_hook, limit_faults
-from agentgraph.schemas import fitted, output_fault, read_json
+from agentgraph.schemas import output_fault, read_json, typed
 from agentgraph.shown import said, shown
 from agentgraph.signals import Verdict, is_async, takes_two
 
@@ -85,7 +85,7 @@ class Validation:
         """Return what is wrong with a text, or None."""
         try:
             if _is_schema(self.check):
-                fitted(self.check, read_json(text))
+                typed(self.check, read_json(text))
                 return None
             found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
         except (ValueError, AssertionError) as error:

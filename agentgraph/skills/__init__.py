@@ -17,7 +17,8 @@ sub_agents:
 ```
 
 Names stand for what `load` is given: tools, models, agents; `module:name` is imported where it is
-allowed. An agent made in Python is written `agent: NAME` wherever an agent may stand, a plain name
+allowed, and `openai:gpt-5` is a model by the name that LangChain has for it, made when it is first
+asked. An agent made in Python is written `agent: NAME` wherever an agent may stand, a plain name
 is that of a tool or a model. The nearest `model` around an agent counts for it. A loop ends by
 `until: {value: approved, is: true}`. Words are read as YAML 1.2 and JSON have them: `no` is a text.
 Anchors, aliases, tags and keys that stand twice are faults.
@@ -66,7 +67,7 @@ def load(
         path: The file, YAML or JSON in UTF-8.
         tools: The tools that the file may name, by the names it has for them: LangChain tools and
             functions.
-        models: The models that it may name.
+        models: The models that it may name, besides those that LangChain makes by name.
         agents: The agents that it may name.
         allow: References that it may import besides, as `module:name`, or `module:*` for all that a
             module offers: its `__all__`, or without one its own public names. Importing a module

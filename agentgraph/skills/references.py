@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from agentgraph.agents import AGENTS
+from agentgraph.chat.models import providers
 from agentgraph.errors import AgentGraphError
 from agentgraph.shown import reason, shown
 
@@ -66,20 +67,29 @@ class References:
         known: Mapping[str, Any] = getattr(self, registry)
         if name in known:
             return known[name]
+        if registry == "models" and self._is_of_provider(name):
+            return name
         if ":" in name:
-            return self._imported(name)
+            return self._imported(name, _provider_hint(name) if registry == "models" else "")
         raise UnknownReferenceError(_unknown(registry, name, known))
 
-    def _imported(self, name: str) -> Any:
+    def _is_of_provider(self, name: str) -> bool:
+        """Return whether a name is LangChain's, as `openai:gpt-5`; what may be imported comes first."""
+        prefix, colon, model = name.partition(":")
+        is_allowed = bool({name, f"{prefix}:*"} & set(self.allow))
+        return bool(colon and model) and not is_allowed and prefix in providers()
+
+    def _imported(self, name: str, hint: str) -> Any:
         if not _REFERENCE.fullmatch(name):
             raise UnknownReferenceError(
                 f"{name!r} is no reference; write 'module:name', with one public name behind the colon"
+                f"{hint}"
             )
         module_name, _, attribute = name.partition(":")
         if not {name, f"{module_name}:*"} & set(self.allow):
             raise UnknownReferenceError(
                 f"{name!r} may not be imported; if you trust it, pass allow=[{name!r}], "
-                f"or --allow {name} on the command line"
+                f"or --allow {name} on the command line{hint}"
             )
         module = _module(module_name, name)
         if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
@@ -88,6 +98,11 @@ class References:
             f"the module {module_name!r} offers no {attribute!r}{alike(attribute, _public(module))}; "
             "it offers its __all__, or without one what it defines itself"
         )
+
+
+def _provider_hint(name: str) -> str:
+    close = alike(name.partition(":")[0], providers())
+    return f"; no provider of models has that name{close}" if close else ""
 
 
 def _module(module_name: str, name: str) -> ModuleType:

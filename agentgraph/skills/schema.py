@@ -116,7 +116,7 @@ class Chat(Part):
     name: str
     """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
-    """The name of the chat model; left out, that of the nearest agent around it that has one."""
+    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
     instruction: str = ""
@@ -168,7 +168,7 @@ class Supervisor(Part):
     name: str
     """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
-    """The name of the chat model; left out, that of the nearest agent around it that has one."""
+    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
     workers: "list[AnyAgent]"
     """The agents that work; the model reads their descriptions."""
     mode: Literal["tools", "handoff"] = "tools"
