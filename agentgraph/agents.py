@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
 from agentgraph.budgets import ChosenBy, Summarized, Trimmed
@@ -58,8 +60,16 @@ class AgentTool:
     """Whether the agent sees the request only, or what the caller sees and then the request."""
 
 
-Tool = BaseTool | Callable[..., Any] | Mapping[str, Any] | AgentTool
-"""A LangChain tool, a function, an agent as a tool, or a tool that the model's provider runs."""
+OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[Any], Any]
+"""What becomes of an exception in a tool: "return", "raise", the types that are returned, a sentence
+that is returned, or a function of the exception that gives what is returned."""
+
+Seconds = float | timedelta
+"""A time: seconds, or a timedelta."""
+
+Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
+"""A LangChain tool, or what its `with_retry()`, `with_fallbacks()` or `with_config()` gave; a function,
+an agent as a tool, or a tool that the model's provider runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +112,10 @@ class ChatAgent(Shown):
     """Whether one question is asked for all calls of a message that need one, or one for each."""
     parallel_tools: bool = True
     """Whether the calls of one message run at the same time, or one after the other."""
-    on_tool_error: Literal["return", "raise"] = "return"
-    """Whether the model is told of an exception in a tool, or the agent fails with it."""
+    on_tool_error: OnToolError = "return"
+    """Whether the model is told of an exception in a tool, and what, or the agent fails with it."""
+    tool_timeout: Seconds | Mapping[str, Seconds] | None = None
+    """How long a call of an async tool may take: of each, or of those named."""
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
     """What comes of a call to a tool that there is not; a function is given its name and arguments."""
     retry: Any = None

@@ -15,7 +15,9 @@ from agentgraph.agents import (
     HumanAgent,
     Instruction,
     Model,
+    OnToolError,
     OutputSchema,
+    Seconds,
     Tool,
 )
 from agentgraph.composites import as_tuple
@@ -41,7 +43,8 @@ def chat_agent(
     approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
     parallel_tools: bool = True,
-    on_tool_error: Literal["return", "raise"] = "return",
+    on_tool_error: OnToolError = "return",
+    tool_timeout: Seconds | Mapping[str, Seconds] | None = None,
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
     retry: Any = None,
     timeout: Any = None,
@@ -118,8 +121,15 @@ def chat_agent(
             "respond" and a `message`. "per_call" asks for each call as it starts, beside those that
             need no approval; an answer is one decision. Both as LangChain has them.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
-        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent.
-            Arguments that do not fit always go back to the model.
+        on_tool_error: "return" tells the model of an exception in a tool, "raise" fails the agent; or
+            as LangGraph's `ToolNode` has it: one or several types of exceptions, which the model is
+            told of, a sentence that it is told, or a function that is given the exception and returns
+            what it is told (only of the types that its parameter is annotated with). Arguments that
+            do not fit always go back to the model.
+        tool_timeout: How long a call of an async tool may take, in seconds or as a timedelta: one for
+            all of them, or by their names; longer is a `TimeoutError` of the tool. For retries and
+            limits of single tools use `tool.with_retry()`, or LangChain's `ToolRetryMiddleware` and
+            `ToolCallLimitMiddleware`.
         unknown_tool: The same for a call to a tool that there is not, or a function that is given
             its name and its arguments and returns the result.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
@@ -132,7 +142,7 @@ def chat_agent(
             that they bring are the agent's too. What they remove or replace of what others said is
             changed for this agent alone. Their state is kept with the thread, and must be something
             that its saver can save, but for an `UntrackedValue`. A key of it that `values=` declares
-            at compile too is that value of the run. Tools see the whole history in their state.
+            at compile too is that value of the run.
 
     Returns:
         The agent; nothing is checked before `compile_agent`.
@@ -157,6 +167,7 @@ def chat_agent(
         interrupt_mode=interrupt_mode,
         parallel_tools=parallel_tools,
         on_tool_error=on_tool_error,
+        tool_timeout=tool_timeout,
         unknown_tool=unknown_tool,
         retry=retry,
         timeout=timeout,

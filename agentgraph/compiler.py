@@ -125,8 +125,18 @@ def compile_tree(
 ) -> Graph:
     """Compile a tree that was laid out, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
+    if transformers := [*_transformers(tree), *(options.get("transformers") or ())]:
+        options["transformers"] = transformers
     graph = _LaneBuilder(tree, reducers, check_limits(limits)).build(tree.root, **options)
     return graph.with_config(_limits(tree))
+
+
+def _transformers(tree: Tree) -> list[Any]:
+    """Return what the middleware of chat agents makes of LangGraph's event streams, each once."""
+    agents = [place.agent for place in tree.places if isinstance(place.agent, ChatAgent)]
+    middleware = [each for agent in agents for each in agent.middleware]
+    found = {id(each): each for one in middleware for each in getattr(one, "transformers", ())}
+    return list(found.values())
 
 
 def _limits(tree: Tree) -> RunnableConfig:

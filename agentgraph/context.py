@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import BaseMessage
+from langchain_core.tools.base import _DirectlyInjectedToolArg
 from langgraph.runtime import Runtime, get_runtime
 
 from agentgraph.addresses import Cursor, RunPaths, address, iteration
@@ -18,13 +19,17 @@ if TYPE_CHECKING:
     from agentgraph.places import Place
 
 
-class Context:
-    """What a function agent, the `until` of a loop, or a check knows of the run.
+class Context(_DirectlyInjectedToolArg):
+    """What a function agent, the `until` of a loop, a check, or a tool knows of the run.
 
     ```
     def writer(ctx: Context) -> str:
         return f"Draft {ctx.iteration + 1} about {ctx.values['topic']}."
     ```
+
+    A tool gets one as the parameter that is annotated so, whatever its name; the model is not told of
+    it, as of LangGraph's `ToolRuntime`, which has the same base class. There `messages` are all
+    messages of the run.
 
     Attributes:
         values: The values of the run, as a read-only mapping; write them by `SetValues`.

@@ -34,8 +34,8 @@ MyPath = Callable[[], RunPath]
 
 TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
-_RESPONDED = "responded"
-"""The key of a result that says that the tool did not give it: a person did, or middleware."""
+TRANSFERRED = "transferred_to"
+"""The key of a result that only says that a transfer was carried out, and to whom."""
 ANSWER = "answer"
 """The key of a result that says that it is what an agent came to: its structured answer."""
 NO_RESULT = "No result of this call was kept."
@@ -201,18 +201,9 @@ def _is_transfer(message: BaseMessage) -> bool:
     """Tell whether a message is the result of a transfer that was carried out."""
     return (
         isinstance(message, ToolMessage)
-        and (message.name or "").startswith(TRANSFER_PREFIX)
         and message.status == "success"
-        and _RESPONDED not in message.additional_kwargs
+        and TRANSFERRED in message.additional_kwargs
     )
-
-
-def untransferred(message: BaseMessage) -> BaseMessage:
-    """Return a result that its tool did not give, marked if it would seem to carry out a transfer."""
-    if not _is_transfer(message):
-        return message
-    more = {**message.additional_kwargs, _RESPONDED: True}
-    return message.model_copy(update={"additional_kwargs": more})
 
 
 def is_answer(message: BaseMessage) -> bool:

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
+from langchain_core.tools import BaseTool
 
 from agentgraph.agents import (
     COMPOSITES,
@@ -23,12 +24,12 @@ from agentgraph.agents import (
     unchecked,
 )
 from agentgraph.budgets import Summarized, Trimmed
-from agentgraph.history import POLICIES, TRANSFER_PREFIX
+from agentgraph.history import POLICIES
 from agentgraph.middleware import DECISIONS, middleware_faults, tools_of
 from agentgraph.schemas import answer_tools, output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
-from agentgraph.tools import as_tool, own_tools
+from agentgraph.tools import AgentCall, as_tool, is_async_tool, own_tools
 
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
@@ -52,7 +53,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
-    yield from word_faults("on_tool_error", agent.on_tool_error, ("return", "raise"))
+    yield from tool_error_faults(agent.on_tool_error)
     if not callable(agent.unknown_tool):
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not is_hook(agent.model_input):
@@ -106,6 +107,21 @@ def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str
     """Yield what is wrong with an option that is one of some words."""
     if not isinstance(word, str) or word not in words:
         yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"
+
+
+def tool_error_faults(given: object) -> Iterator[str]:
+    """Yield what is wrong with what becomes of an exception in a tool."""
+    kinds = given if isinstance(given, tuple) and given else (given,)
+    is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+    if isinstance(given, str):
+        is_known = given in ("return", "raise") or len(given.split()) > 1
+    elif not isinstance(given, type | tuple):
+        is_known = is_hook(given)
+    if not is_known:
+        yield (
+            f"on_tool_error={shown(given)} is not known; use 'return' or 'raise', types of exceptions, "
+            "a sentence that the model is told, or a sync function of the exception"
+        )
 
 
 def is_agent(thing: object) -> bool:
@@ -212,11 +228,6 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         if count > 1:
             yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"
     yield from (
-        f"the tool name {shown(tool.name)} begins as those of transfers do; rename the tool"
-        for tool in tools
-        if tool.name.startswith(TRANSFER_PREFIX)
-    )
-    yield from (
         f"the tool {shown(name)} has the name of the output schema; rename the tool, or give the "
         "schema another title"
         for name in answer_tools(agent.output_schema)
@@ -228,11 +239,29 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
             there = ", ".join(names) or "none"
             named = ", ".join(map(shown, unknown))
             yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+    yield from _tool_timeout_faults(agent, tools)
     for model in toolless(agent.model) if names else ():
         instead = (
             "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
         )
         yield f"the model {type(model).__name__} takes no tools; {instead}"
+
+
+def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterator[str]:
+    given = agent.tool_timeout
+    named = given if isinstance(given, Mapping) else {}
+    alone = () if isinstance(given, Mapping) or given is None else (given,)
+    for limit in (*named.values(), *alone):
+        seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
+            yield f"tool_timeout={shown(limit)} is no timeout; pass seconds above 0, or a timedelta"
+    plain = [tool for tool in tools if not isinstance(tool, AgentCall)]
+    stoppable = [tool.name for tool in plain if is_async_tool(tool)]
+    if unknown := [name for name in named if name not in stoppable]:
+        yield (
+            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only "
+            f"an async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
+        )
 
 
 def toolless(model: object) -> Iterator[object]:

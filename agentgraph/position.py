@@ -8,6 +8,7 @@ from agentgraph.agents import (
     FORKS,
     ChatAgent,
     FunctionAgent,
+    GraphAgent,
     LoopAgent,
     ParallelAgent,
     WorkflowAgent,
@@ -133,6 +134,8 @@ def may_do(tree: Tree, place: Place) -> May:
         return allowed(agent.fn)
     if isinstance(agent, ChatAgent):
         return May() | may_do_by_tools(place)
+    if isinstance(agent, GraphAgent):
+        return May(transfer=True)
     if not isinstance(agent, FORKS):
         return May()
     outer = tree.lanes(place)

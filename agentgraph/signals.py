@@ -202,6 +202,12 @@ def yields(fn: Callable[..., Any]) -> bool:
     return any(typing.get_origin(hint) in _STREAMS for hint in _members(_return_hint(fn)))
 
 
+def gives_command(fn: Callable[..., Any]) -> bool:
+    """Tell whether the return annotation of `fn` names a LangGraph `Command`."""
+    hints = (typing.get_origin(hint) or hint for hint in _members(_return_hint(fn)))
+    return any(getattr(hint, "__name__", "") == "Command" for hint in hints)
+
+
 def allowed(fn: Callable[..., Any]) -> May:
     """Return what `fn` may do by its return annotation.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any
 
@@ -11,11 +12,14 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents import AGENTS, Agent, AgentTool, ChatAgent
-from agentgraph.history import TRANSFER_PREFIX
+from agentgraph.around_tools import AroundTool, around, inner_tool
+from agentgraph.history import TRANSFER_PREFIX, TRANSFERRED
 from agentgraph.middleware import tools_of
 from agentgraph.schemas import answer_tools
-from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, is_async
+from agentgraph.signals import BreakLoop, Exit, May, TransferTo, allowed, gives_command, is_async
 
+HANDOFF = "__handoff_destination"
+"""Where langgraph-supervisor and langgraph-swarm name in a tool's metadata whom it hands over to."""
 _CallId = Annotated[str, InjectedToolCallId]
 
 
@@ -64,6 +68,8 @@ def as_tool(given: Any) -> BaseTool:
         )
     if isinstance(given, AGENTS):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
+    if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
+        return around(given, inner).with_inner(as_tool)
     made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
     if not isinstance(made, BaseTool):
         raise TypeError("it is no function")
@@ -99,18 +105,66 @@ def _apart(returned: Any) -> Any:
     return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
 
 
+def destination(given: object) -> str | None:
+    """Return the agent that a tool hands over to, as handoff tools name it in their metadata."""
+    metadata = getattr(inner_tool(given), "metadata", None) or {}
+    return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
+
+
+def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
+    """Return the agents to transfer to for which no tool was given that hands over to them.
+
+    A handoff tool says so by its metadata, or it returns a LangGraph `Command` and has the name that
+    the tool made here would have.
+    """
+    everything = (*agent.tools, *tools_of(agent.middleware))
+    functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
+    names = {_name_of(each) for each in functions if _gives_command(function_of(each))}
+    given = {destination(each) for each in functions}
+    return [
+        target
+        for target in targets
+        if target.name not in given and f"{TRANSFER_PREFIX}{target.name}" not in names
+    ]
+
+
+def _gives_command(function: Any) -> bool:
+    return callable(function) and gives_command(function)
+
+
+def _name_of(given: Any) -> str:
+    found = inner_tool(given)
+    return found.name if found else str(getattr(given, "__name__", ""))
+
+
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     """Return the tools that steer: `exit`, `break_loop`, and one for each agent to transfer to."""
     return [
         *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
         *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
-        *(_transfer_tool(target) for target in targets),
+        *(_transfer_tool(target) for target in without_tools(agent, targets)),
     ]
 
 
 def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     """Return all tools of a chat agent that the graph runs."""
     return [*given_tools(agent), *own_tools(agent, targets)]
+
+
+def seconds_for(agent: ChatAgent, tool: str) -> float | None:
+    """Return how long a call of a tool may take; None where nothing bounds it."""
+    given = agent.tool_timeout
+    found = given.get(tool) if isinstance(given, Mapping) else given
+    return found.total_seconds() if isinstance(found, timedelta) else found
+
+
+def is_async_tool(tool: BaseTool) -> bool:
+    """Tell whether a tool is awaited: only then can a call be stopped."""
+    tool = inner_tool(tool) or tool
+    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    if isinstance(tool, StructuredTool):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
 
 
 def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
@@ -136,15 +190,16 @@ def tools_may(agent: ChatAgent) -> May:
         transfer=True,
     )
     for each in (*agent.tools, *tools_of(agent.middleware)):
-        may |= May(go_on=bool(getattr(each, "return_direct", False)))
+        may |= May(go_on=bool(getattr(inner_tool(each) or each, "return_direct", False)))
         if not isinstance(each, AgentTool | Mapping):
-            said = allowed(_called(each))
+            said = allowed(function_of(each))
             may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
     return may
 
 
-def _called(given: Any) -> Callable[..., Any]:
-    """Return the function behind a tool."""
+def function_of(given: Any) -> Callable[..., Any]:
+    """Return the function of a tool."""
+    given = inner_tool(given) or given
     if not isinstance(given, BaseTool):
         return given  # type: ignore[no-any-return]
     function = getattr(given, "func", None) or getattr(given, "coroutine", None)
@@ -164,11 +219,13 @@ def _break_loop(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
 def _transfer_tool(target: Agent) -> BaseTool:
     def transfer(tool_call_id: _CallId) -> list[Any]:
         done = f"Transferred to {target.name}."
-        return [ToolMessage(done, tool_call_id=tool_call_id), TransferTo(target.name)]
+        mark = {TRANSFERRED: target.name}
+        result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
+        return [result, TransferTo(target.name)]
 
-    description = f"Hand over to {target.name}. {_about(target)}"
+    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}. {_about(target)}"
     return StructuredTool.from_function(
-        transfer, name=f"{TRANSFER_PREFIX}{target.name}", description=description
+        transfer, name=name, description=about, metadata={HANDOFF: target.name}
     )
 
 

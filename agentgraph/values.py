@@ -77,10 +77,13 @@ class Reducers:
     def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
         """Return the writes of a lane with new ones, without what these write over."""
         kept = list(writes)
+        written = {name for write in kept for name in write["values"]}
         for write in as_writes(new):
             over = write["values"].keys() - self.channels.keys()
-            kept = [left for each in kept if (left := _without(each, over))["values"]]
+            if over & written:
+                kept = [left for each in kept if (left := _without(each, over))["values"]]
             kept.append(write)
+            written |= write["values"].keys()
         return kept
 
     def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
 from agentgraph.addresses import RunPaths
 from agentgraph.budgets import summarized, trimmed
-from agentgraph.history import POLICIES, paired, unchanged, visible
+from agentgraph.history import POLICIES, TRANSFERRED, paired, unchanged, visible
 from agentgraph.places import lay_out
 from agentgraph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, pairing_faults
@@ -438,7 +438,9 @@ def calls(*asked: str, text: str | list = "") -> AIMessage:
 def gives(answered: str, content: str, **fields) -> ToolMessage:
     """Return what a tool gives to the call `tool/id`."""
     name, _, call_id = answered.partition("/")
-    return ToolMessage(content, name=name, tool_call_id=call_id, **fields)
+    _, found, target = name.partition("transfer_to_")
+    marks = {TRANSFERRED: target} if found else {}
+    return ToolMessage(content, name=name, tool_call_id=call_id, additional_kwargs=marks, **fields)
 
 
 HANDED_OVER = [

@@ -53,9 +53,10 @@ chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
 chat.call_runner nodes.leaf nodes.schedule nodes.turn
-chat.agent
+chat.acting chat.agent
 chat.approve chat.asking chat.outcome chat.step
 chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output chat.talking
+chat.tool_errors
 nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending
@@ -67,8 +68,8 @@ workflow_faults
 leaf_faults position
 addresses
 places
-tools
-builders history entrance
+tools handoffs
+around_tools builders history entrance
 composites
 agents
 events schemas state templates
@@ -79,8 +80,9 @@ shown
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents budgets builders composites dependencies errors events failures history leaf_faults
-limits live.activity live.frames live.screens live.task_parts live.watched middleware middleware_state
+addresses agents around_tools budgets builders composites dependencies errors events failures history
+leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched middleware
+middleware_state
 parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation

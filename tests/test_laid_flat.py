@@ -7,10 +7,10 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.tools import tool
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 
 import agentgraph as ag
-from agentgraph.chat.laid_flat import asking_by, check_shape, edited_calls
+from agentgraph.chat.laid_flat import InnerWraps, asking_by, check_shape, edited_calls, wrap_inside
 from agentgraph.testing import ScriptedChatModel
 
 
@@ -67,6 +67,7 @@ def missing(part: str) -> Any:
         "model_node: _execute_model_async",
         "ToolNode._wrap_tool_call",
         "ToolNode._awrap_tool_call",
+        "ToolNode._injected_args",
         "builder.channels",
         "builder.edges",
         "builder.branches",
@@ -80,6 +81,20 @@ def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> N
         f"an agent of langchain {refused.value.version} has no {part}, or another kind of it; install "
         "langchain>=1.4.7,<1.5, or a newer agentgraph"
     )
+
+
+@pytest.mark.parametrize("name", ["_wrap_tool_call", "_awrap_tool_call", "_injected_args"])
+def test_what_is_used_of_a_tool_node_alone_is_named_too(name: str) -> None:
+    node = ToolNode([look])
+    delattr(node, name)
+    with pytest.raises(ag.LangChainChangedError, match=f"has no ToolNode.{name},"):
+        wrap_inside(node, InnerWraps(lambda *_: None, lambda *_: None))
+
+
+def test_a_context_is_injected_as_a_tool_runtime_is() -> None:
+    """LangChain tells what the model is not to see by a base class of its own."""
+    base = next(kind for kind in ToolRuntime.__mro__ if kind.__name__ == "_DirectlyInjectedToolArg")
+    assert issubclass(ag.Context, base)
 
 
 def test_what_approval_takes_of_the_human_in_the_loop_is_there() -> None:

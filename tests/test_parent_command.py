@@ -67,9 +67,8 @@ def test_a_handoff_tool_of_a_foreign_agent_is_an_error(
     told, raised = failing(drive.run(runner, "Go.", thread_id="t", stream=True), ag.InvalidOutputError)
     assert str(raised) == (
         f"s/ann: a LangGraph graph in the agent 'ann' ended by Command(goto={goto!r}, "
-        "graph=Command.PARENT), but the tree decides where the run goes on, and nothing of the command "
-        "was written; end that graph without it, and hand over by TransferTo(name), from a tool or a "
-        "function agent in the sub_agents of a chat agent"
+        "graph=Command.PARENT), and nothing of the command was written; it may hand over to one agent, "
+        "by its name; possible: none: only what stands in a chat agent's sub_agents may"
     )
     assert (told[-1].address, told[-1].error) == ("s/ann", repr(raised))
     assert said(runner) == [("human", "Go."), *[("ai", "bob")] * is_last]

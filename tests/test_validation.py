@@ -554,11 +554,14 @@ def test_a_tool_cannot_have_the_name_of_one_that_steers():
 
 
 @pytest.mark.parametrize("name", ["transfer_to_a", "transfer_to_", "transfer_to_nobody"])
-def test_the_names_of_transfers_are_not_for_tools(name):
-    told = f"x: the tool name {name!r} begins as those of transfers do; rename the tool"
-    mine = StructuredTool.from_function(search, name=name)
-    assert faults(chat(tools=[mine])) == (told,)
-    assert told in faults(chat(tools=[mine], sub_agents=[a]))
+def test_a_tool_may_be_named_as_those_of_transfers_are(name):
+    assert is_allowed(chat(tools=[StructuredTool.from_function(search, name=name)]))
+
+
+def test_a_tool_cannot_have_the_name_of_one_that_transfers_unless_it_hands_over():
+    mine = StructuredTool.from_function(search, name="transfer_to_a")
+    told = "x: 2 tools are named 'transfer_to_a'; a name means one tool, rename the others"
+    assert faults(chat(tools=[mine], sub_agents=[a])) == (told,)
 
 
 def test_a_tool_may_have_a_name_that_only_looks_like_a_transfer():
@@ -623,7 +626,7 @@ def test_a_chat_agent_may_have_any_limit_or_none(limit):
 
 @pytest.mark.parametrize(
     ("argument", "other"),
-    [("on_max_iterations", "answer"), ("on_tool_error", "return"), ("unknown_tool", "return")],
+    [("on_max_iterations", "answer"), ("unknown_tool", "return")],
 )
 @pytest.mark.parametrize("word", ["ignore", "", None, True, 5])
 def test_a_word_that_is_not_known_is_told_with_those_that_are(argument, other, word):
@@ -635,8 +638,28 @@ def test_a_word_that_is_not_known_is_told_with_those_that_are(argument, other, w
 
 def test_a_function_may_answer_unknown_tools_and_nothing_else():
     assert is_allowed(chat(unknown_tool=lambda name, args: name))
-    (told,) = faults(chat(on_tool_error=str))
-    assert told == "x: on_tool_error=<class 'str'> is not known; use 'return' or 'raise'"
+
+
+async def later(error):
+    return "Later."
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["ignore", "", None, True, 5, str, KeyboardInterrupt, (), (ValueError, 5), lambda: "No.", later],
+)
+def test_what_cannot_become_of_an_exception_in_a_tool_is_told_with_what_can(given):
+    assert faults(chat(on_tool_error=given)) == (
+        f"x: on_tool_error={given!r} is not known; use 'return' or 'raise', types of exceptions, "
+        "a sentence that the model is told, or a sync function of the exception",
+    )
+
+
+@pytest.mark.parametrize(
+    "given", ["return", "raise", "Try again.", ValueError, (ValueError, KeyError), lambda error: "No."]
+)
+def test_what_may_become_of_an_exception_in_a_tool(given):
+    assert is_allowed(chat(on_tool_error=given))
 
 
 class Deaf(BaseChatModel):

@@ -16,7 +16,7 @@ from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.chat.models import BoundModels, Models
 from agentgraph.chat.output import keep, keep_text, kept, restored, wanted_by
-from agentgraph.chat.step import Channels, Step, own_state
+from agentgraph.chat.step import Channels, Step
 from agentgraph.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.middleware import Mode, any_has, mode_fault
@@ -26,7 +26,7 @@ from agentgraph.places import has_tools
 from agentgraph.shown import shown
 from agentgraph.state import Leaving, address_of
 from agentgraph.templates import fill, is_filled, with_text
-from agentgraph.tools import provider_tools, run_tools, transfers_text
+from agentgraph.tools import provider_tools, run_tools, transfers_text, without_tools
 
 
 class BuiltAgent:
@@ -56,7 +56,7 @@ class BuiltAgent:
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
         self._bound = BoundModels()
-        self._transfers = transfers_text(site.target_agents)
+        self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
         self.runs_tools = has_tools(site.place)
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
@@ -111,11 +111,6 @@ class BuiltAgent:
             keeps_edits=self._keeps_edits,
             is_open=is_open,
         )
-
-    def state(self, activation: Activation, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values of the run, and the state of its middleware, as tools find them."""
-        own = own_state(activation, self.channels) if self.middleware else {}
-        return self.channels.filled(values, own)
 
     def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Go on at another node of the activation."""

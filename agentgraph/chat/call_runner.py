@@ -5,49 +5,30 @@ errors. What it invokes stands in for the tool: it takes the actions out of what
 or runs the lane of an agent.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
 
-from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
-from agentgraph.agents import AgentTool, agent_tools
+from agentgraph.agents import agent_tools
+from agentgraph.chat.acting import SCOPE, ActingTool, LaneTool, Scope, context_parameters, in_scope
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.guarding import guarded, is_guarded
-from agentgraph.chat.laid_flat import InnerWraps
+from agentgraph.chat.calls import OpenCall
+from agentgraph.chat.guarding import guarded
+from agentgraph.chat.laid_flat import InnerWraps, injects_state
 from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.tool_errors import told_of
 from agentgraph.errors import InvalidOutputError, LimitError
-from agentgraph.failures import failures
-from agentgraph.nodes.lane import Lane, LaneResult, last_text
-from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
-from agentgraph.nodes.threads import Contained, run_coroutine
+from agentgraph.nodes.lane import Lane
+from agentgraph.nodes.stopping import stoppable
+from agentgraph.nodes.threads import Contained
 from agentgraph.position import may_do_by_tools
-from agentgraph.shown import shown_error
-from agentgraph.state import TaskResult, with_id
-from agentgraph.tools import AgentCall, Request, run_tools
+from agentgraph.state import TaskResult
+from agentgraph.tools import AgentCall, destination, run_tools, seconds_for
 
-
-class Scope(NamedTuple):
-    """What is known where one call runs.
-
-    Attributes:
-        outcome: Collects what the call comes to.
-        control: Stops the lanes that calls run.
-        seen: What is visible to it: calls that run in turn see the values that those before wrote.
-    """
-
-    outcome: Outcome
-    control: Stop
-    seen: Surroundings
-
-
-_SCOPE: ContextVar[Scope] = ContextVar("scope")
-"""The scope of the call that runs: through `ToolNode` and middleware, which make calls anew."""
+_PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 
 
 class CallRunner:
@@ -62,27 +43,31 @@ class CallRunner:
         self._built, agent, site = built, built.agent, built.site
         tools = run_tools(agent, site.target_agents)
         self.agents = {
-            lane.place.name: _LaneTool(site, lane, tool)
+            lane.place.name: LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
         self._known = {tool.name for tool in tools}
+        self._handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
 
         self._tool_node = built.tool_node(InnerWraps(self._wrap, self._awrap))
+        found = self._tool_node.tools_by_name
+        self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
+        self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), _in_scope(scope):
-            outcome.add(self._answer(outcome) or self._run(scope))
+        with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
+            outcome.add(self._answer(scope) or self._run(scope), scope.state)
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), _in_scope(scope):
-            outcome.add(self._answer(outcome) or await self._arun(scope))
+        with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
+            outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
             return outcome.result(self._may)
 
     def _run(self, scope: Scope) -> Any:
@@ -107,14 +92,21 @@ class CallRunner:
         if isinstance(error, _UnknownToolError):
             raise error.error
         is_control = isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
-        if is_control or self._built.agent.on_tool_error == "raise":
+        told = None if is_control else told_of(error, self._built.agent.on_tool_error)
+        if told is None:
             raise error
-        text = f"Error: {shown_error(error)}\n Please fix your mistakes."
-        return {"messages": [outcome.message(text, failed=True)]}
+        return {"messages": [outcome.message(told, failed=True)]}
 
-    def _answer(self, outcome: Outcome) -> dict[str, Any] | None:
+    def transfers(self, opened: OpenCall, tool: str) -> bool:
+        """Return whether a call that runs a tool is known to hand over."""
+        return tool in self._handing_over and opened.error is None
+
+    def _answer(self, scope: Scope) -> dict[str, Any] | None:
         """Return the result of a call for which no tool runs, if this is one."""
+        outcome = scope.outcome
         message = self._unreadable(outcome)
+        if scope.is_passed_over:
+            message = outcome.message(_PASSED_OVER, failed=True)
         if message is None and not self._built.wraps_tools:
             message = self._unknown(outcome)
         return {"messages": [message]} if message else None
@@ -153,28 +145,30 @@ class CallRunner:
         if request.tool is not None:
             return None
         try:
-            return self._unknown(_SCOPE.get().outcome)
+            return self._unknown(SCOPE.get().outcome)
         except Exception as error:
             raise _UnknownToolError(error) from error
 
     def _runs(self, request: Any) -> Any:
         """Return what `ToolNode` is to invoke in the place of a tool."""
-        tool, _SCOPE.get().outcome.tool = request.tool, request.tool_call["name"]
+        tool, SCOPE.get().outcome.tool = request.tool, request.tool_call["name"]
         if isinstance(tool, AgentCall):
             return self.agents[tool.name]
-        is_own = tool is None or tool is self._tool_node.tools_by_name.get(tool.name)
-        return tool and _ActingTool(tool if is_own else guarded(tool))
+        if tool is None:
+            return None
+        name = str(tool.name)
+        if tool is self._tool_node.tools_by_name.get(name):
+            return ActingTool(tool, self._contexts[name], self._seconds(name))
+        return ActingTool(guarded(tool), context_parameters(tool), self._seconds(name))
+
+    def _seconds(self, name: str) -> float | None:
+        return seconds_for(self._built.agent, name)
 
     def _payload(self, scope: Scope) -> dict[str, Any]:
-        """Return the input of `ToolNode` for one call, with the state that tools may ask for."""
-        seen = scope.seen
-        values = dict(seen.values)
-        state = self._built.state(scope.outcome.activation, values)
-        return {
-            "__type": "tool_call_with_context",
-            "tool_call": scope.outcome.opened.call,
-            "state": {**state, "values": values, "messages": list(seen.messages)},
-        }
+        """Return the input of `ToolNode` for one call, with the state where something asks for it."""
+        call, is_seen = scope.outcome.opened.call, self._built.wraps_tools
+        state = scope.state() if is_seen or call["name"] in self._see_state else {}
+        return {"__type": "tool_call_with_context", "tool_call": call, "state": state}
 
 
 class _UnknownToolError(Exception):
@@ -183,90 +177,3 @@ class _UnknownToolError(Exception):
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
-
-
-class _ActingTool:
-    """A tool that may return actions; where middleware calls it again, the last time counts."""
-
-    def __init__(self, tool: Any) -> None:
-        self.tool = tool
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.tool, name)
-
-    def invoke(self, call: Any, config: RunnableConfig) -> Any:
-        is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
-        if is_async_only:
-            return run_coroutine(self.ainvoke(call, config))
-        outcome = _SCOPE.get().outcome
-        outcome.restart()
-        return outcome.take(self.tool.invoke(call, config))
-
-    async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
-        outcome = _SCOPE.get().outcome
-        outcome.restart()
-        with stoppable(is_thread=is_guarded(self.tool)):
-            returned = await self.tool.ainvoke(call, config)
-        return outcome.take(returned)
-
-
-class _LaneTool:
-    """An agent as a tool: a call runs its lane, once, however often middleware calls it."""
-
-    def __init__(self, site: Site, lane: Lane, tool: AgentTool) -> None:
-        self.site, self.lane, self.tool = site, lane, tool
-
-    def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
-        scope = _SCOPE.get()
-        with _told(scope.outcome):
-            if scope.outcome.came is None:
-                self._take(scope, self.lane.run(*self._arguments(scope, call)))
-        return scope.outcome.message(scope.outcome.came)
-
-    async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
-        scope = _SCOPE.get()
-        with _told(scope.outcome):
-            if scope.outcome.came is None:
-                with stopping_itself():
-                    result = await self.lane.arun(*self._arguments(scope, call))
-                self._take(scope, result)
-        return scope.outcome.message(scope.outcome.came)
-
-    def _arguments(self, scope: Scope, call: Any) -> Any:
-        activation, number = scope.outcome.activation, scope.outcome.opened.number
-        said = HumanMessage(Request.model_validate(call["args"]).request)
-        request = with_id(said, f"{activation.address} {number}")
-        around = scope.seen.messages if self.tool.history == "shared" else ()
-        surroundings = replace(scope.seen, messages=[*around, request])
-        return self.site, (*activation.cursor, number), surroundings, scope.control
-
-    def _take(self, scope: Scope, result: LaneResult) -> None:
-        scope.outcome.write(result["values"])
-        before = scope.outcome.activation.seen.transfers
-        scope.outcome.add_transfers(result.get("transfers", before) - before)
-        scope.outcome.came = last_text(result)
-
-
-@contextmanager
-def _in_scope(scope: Scope) -> Iterator[None]:
-    token = _SCOPE.set(scope)
-    try:
-        yield
-    finally:
-        _SCOPE.reset(token)
-
-
-@contextmanager
-def _told(outcome: Outcome) -> Iterator[None]:
-    """Tell of failures inside an agent, for its caller may go on with them; and keep the failure."""
-    if outcome.failure is not None:
-        raise outcome.failure
-    try:
-        yield
-    except GraphBubbleUp:
-        raise
-    except Exception as error:
-        for at, shown in failures(error):
-            outcome.tell("error", [at, shown])
-        outcome.failure = error
-        raise

@@ -1,14 +1,23 @@
 """The tool calls of a chat agent's last message: which are open."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.history import calls_of, is_call
 from agentgraph.nodes.activation import Activation
+from agentgraph.saving import Serializer, save_fault
+from agentgraph.shown import shown
 from agentgraph.state import LaneState, address_of
 
 
@@ -40,6 +49,54 @@ def with_ids(message: AIMessage) -> AIMessage:
     )
 
 
+def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMessage:
+    """Return a message in which calls whose arguments cannot be saved are invalid ones.
+
+    So they go back to the model with what is wrong, as arguments do that are no JSON.
+    """
+    faults = {id(call): fault for call in calls_of(message) if (fault := _args_fault(call, serializer))}
+    if not faults:
+        return message
+    broken = [call for call in calls_of(message) if id(call) in faults]
+    ids, content = [call["id"] for call in broken], message.content
+    if isinstance(content, list):
+        content = [_emptied(block) if _call_id_of(block) in ids else block for block in content]
+    valid = [call for call in message.tool_calls if id(call) not in faults]
+    invalid = [call for call in message.invalid_tool_calls if id(call) not in faults]
+    invalid += [_invalid(call, faults[id(call)]) for call in broken]
+    update = {"content": content, "tool_calls": valid, "invalid_tool_calls": invalid}
+    return message.model_copy(update=update)
+
+
+def _args_fault(call: Any, serializer: Serializer | None) -> str | None:
+    return save_fault(serializer, call["args"]) if serializer else None
+
+
+def _invalid(call: Any, fault: str) -> InvalidToolCall:
+    why = f"they cannot be saved ({fault}); give very large numbers as texts, and nest less"
+    args, error = _in_ascii(call["args"]), call.get("error") or why
+    return InvalidToolCall(
+        type="invalid_tool_call", name=call["name"], args=args, id=call["id"], error=error
+    )
+
+
+def _in_ascii(args: Any) -> str:
+    """Return arguments as a text that can be saved, as JSON where they have such a form."""
+    try:
+        text = args if isinstance(args, str) else json.dumps(args, default=str)
+    except (RecursionError, ValueError, TypeError):
+        text = shown(args)
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _call_id_of(block: Any) -> Any:
+    return (block.get("call_id") or block.get("id")) if is_call(block) else None
+
+
+def _emptied(block: Any) -> Any:
+    return {key: {} if key in ("input", "args") else value for key, value in block.items()}
+
+
 def without_calls(message: AIMessage) -> AIMessage:
     """Return a message that calls nothing, not in its content either."""
     content = message.content
@@ -59,6 +116,18 @@ def last_message(activation: Activation, state: LaneState) -> AIMessage:
         f"{activation.address}: there is no message whose tool calls could run; go to "
         f"{activation.site.place.node!r}"
     )
+
+
+def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return what was said before the agent's last message, and that without its calls."""
+    mine = (i for i in reversed(range(len(messages))) if _calls_here(activation, messages[i]))
+    at = next(mine, len(messages))
+    said = [without_calls(each) for each in messages[at : at + 1] if isinstance(each, AIMessage)]
+    return [*messages[:at], *(each for each in said if each.text.strip()), *messages[at + 1 :]]
+
+
+def _calls_here(activation: Activation, message: BaseMessage) -> bool:
+    return bool(calls_of(message)) and address_of(message) == activation.address
 
 
 def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:

@@ -47,8 +47,9 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     ),
     "model_node: _execute_model_sync": lambda graph: bool(_executes(graph, "func")),
     "model_node: _execute_model_async": lambda graph: bool(_executes(graph, "afunc")),
-    "ToolNode._wrap_tool_call": lambda graph: _has_wrap(graph, "_wrap_tool_call"),
-    "ToolNode._awrap_tool_call": lambda graph: _has_wrap(graph, "_awrap_tool_call"),
+    "ToolNode._wrap_tool_call": lambda graph: _tools_have(graph, "_wrap_tool_call"),
+    "ToolNode._awrap_tool_call": lambda graph: _tools_have(graph, "_awrap_tool_call"),
+    "ToolNode._injected_args": lambda graph: _tools_have(graph, "_injected_args"),
     "builder.nodes['model'].trace_policy": lambda graph: hasattr(
         graph.builder.nodes["model"], "trace_policy"
     ),
@@ -187,9 +188,22 @@ def edited_calls(own: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def wrap_inside(node: Any, inner: InnerWraps) -> None:
-    """Give a tool node one more wrap, inside those that it has."""
+    """Give a tool node one more wrap, inside those that it has.
+
+    Raises:
+        LangChainChangedError: It lacks what is used of it.
+    """
+    for name in ("_wrap_tool_call", "_awrap_tool_call", "_injected_args"):
+        if not hasattr(node, name):
+            raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
     node._wrap_tool_call = _composed(node._wrap_tool_call, inner.sync)
     node._awrap_tool_call = _acomposed(node._awrap_tool_call, inner.awaited)
+
+
+def injects_state(node: ToolNode, tool: str) -> bool:
+    """Return whether a tool of a tool node asks for the state: by `InjectedState` or `ToolRuntime`."""
+    injected = node._injected_args.get(tool)
+    return injected is not None and bool(injected.state or injected.runtime)
 
 
 def _change_requests(graph: Any, change: Callable[[Any], Any]) -> None:
@@ -211,7 +225,7 @@ def _executes(graph: Any, kind: str) -> list[Any]:
     return [cell for name, cell in cells if name == wanted]
 
 
-def _has_wrap(graph: Any, name: str) -> bool:
+def _tools_have(graph: Any, name: str) -> bool:
     node = graph.builder.nodes.get("tools")
     return node is None or hasattr(node.runnable, name)
 

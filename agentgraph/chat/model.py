@@ -16,7 +16,7 @@ from agentgraph.addresses import address
 from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.asking import CORRECTIONS, Asking, asked_in, message_of, model_hook, unfit
-from agentgraph.chat.calls import with_ids, without_calls
+from agentgraph.chat.calls import with_ids, with_saved_calls, without_calls
 from agentgraph.chat.output import Kept, keep, keep_text, kept, told
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
@@ -26,6 +26,7 @@ from agentgraph.history import call_id, calls_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.position import earlier
+from agentgraph.saving import serializer_of
 from agentgraph.shown import shown
 from agentgraph.state import Leaving, address_of, with_id
 
@@ -176,6 +177,7 @@ class ModelNode(LeafNode):
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with ids of its own, and without calls where it may have none."""
         reply = _with_new_id(reply, asking.activation.seen.messages)
+        reply = with_saved_calls(reply, serializer_of(asking.activation.config))
         if asking.is_last and not _answers(asking, reply):
             reply = without_calls(reply)
         return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply

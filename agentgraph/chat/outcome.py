@@ -1,6 +1,6 @@
 """What one tool call comes to: messages, values of the run, what is told, and how it steers."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -10,7 +10,14 @@ from langgraph.types import Command
 
 from agentgraph.chat.calls import OpenCall
 from agentgraph.errors import InvalidOutputError
-from agentgraph.history import untransferred
+from agentgraph.handoffs import (
+    State,
+    handed_on,
+    new_messages,
+    sole_target,
+    transferred,
+    update_of,
+)
 from agentgraph.nodes.activation import Activation
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
@@ -57,10 +64,11 @@ class Outcome:
         self._transfers = 0
         self._refused: Ask | None = None
 
-    def take(self, returned: Any) -> Any:
+    def take(self, returned: Any, state: State) -> Any:
         """Take the actions from what a tool returned, and return what is a message of LangChain's."""
         items = returned if isinstance(returned, list) else [returned]
-        rest = [kept for item in items if (kept := self._take(item)) is not None]
+        handed = [self._handed_over(item, state) for item in items]
+        rest = [kept for item in handed if (kept := self._take(item)) is not None]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage):
             rest = [self._bound(rest[0])]
         if not any(map(_answers, rest)):
@@ -89,17 +97,22 @@ class Outcome:
         status = "error" if failed else "success"
         return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
-    def add(self, given: Any) -> None:
+    def add(self, given: Any, state: State) -> None:
         """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
             if isinstance(each, Command):
-                update = self._update_of(each)
-                self._messages += map(self._named, convert_to_messages(update.get("messages", [])))
-                self.set_values(update.get("values", {}))
-                own = {key: value for key, value in update.items() if key in self._channels}
-                self._state += [own] if own else []
+                self._update(self._update_of(each), state)
             else:
                 self._messages += map(self._named, each["messages"])
+
+    def _update(self, update: Mapping[str, Any], state: State) -> None:
+        """Take an update: messages, state of the middleware, and else values of the run."""
+        messages = convert_to_messages(update.get("messages", []))
+        self._messages += map(self._named, new_messages(messages, state))
+        own = {key: value for key, value in update.items() if key in self._channels}
+        self._state += [own] if own else []
+        rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
+        self.set_values({**update.get("values", {}), **rest})
 
     def result(self, may: May) -> TaskResult:
         """Return all of it, if the graph has edges for it.
@@ -125,10 +138,7 @@ class Outcome:
         self._check_saved()
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
-        came = self._messages
-        if "transfer_to" not in self._acts:
-            came = [untransferred(message) for message in came]
-        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in came]
+        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
         result = TaskResult(
             messages=messages,
             values=self._writes,
@@ -169,6 +179,23 @@ class Outcome:
             return message.model_copy(update={"name": self.tool})
         return message
 
+    def _handed_over(self, item: Any, state: State) -> Any:
+        """Take the transfer from a command that goes to one agent, as LangGraph's handoff tools do."""
+        if not isinstance(item, Command) or item.graph != Command.PARENT:
+            return item
+        target = sole_target(item.goto)
+        if target is None:
+            return item
+        if (refused := self._transfer(target)) is not None:
+            return refused
+        update = handed_on(item, state)
+        said = convert_to_messages(update.get("messages", []))
+        results = [message for message in said if isinstance(message, ToolMessage)]
+        result = results[-1] if results else self.message(f"Transferred to {target}.")
+        others = [message for message in said if message is not result]
+        done = transferred(result, target)
+        return Command(update={**update, "messages": [*others, done]})
+
     def _take(self, item: Any) -> Any:
         match item:
             case Exit():
@@ -202,14 +229,14 @@ class Outcome:
         )
 
     def _update_of(self, command: Command[Any]) -> dict[str, Any]:
-        update = command.update if isinstance(command.update, dict) else {}
-        if command.goto or command.graph or set(update) - {"messages", "values", *self._channels}:
+        if command.goto or command.graph:
             raise InvalidOutputError(
                 f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
-                f"{shown(command)}; a command may update 'messages' and 'values' only; return "
-                "TransferTo(name), Exit() or BreakLoop() to go elsewhere"
+                f"{shown(command)}; a command may update the state, and hand over to one agent by "
+                "Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
+                "BreakLoop() to go elsewhere"
             )
-        return update
+        return update_of(command)
 
 
 def _answers(item: Any) -> bool:

@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
-from agentgraph.history import calls_of, paired, untransferred
+from agentgraph.history import calls_of, paired
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
 from agentgraph.state import address_of, speaker_of, with_id
@@ -130,7 +130,10 @@ class Step:
     @property
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
-        values = dict(self._values)
+        return self.state_with(dict(self._values))
+
+    def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the state, with other values of the run."""
         own = self._channels.filled(values, self.own)
         if self.jump_to:
             own["jump_to"] = self.jump_to
@@ -171,7 +174,7 @@ class Step:
         for message in self.messages:
             before = known.get(message.id)
             if before is None and isinstance(message, AIMessage | ToolMessage):
-                self._activation.say(untransferred(message))
+                self._activation.say(message)
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
                 written[message.id] = message

@@ -4,15 +4,16 @@ So none runs twice, and answers cannot change places. A call that is alone needs
 node, unless it runs a lane.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from agentgraph.chat.acting import Scope
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.call_runner import CallRunner, Scope
+from agentgraph.chat.call_runner import CallRunner
 from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.laid_flat import edited_calls
 from agentgraph.chat.outcome import Outcome
@@ -48,7 +49,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "sync")
-            scopes = _scopes(activation, input, control, self.built.channels.names)
+            scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
             starts = self._starts(self.tasks, scopes)
@@ -60,7 +61,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.site, input, config or {}), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, "async")
-            scopes = _scopes(activation, input, control, self.built.channels.names)
+            scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
@@ -68,6 +69,22 @@ class ToolsNode(Runnable[LaneState, Update]):
             starts = self._starts(self.atasks, scopes)
             results = await arun_tasks(starts, control, in_order=not self.agent.parallel_tools)
             return self._update(activation, input, results)
+
+    def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
+        opened, seen = open_calls(activation, state), activation.seen
+        outcomes = [Outcome(activation, each, self.built.channels.own) for each in opened]
+        step = cache(lambda: self.built.step(activation))
+        return self._with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
+
+    def _with_one_transfer(self, scopes: list[Scope]) -> list[Scope]:
+        """Return the scopes of the calls of a message, of whose transfers the last is carried out."""
+        opened = [scope.outcome.opened for scope in scopes]
+        passed_over = [
+            i
+            for i, scope in enumerate(scopes)
+            if self.runner.transfers(opened[i], self._tool_of(scope))
+        ][:-1]
+        return [s._replace(is_passed_over=i in passed_over) for i, s in enumerate(scopes)]
 
     def _is_task(self, scopes: Sequence[Scope]) -> bool:
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
@@ -84,18 +101,37 @@ class ToolsNode(Runnable[LaneState, Update]):
         self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
     ) -> list[Callable[[], Any]]:
         """Return what starts the task of each call; one in turn sees what those before it wrote."""
-        begun: list[Any] = []
+        last: list[tuple[Scope, Any]] = []
 
         def start(scope: Scope) -> Any:
-            ended = [] if self.agent.parallel_tools else [future.result() for future in begun]
-            writes = [write for result in ended for write in result["values"]]
-            task = tasks.get(self._tool_of(scope), tasks[""])
-            begun.append(
-                task(scope._replace(seen=scope.seen.with_new((), writes)) if writes else scope)
-            )
-            return begun[-1]
+            if last and not self.agent.parallel_tools:
+                before, future = last.pop()
+                scope = self._after(scope, before, future.result())
+            future = tasks.get(self._tool_of(scope), tasks[""])(scope)
+            last[:] = [(scope, future)]
+            return future
 
         return [partial(start, scope) for scope in scopes]
+
+    def _after(self, scope: Scope, before: Scope, result: TaskResult) -> Scope:
+        """Return the scope of a call that runs when the one before it has come to a result."""
+        seen, step, updates = before.seen, before.step, [*before.updates, *result.get("state", ())]
+        if result["values"]:
+            seen = seen.with_new((), result["values"])
+        if "state" in result:
+            step = cache(partial(self._merged, scope.outcome.activation, None, updates))
+        return scope._replace(seen=seen, step=step, updates=updates)
+
+    def _merged(
+        self,
+        activation: Activation,
+        visible: Sequence[BaseMessage] | None,
+        updates: Sequence[Mapping[str, Any]],
+    ) -> Step:
+        """Return what the agent sees, and the state of its middleware with updates of calls."""
+        step = self.built.step(activation, visible)
+        step.merge(updates)
+        return step
 
     def _update(
         self,
@@ -126,9 +162,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         updates = [update for result in results for update in result.get("state", ())]
         if not updates:
             return None
-        step = self.built.step(activation, ())
-        step.merge(updates)
-        return step
+        return self._merged(activation, (), updates)
 
     def _joined(
         self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
@@ -186,10 +220,3 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _returns(self, result: TaskResult) -> bool:
         messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]
         return any(m.name in self.runner.returning and m.status == "success" for m in messages)
-
-
-def _scopes(
-    activation: Activation, state: LaneState, control: Stop, channels: Collection[str]
-) -> list[Scope]:
-    opened, seen = open_calls(activation, state), activation.seen
-    return [Scope(Outcome(activation, each, channels), control, seen) for each in opened]

@@ -20,7 +20,7 @@ from agentgraph.failures import failures, mark_border, mark_failure
 from agentgraph.history import visible
 from agentgraph.middleware_state import Change, Record
 from agentgraph.nodes.ending import Ending
-from agentgraph.nodes.site import Site
+from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import begin_step
 from agentgraph.nodes.threads import is_cancelled
 from agentgraph.saving import check_names, check_saved
@@ -100,14 +100,15 @@ class Activation:
         at, values = self._untracked or ("", {})
         return values if at == self.address and self.progress else {}
 
-    def context(self, history: HistoryPolicy) -> Context:
-        """Return what the agent is to know."""
+    def context(self, history: HistoryPolicy, seen: Surroundings | None = None) -> Context:
+        """Return what the agent is to know; of what else is visible now, where that is given."""
+        seen = seen or self.seen
         return Context(
             self.site.place,
             self.cursor,
             self.site.paths,
-            messages=self.seen.messages,
-            values=self.seen.values,
+            messages=seen.messages,
+            values=seen.values,
             history=history,
             under_way=self._under_way,
             answer=self._answer,

@@ -12,6 +12,7 @@ from agentgraph.agents import (
     HistoryPolicy,
     Instruction,
     Model,
+    OnToolError,
     OutputSchema,
     Tool,
 )
@@ -39,7 +40,7 @@ def supervisor(
     exit_tool: bool = False,
     approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
-    on_tool_error: Literal["return", "raise"] = "return",
+    on_tool_error: OnToolError = "return",
     retry: Any = None,
     timeout: Any = None,
     model_input: Callable[..., list[BaseMessage]] | None = None,
@@ -93,7 +94,8 @@ def supervisor(
             with `mode="handoff"` the name `transfer_to_<name>`.
         interrupt_mode: How a person is asked for that, as in `chat_agent`.
         on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
-            the supervisor fails with it ("raise"); with `mode="handoff"` a worker's always raises.
+            the supervisor fails with it ("raise"), or what `chat_agent` takes besides; with
+            `mode="handoff"` a worker's always raises.
         retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
         timeout: How long a call of the model may take, as in `chat_agent`.
         model_input: Has the last word on what the model is sent, as in `chat_agent`.

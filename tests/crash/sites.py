@@ -8,6 +8,7 @@ from campaign import Ledger
 from kinds import Fault, is_ordinary, is_verdict, never
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
 
@@ -290,6 +291,44 @@ def agent_tool(on_error: str) -> Build:
     return build
 
 
+def retried_tool(*, is_async: bool = False) -> Build:
+    """Return a chat agent with a tool that LangChain tries twice, and another one beside."""
+
+    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+        def work() -> str:
+            """Work."""
+            fault()
+            return _does(ledger, BAD)
+
+        async def awork() -> str:
+            """Work."""
+            return work()
+
+        def other() -> str:
+            """Do something else."""
+            return _does(ledger, "other")
+
+        given = langchain_tool("work")(awork if is_async else work)
+        retried = given.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+        model = ScriptedChatModel(responses=_calls("work", "other"))
+        writer = ag.chat_agent("writer", model, tools=[retried, other], on_tool_error="raise")
+        return chain(ledger, writer)
+
+    return build
+
+
+def on_tool_error(fault: Fault, ledger: Ledger) -> ag.Agent:
+    def work() -> str:
+        """Fail."""
+        raise ValueError("It always fails.")
+
+    def response(sent: list[BaseMessage]) -> AIMessage | str:
+        return "All is done." if isinstance(sent[-1], ToolMessage) else _calls("work")(sent)
+
+    model, hook = ScriptedChatModel(responses=response), _hook(fault, ledger, "It failed.")
+    return chain(ledger, ag.chat_agent("writer", model, tools=[work], on_tool_error=hook))
+
+
 def unknown_tool(fault: Fault, ledger: Ledger) -> ag.Agent:
     model = ScriptedChatModel(responses=_calls("nope"))
     hook = _hook(fault, ledger, "It is known now.")
@@ -413,6 +452,9 @@ SITES: dict[str, Site] = {
     "tool in order": Site(tool("raise", in_order=True)),
     "agent tool return": Site(agent_tool("return"), is_ordinary, {"begins": 2}),
     "agent tool raise": Site(agent_tool("raise")),
+    "retried tool": Site(retried_tool(), absorbs=is_ordinary),
+    "retried async tool": Site(retried_tool(is_async=True), absorbs=is_ordinary),
+    "on_tool_error": Site(on_tool_error),
     "unknown_tool": Site(unknown_tool),
     "approve": Site(approve),
     "foreign node": Site(foreign("node")),

@@ -274,6 +274,10 @@ def answered(
     for message in filter(None, given.values()):
         say(spec, here, lane, message)
     results: list[Result] = []
+    moves = {f"transfer_to_{target}" for target in targets(spec, here)}
+    actions = [(decisions.get(i) or {}).get("edited_action") for i in range(len(calls))]
+    names = [action["name"] if action else call[0] for action, call in zip(actions, calls, strict=True)]
+    passed_over = [i for i, name in enumerate(names) if name in moves and not given[i]][:-1]
     for i, call in enumerate(calls):
         if given[i]:
             continue
@@ -281,6 +285,8 @@ def answered(
         for before in () if spec.parallel_tools else results:
             own.see(before.written)
         result = edited(call, decisions.get(i), partial(called, spec, here, own, number=made + i))
+        if i in passed_over:
+            result = Result(("tool", scripts.PASSED_OVER, call[0], call[2], "error"))
         own.tell(here, "message", result.message)
         results.append(result._replace(written=own.written))
     return results

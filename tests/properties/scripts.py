@@ -14,6 +14,7 @@ import specs
 
 TRANSFERS = "You can hand the conversation over to another agent, who then goes on, with these tools:"
 FAILED = "Error: {error}\n Please fix your mistakes."
+PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 REJECTED = (
     "User rejected the tool call for `{name}` with id {id}. The tool was not executed. Do not retry "
     "this tool call unless the user explicitly requests it."

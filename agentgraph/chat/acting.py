@@ -1,0 +1,193 @@
+"""What `ToolNode` invokes in the place of a tool: it takes the actions out, or runs an agent's lane."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from inspect import unwrap
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
+
+from agentgraph.agents import AgentTool
+from agentgraph.chat.calls import before_calls
+from agentgraph.chat.guarding import is_guarded
+from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.step import Step
+from agentgraph.context import Context
+from agentgraph.failures import failures
+from agentgraph.history import unchanged
+from agentgraph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.nodes.site import Site, Surroundings
+from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
+from agentgraph.nodes.threads import run_coroutine
+from agentgraph.state import with_id
+from agentgraph.tools import Request, function_of, is_async_tool
+
+
+class Scope(NamedTuple):
+    """What is known where one call runs.
+
+    Attributes:
+        outcome: Collects what the call comes to.
+        control: Stops the lanes that calls run.
+        seen: What is visible to it: calls that run in turn see the values that those before wrote.
+        step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
+        updates: What calls before this one made of that state, where calls run in turn.
+        is_passed_over: Whether it is a transfer that another one of the same message comes before.
+    """
+
+    outcome: Outcome
+    control: Stop
+    seen: Surroundings
+    step: Callable[[], Step]
+    updates: Sequence[Mapping[str, Any]] = ()
+    is_passed_over: bool = False
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as tools see it; the messages are a list of the call's own."""
+        return self.step().state_with(dict(self.seen.values))
+
+
+SCOPE: ContextVar[Scope] = ContextVar("scope")
+"""The scope of the call that runs: through `ToolNode` and middleware, which make calls anew."""
+
+
+@contextmanager
+def in_scope(scope: Scope) -> Iterator[None]:
+    """Make the scope of a call known to what runs for it in a `with` block."""
+    token = SCOPE.set(scope)
+    try:
+        yield
+    finally:
+        SCOPE.reset(token)
+
+
+class ActingTool:
+    """A tool that may return actions; where middleware calls it again, the last time counts."""
+
+    def __init__(self, tool: Any, contexts: Sequence[str], seconds: float | None) -> None:
+        """Make the stand-in of a tool.
+
+        Args:
+            tool: The tool.
+            contexts: The names of its parameters that are given a `Context`.
+            seconds: How long a call that is awaited may take.
+        """
+        self.tool, self._contexts = tool, contexts
+        self._seconds = seconds if seconds and is_async_tool(tool) else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tool, name)
+
+    def invoke(self, call: Any, config: RunnableConfig) -> Any:
+        """Call the tool."""
+        is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
+        if is_async_only:
+            return run_coroutine(self.ainvoke(call, config))
+        scope = SCOPE.get()
+        scope.outcome.restart()
+        return scope.outcome.take(self.tool.invoke(self._with_context(call), config), scope.state)
+
+    async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
+        """Call the tool on the event loop."""
+        scope = SCOPE.get()
+        scope.outcome.restart()
+        with stoppable(is_thread=is_guarded(self.tool)):
+            returned = await self._in_time(self.tool.ainvoke(self._with_context(call), config))
+        return scope.outcome.take(returned, scope.state)
+
+    async def _in_time(self, called: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                return await called
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
+
+    def _with_context(self, call: Any) -> Any:
+        if not self._contexts:
+            return call
+        scope = SCOPE.get()
+        context = scope.outcome.activation.context(unchanged, scope.seen)
+        return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
+
+
+class LaneTool:
+    """An agent as a tool: a call runs its lane, once, however often middleware calls it."""
+
+    def __init__(self, site: Site, lane: Lane, tool: AgentTool) -> None:
+        self.site, self.lane, self.tool = site, lane, tool
+
+    def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+        """Run the lane."""
+        scope = SCOPE.get()
+        with _told(scope.outcome):
+            if scope.outcome.came is None:
+                self._take(scope, self.lane.run(*self._arguments(scope, call)))
+        return scope.outcome.message(scope.outcome.came)
+
+    async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+        """Run the lane on the event loop."""
+        scope = SCOPE.get()
+        with _told(scope.outcome):
+            if scope.outcome.came is None:
+                with stopping_itself():
+                    result = await self.lane.arun(*self._arguments(scope, call))
+                self._take(scope, result)
+        return scope.outcome.message(scope.outcome.came)
+
+    def _arguments(self, scope: Scope, call: Any) -> Any:
+        activation, number = scope.outcome.activation, scope.outcome.opened.number
+        said = HumanMessage(Request.model_validate(call["args"]).request)
+        request = with_id(said, f"{activation.address} {number}")
+        around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
+        surroundings = replace(scope.seen, messages=[*around, request])
+        return self.site, (*activation.cursor, number), surroundings, scope.control
+
+    def _take(self, scope: Scope, result: LaneResult) -> None:
+        scope.outcome.write(result["values"])
+        before = scope.outcome.activation.seen.transfers
+        scope.outcome.add_transfers(result.get("transfers", before) - before)
+        scope.outcome.came = last_text(result)
+
+
+def context_parameters(given: BaseTool) -> tuple[str, ...]:
+    """Return the names of the parameters of a tool that are annotated with `Context`.
+
+    >>> from langchain_core.tools import tool
+    >>> def count(word: str, ctx: Context) -> int:
+    ...     "Count a word in all messages."
+    ...     return sum(message.text.count(word) for message in ctx.messages)
+    >>> context_parameters(tool(count))
+    ('ctx',)
+    """
+    hints = get_type_hints(unwrap(function_of(given)), include_extras=True)
+    fields = given.get_input_schema().__annotations__
+    annotated = {**fields, **hints}
+    return tuple(name for name, hint in annotated.items() if name != "return" and _has_context(hint))
+
+
+def _has_context(hint: Any) -> bool:
+    return hint is Context or any(_has_context(each) for each in get_args(hint))
+
+
+@contextmanager
+def _told(outcome: Outcome) -> Iterator[None]:
+    """Tell of failures inside an agent, for its caller may go on with them; and keep the failure."""
+    if outcome.failure is not None:
+        raise outcome.failure
+    try:
+        yield
+    except GraphBubbleUp:
+        raise
+    except Exception as error:
+        for at, shown in failures(error):
+            outcome.tell("error", [at, shown])
+        outcome.failure = error
+        raise

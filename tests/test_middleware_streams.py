@@ -1,0 +1,57 @@
+"""What middleware makes of LangGraph's event streams: a summary is no reply of the agent."""
+
+import asyncio
+import warnings
+from typing import Any
+
+import pytest
+from driving import scripted
+from langchain.agents.middleware import SummarizationMiddleware
+from langgraph.stream import StreamTransformer
+
+import agentgraph as ag
+
+GIVEN: Any = {"messages": ["One.", "Two.", "Three."]}
+
+
+def summarizing() -> Any:
+    model = scripted("The summary.")
+    return SummarizationMiddleware(model, trigger=("messages", 2), keep=("messages", 1))
+
+
+def texts(graph: Any, how: str) -> list[str]:
+    """Return what a stream of events of the third version tells as messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the version is a beta
+        if how == "sync":
+            run = graph.stream_events(GIVEN, version="v3")
+            return [str(message.text) for message in run.messages]
+
+        async def told() -> list[str]:
+            run = await graph.astream_events(GIVEN, version="v3")
+            return [str(await message.text) async for message in run.messages]
+
+        return asyncio.run(told())
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_a_summary_is_not_told_as_a_reply(how: str) -> None:
+    agents = [
+        ag.chat_agent(name, scripted(f"Reply of {name}."), middleware=[summarizing()]) for name in "ab"
+    ]
+    graph = ag.compile_agent(ag.sequential("s", agents))
+    assert texts(graph, how) == ["Reply of a.", "Reply of b."]
+
+
+def test_those_that_are_passed_come_after_those_of_the_middleware() -> None:
+    class Mine(StreamTransformer):
+        def init(self) -> dict[str, Any]:
+            return {}
+
+        def process(self, event: Any) -> bool:
+            return True
+
+    tree = ag.chat_agent("a", scripted("Reply."), middleware=[summarizing()])
+    graph = ag.compile_agent(tree, transformers=[Mine])
+    assert [each.__name__ for each in graph.stream_transformers] == ["InternalCallTransformer", "Mine"]
+    assert not ag.compile_agent(ag.chat_agent("a", scripted("Reply."))).stream_transformers
