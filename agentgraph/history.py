@@ -38,6 +38,8 @@ TRANSFERRED = "transferred_to"
 """The key of a result that only says that a transfer was carried out, and to whom."""
 ANSWER = "answer"
 """The key of a result that says that it is what an agent came to: its structured answer."""
+REQUEST = "request"
+"""The key of a user message that is the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
@@ -297,6 +299,8 @@ def _input_indexes(entries: list[Entry]) -> range:
     begin = end
     while begin and entries[begin - 1].agent_name is None:
         begin -= 1
+        if REQUEST in entries[begin].message.additional_kwargs:
+            break
     return range(begin, end)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NotRequired
 import pytest
 from driving import Disk, Drive, says, scripted
 from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState
@@ -230,12 +230,13 @@ def test_many_calls_in_one_message_are_linear(given: Any, parallel_tools: bool) 
     assert many / few < 10 * 1.3
 
 
-def test_a_request_is_a_message_of_the_user(drive: Drive) -> None:
+def test_the_input_of_an_agent_with_a_shared_history_is_the_request_alone(drive: Drive) -> None:
     helper = scripted("Helped.")
     boss = scripted(calls(call("helper", request="Help.")), "Done.")
-    tree = ag.chat_agent("boss", boss, tools=[ag.agent_tool(ag.chat_agent("helper", helper))])
+    agent = ag.chat_agent("helper", helper, history="input")
+    tree = ag.chat_agent("boss", boss, tools=[ag.agent_tool(agent, history="shared")])
     list(drive.run(ag.Runner(tree), "Go."))
-    assert helper.inputs[0] == [HumanMessage("Help.", id=helper.inputs[0][0].id)]
+    assert [message.text for message in helper.inputs[0]] == ["Help."]
 
 
 # runs that are left

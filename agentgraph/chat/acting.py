@@ -20,7 +20,7 @@ from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.step import Step
 from agentgraph.context import Context
 from agentgraph.failures import failures
-from agentgraph.history import unchanged
+from agentgraph.history import REQUEST, unchanged
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
@@ -144,7 +144,8 @@ class LaneTool:
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
-        said = HumanMessage(Request.model_validate(call["args"]).request)
+        text = Request.model_validate(call["args"]).request
+        said = HumanMessage(text, additional_kwargs={REQUEST: True})
         request = with_id(said, f"{activation.address} {number}")
         around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])

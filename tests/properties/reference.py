@@ -6,6 +6,7 @@ the history, where the result that ends the agent is the last one.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -333,11 +334,19 @@ def called(spec: specs.Chat, here: Here, lane: Lane, asked: specs.Asked, number:
     return tool(spec, here, lane, asked)
 
 
+def before_calls(history: Sequence[Said], here: Here) -> list[Said]:
+    """Return a history without the calls of the last message that an agent said; its text stays."""
+    calling = [i for i, each in enumerate(history) if each.address == here.address]
+    at = max(i for i in calling if history[i].message[0] == "ai" and len(history[i].message) > 3)
+    said = replace(history[at], message=history[at].message[:3])
+    return [*history[:at], *([said] if said.message[1].strip() else []), *history[at + 1 :]]
+
+
 def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, number: int) -> str:
     """Run an agent as a tool, and return what it says last."""
     inside, request = lane.fork(), Said(("human", json.loads(args)["request"], None))
     inside.input = [request]
-    inside.history = [*(lane.history if history == "shared" else ()), request]
+    inside.history = [*(before_calls(lane.history, here) if history == "shared" else ()), request]
     before, path = len(inside.history), (*here.path, (inner.name, here.iteration))
     run(inner, Here(path, f"{here.address}/{inner.name}({number})", here.iteration), inside)
     lane.join(inside.written)
