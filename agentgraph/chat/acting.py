@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
 
 from agentgraph.agents import AgentTool
 from agentgraph.chat.calls import before_calls
@@ -50,7 +51,13 @@ class Scope(NamedTuple):
 
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the messages are a list of the call's own."""
-        return self.step().state_with(dict(self.seen.values))
+        written = self.outcome.writes
+        seen = self.seen.with_new((), written) if written else self.seen
+        return self.step().state_after(dict(seen.values), self.outcome.updates)
+
+    def update(self, update: dict[str, Any]) -> None:
+        """Take an update of the state of the middleware that the call makes while it runs."""
+        self.outcome.add(Command(update=update), self.state)
 
 
 SCOPE: ContextVar[Scope] = ContextVar("scope")
