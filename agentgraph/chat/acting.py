@@ -24,7 +24,7 @@ from agentgraph.failures import failures
 from agentgraph.history import REQUEST, unchanged
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
+from agentgraph.nodes.stopping import Stop, stoppable, wait_for_lane
 from agentgraph.nodes.threads import run_coroutine
 from agentgraph.state import with_id
 from agentgraph.tools import Request, function_of, is_async_tool
@@ -144,9 +144,8 @@ class LaneTool:
         scope = SCOPE.get()
         with _told(scope.outcome):
             if scope.outcome.came is None:
-                with stopping_itself():
-                    result = await self.lane.arun(*self._arguments(scope, call))
-                self._take(scope, result)
+                wait_for_lane()
+                self._take(scope, await self.lane.arun(*self._arguments(scope, call)))
         return scope.outcome.message(scope.outcome.came)
 
     def _arguments(self, scope: Scope, call: Any) -> Any:
