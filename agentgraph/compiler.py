@@ -6,12 +6,14 @@ the lanes of its branches, and all other composites are only the edges between t
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import ToolCallTransformer
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 
@@ -125,18 +127,21 @@ def compile_tree(
 ) -> Graph:
     """Compile a tree that was laid out, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
-    if transformers := [*_transformers(tree), *(options.get("transformers") or ())]:
+    if transformers := _transformers(tree, options.get("transformers") or ()):
         options["transformers"] = transformers
     graph = _LaneBuilder(tree, reducers, check_limits(limits)).build(tree.root, **options)
     return graph.with_config(_limits(tree))
 
 
-def _transformers(tree: Tree) -> list[Any]:
-    """Return what the middleware of chat agents makes of LangGraph's event streams, each once."""
+def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
+    """Return what makes LangGraph's event streams of the tree, each once, in LangChain's order.
+
+    Tool calls are told as `create_agent` has them told; then comes what middleware brings.
+    """
     agents = [place.agent for place in tree.places if isinstance(place.agent, ChatAgent)]
-    middleware = [each for agent in agents for each in agent.middleware]
-    found = {id(each): each for one in middleware for each in getattr(one, "transformers", ())}
-    return list(found.values())
+    brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
+    first = [ToolCallTransformer] if agents else []
+    return list({id(each): each for each in (*first, *chain(*brought), *given)}.values())
 
 
 def _limits(tree: Tree) -> RunnableConfig:

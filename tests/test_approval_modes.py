@@ -481,3 +481,15 @@ def test_another_process_answers_when_the_one_that_asked_was_killed(tmp_path: Pa
     done = subprocess.run([*command, "answer"], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("Done.\n", "")
     assert (tmp_path / "ledger").read_text() == "b\n"
+
+
+def test_an_agent_as_a_tool_does_not_see_what_a_person_answered_beside_its_call() -> None:
+    inner = scripted("Looked.")
+    helper = ag.agent_tool(ag.chat_agent("helper", inner), history="shared")
+    asked = calls(call("helper", request="one"), call("helper", request="two"))
+    boss = ag.chat_agent("boss", scripted(asked, "Done."), tools=[helper], approve=["helper"])
+    runner = ag.Runner(boss)
+    list(runner.run("Go.", thread_id="t"))
+    decisions = [{"type": "respond", "message": "never mind"}, {"type": "approve"}]
+    list(runner.resume("t", {"decisions": decisions}))
+    assert [message.text for message in inner.inputs[0]] == ["Go.", "two"]

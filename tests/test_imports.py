@@ -56,7 +56,7 @@ chat.call_runner nodes.leaf nodes.schedule nodes.turn
 chat.acting chat.agent
 chat.approve chat.asking chat.outcome chat.step
 chat.attempts chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output
-chat.talking chat.tool_errors
+chat.state_access chat.talking chat.tool_errors
 nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending

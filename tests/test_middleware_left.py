@@ -11,7 +11,7 @@ from driving import scripted
 from langchain.agents.middleware import AgentMiddleware
 
 import agentgraph as ag
-from agentgraph.testing import call, calls
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 class Passing(AgentMiddleware[Any, Any, Any]):
@@ -150,3 +150,55 @@ def test_what_middleware_awaits_is_cancelled_at_once_and_runs_again(around: str)
     assert asyncio.run(whole())[-1] == "Paid."
     assert len(begun) == 4
     assert len(model.inputs) == 2
+
+
+@pytest.mark.parametrize("kind", ["tool", "model"])
+def test_what_a_thread_gave_is_kept_while_it_goes_out_through_a_wrap(kind: str) -> None:
+    given, ran = threading.Event(), []
+
+    class Slow(AgentMiddleware[Any, Any, Any]):
+        """Waits behind what it wraps, until a branch beside it has failed."""
+
+        async def _behind(self, result: Any) -> Any:
+            if not given.is_set():
+                given.set()
+                await asyncio.sleep(0.1)
+            return result
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            result = await handler(request)
+            return await self._behind(result) if kind == "tool" else result
+
+        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+            result = await handler(request)
+            return await self._behind(result) if kind == "model" else result
+
+    def act() -> str:
+        """Act."""
+        ran.append("act")
+        return "Done."
+
+    def script(messages: Any) -> Any:
+        ran.append("model")
+        return "Ended." if messages[-1].type == "tool" else calls(call("act"))
+
+    def beside(ctx: ag.Context) -> str:
+        assert given.wait(20)
+        if "failed" not in ran:
+            ran.append("failed")
+            raise ValueError("beside")
+        return "fine"
+
+    model = ScriptedChatModel(responses=script)
+    worker = ag.chat_agent("worker", model, tools=[act], middleware=[Slow()])
+    runner = ag.Runner(ag.parallel("both", [worker, ag.function_agent("beside", beside)]))
+
+    async def run() -> None:
+        with pytest.raises(ValueError, match="beside"):
+            async for _ in runner.arun("Go.", thread_id="t"):
+                pass
+        async for _ in runner.aresume("t"):
+            pass
+
+    asyncio.run(run())
+    assert (ran.count("act"), ran.count("model")) == (1, 2)

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from driving import scripted
 from langchain.agents.middleware import SummarizationMiddleware
+from langgraph.prebuilt import ToolCallTransformer
 from langgraph.stream import StreamTransformer
 
 import agentgraph as ag
+from agentgraph.testing import call, calls
 
 GIVEN: Any = {"messages": ["One.", "Two.", "Three."]}
 
@@ -53,5 +55,25 @@ def test_those_that_are_passed_come_after_those_of_the_middleware() -> None:
 
     tree = ag.chat_agent("a", scripted("Reply."), middleware=[summarizing()])
     graph = ag.compile_agent(tree, transformers=[Mine])
-    assert [each.__name__ for each in graph.stream_transformers] == ["InternalCallTransformer", "Mine"]
-    assert not ag.compile_agent(ag.chat_agent("a", scripted("Reply."))).stream_transformers
+    names = [each.__name__ for each in graph.stream_transformers]
+    assert names == ["ToolCallTransformer", "InternalCallTransformer", "Mine"]
+    again = ag.compile_agent(tree, transformers=[ToolCallTransformer])
+    assert [each.__name__ for each in again.stream_transformers] == names[:2]
+
+
+def test_trees_without_chat_agents_have_none() -> None:
+    assert not ag.compile_agent(ag.function_agent("a", lambda ctx: "Reply.")).stream_transformers
+
+
+def test_tool_calls_are_told_as_create_agent_has_them_told() -> None:
+    def look(topic: str) -> str:
+        """Look something up."""
+        return f"{topic}!"
+
+    model = scripted(calls(call("look", topic="bees")), "Found.")
+    graph = ag.compile_agent(ag.sequential("s", [ag.chat_agent("a", model, tools=[look])]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the version is a beta
+        run: Any = graph.stream_events(GIVEN, version="v3")
+        told = list(run.tool_calls)
+    assert [(each.tool_name, each.output) for each in told] == [("look", "bees!")]

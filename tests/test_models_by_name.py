@@ -93,7 +93,7 @@ class TestAName:
         ("name", "why"),
         [
             ("openai:gpt-5", "Missing credentials."),
-            ("anthropic:claude-sonnet-4-5", "requires the langchain-anthropic package"),
+            ("mistralai:mistral-large", "requires the langchain-mistralai package"),
             ("nobody:knows", "Unable to infer model provider"),
         ],
     )

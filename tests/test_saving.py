@@ -133,13 +133,8 @@ def test_what_a_tool_gives_and_cannot_be_saved_is_refused(
 
 
 def test_a_reply_that_cannot_be_saved_is_refused_and_the_model_asked_again(thread: Thread) -> None:
-    model = scripted(calls(call("act", "1", n=10**30)), "Ended.")
-
-    def act(n: int) -> str:
-        """Act."""
-        return "Done."
-
-    tree = ag.chat_agent("a", model, tools=[act])
+    model = scripted(AIMessage("No.", additional_kwargs={"n": 10**30}), "Ended.")
+    tree = ag.chat_agent("a", model)
     thread.run(tree)
     assert str(thread.error).startswith("a: the message cannot be saved (")
     thread.resume(tree)

@@ -105,6 +105,7 @@ def test_a_chat_is_what_chat_agent_makes(skill):
         unknown_tool: raise
         retry: {max_attempts: 5, initial_interval: 1, backoff_factor: 3.5, max_interval: 60}
         timeout: 12.5
+        tool_timeout: 3
     """
     boss = ag.human("boss", "Print {draft}?", response_schema={"enum": ["yes", "no"]})
     critic = ag.agent_tool(CRITIC, description="Criticises.", history="shared")
@@ -127,6 +128,7 @@ def test_a_chat_is_what_chat_agent_makes(skill):
         unknown_tool="raise",
         retry=RetryPolicy(max_attempts=5, initial_interval=1, backoff_factor=3.5, max_interval=60),
         timeout=12.5,
+        tool_timeout=3.0,
     )
 
 

@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
 
 from agentgraph.addresses import Cursor, address, entered, numbered_call
 from agentgraph.agents import AgentTool
@@ -25,7 +26,7 @@ from agentgraph.failures import failures
 from agentgraph.history import REQUEST, unchanged
 from agentgraph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
-from agentgraph.nodes.stopping import Stop, stoppable, stopping_itself
+from agentgraph.nodes.stopping import Stop, stoppable, wait_for_lane
 from agentgraph.nodes.threads import run_coroutine
 from agentgraph.state import with_id
 from agentgraph.tools import Request, function_of, is_async_tool
@@ -54,7 +55,13 @@ class Scope(NamedTuple):
 
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the messages are a list of the call's own."""
-        return self.step().state_with(dict(self.seen.values))
+        written = self.outcome.writes
+        seen = self.seen.with_new((), written) if written else self.seen
+        return self.step().state_after(dict(seen.values), self.outcome.updates)
+
+    def update(self, update: dict[str, Any]) -> None:
+        """Take an update of the state of the middleware that the call makes while it runs."""
+        self.outcome.add(Command(update=update), self.state)
 
 
 SCOPE: ContextVar[Scope] = ContextVar("scope")
@@ -158,8 +165,8 @@ class LaneTool:
         await attempts.akeep()
         with self._attempt(scope, attempts):
             arguments = self._arguments(scope, call, attempts)
-            with stopping_itself():
-                ended = await self.lane.aattempt(*arguments)
+            wait_for_lane()
+            ended = await self.lane.aattempt(*arguments)
             came = self._take(scope, attempts, *ended)
         return scope.outcome.message(came)
 

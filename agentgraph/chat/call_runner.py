@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
 from agentgraph.agents import agent_tools
@@ -19,6 +21,7 @@ from agentgraph.chat.calls import OpenCall
 from agentgraph.chat.guarding import guarded
 from agentgraph.chat.laid_flat import InnerWraps, injects_state
 from agentgraph.chat.outcome import Outcome
+from agentgraph.chat.state_access import with_state
 from agentgraph.chat.tool_errors import told_of
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.nodes.lane import Lane
@@ -72,14 +75,14 @@ class CallRunner:
 
     def _run(self, scope: Scope) -> Any:
         try:
-            return self._tool_node.invoke(self._payload(scope))
+            return self._tool_node.invoke(self._payload(scope), self._config(scope))
         except Exception as error:
             return self._failed(scope.outcome, error)
 
     async def _arun(self, scope: Scope) -> Any:
         try:
             with stoppable() if self._built.wraps_tools else nullcontext():
-                return await self._tool_node.ainvoke(self._payload(scope))
+                return await self._tool_node.ainvoke(self._payload(scope), self._config(scope))
         except Exception as error:
             return self._failed(scope.outcome, error)
 
@@ -163,6 +166,9 @@ class CallRunner:
 
     def _seconds(self, name: str) -> float | None:
         return seconds_for(self._built.agent, name)
+
+    def _config(self, scope: Scope) -> RunnableConfig:
+        return with_state(ensure_config(), self._built.channels.names, scope.state, scope.update)
 
     def _payload(self, scope: Scope) -> dict[str, Any]:
         """Return the input of `ToolNode` for one call, with the state where something asks for it."""

@@ -119,11 +119,13 @@ def last_message(activation: Activation, state: LaneState) -> AIMessage:
 
 
 def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what was said before the agent's last message, and that without its calls."""
+    """Return messages without the calls of the agent's last one, and without results of these."""
     mine = (i for i in reversed(range(len(messages))) if _calls_here(activation, messages[i]))
     at = next(mine, len(messages))
     said = [without_calls(each) for each in messages[at : at + 1] if isinstance(each, AIMessage)]
-    return [*messages[:at], *(each for each in said if each.text.strip()), *messages[at + 1 :]]
+    ids = {call["id"] for each in messages[at : at + 1] for call in calls_of(each)}
+    behind = [each for each in messages[at + 1 :] if getattr(each, "tool_call_id", None) not in ids]
+    return [*messages[:at], *(each for each in said if each.text.strip()), *behind]
 
 
 def _calls_here(activation: Activation, message: BaseMessage) -> bool:

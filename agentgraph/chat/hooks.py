@@ -55,7 +55,7 @@ class HookNode(LeafNode):
 
     def _talk(self, activation: Activation) -> Talk[None]:
         step = self.built.step(activation)
-        step.merge((yield Call(self.runnable, step.state, activation.config)))
+        step.merge((yield Call(self.runnable, step.state, step.config())))
         step.say()
         self._go_on(activation, step, self._next(activation, step))
 

@@ -85,7 +85,7 @@ class ModelNode(LeafNode):
                 step.answer = None
             self._take(asking, [reply], step, [])
             return
-        replied, *others = yield Call(self.node, step.state, activation.config)
+        replied, *others = yield Call(self.node, step.state, step.config())
         step.answer = replied.update.get("structured_response")
         self._take(asking, _new(replied.update["messages"], seen), step, others)
 

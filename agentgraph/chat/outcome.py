@@ -52,6 +52,16 @@ class Outcome:
         self._messages: list[Any] = []
         self.restart()
 
+    @property
+    def updates(self) -> Sequence[Mapping[str, Any]]:
+        """What the call updated of the state of the agent's middleware."""
+        return self._state
+
+    @property
+    def writes(self) -> Sequence[Write]:
+        """The values of the run that the call wrote."""
+        return self._writes
+
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
         self._writes: list[Write] = []

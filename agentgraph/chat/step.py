@@ -11,9 +11,11 @@ compile too is a value of the run.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
@@ -21,6 +23,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command
 
 from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
+from agentgraph.chat.state_access import with_state
 from agentgraph.history import calls_of, paired
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
@@ -131,6 +134,22 @@ class Step:
     def state(self) -> dict[str, Any]:
         """The state as LangChain's nodes take it, and the values of the run by their names."""
         return self.state_with(dict(self._values))
+
+    def state_after(
+        self, values: dict[str, Any], updates: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the state with other values of the run, and after updates of the middleware's own."""
+        if not updates:
+            return self.state_with(values)
+        after = copy(self)
+        after.own, after._written = dict(self.own), set()
+        after.merge(updates)
+        return after.state_with(values)
+
+    def config(self) -> RunnableConfig:
+        """Return the config for what runs in the node: LangGraph's ways to the state lead here."""
+        names = self._channels.names
+        return with_state(self._activation.config, names, lambda: self.state, self.merge)
 
     def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the state, with other values of the run."""

@@ -192,7 +192,9 @@ def stoppable(*, is_thread: bool = False) -> Iterator[None]:
     scope = _Scope(control, _INNERMOST.get())
     token = _INNERMOST.set(scope)
     try:
-        with control.cancelling(scope.cancel, is_thread=is_thread), _held(scope if is_thread else None):
+        if is_thread:
+            scope.hold_around()
+        with control.cancelling(scope.cancel, is_thread=is_thread):
             try:
                 yield
             except BaseException as error:
@@ -204,28 +206,28 @@ def stoppable(*, is_thread: bool = False) -> Iterator[None]:
         _INNERMOST.reset(token)
 
 
-@contextmanager
-def stopping_itself() -> Iterator[None]:
-    """Let what is awaited in a `with` block stop as it does: coroutines around it are not cancelled."""
+def wait_for_lane() -> None:
+    """Let the lane that is awaited next stop by itself: coroutines around it are not cancelled."""
     control = get_runtime().control
-    with _held(_Scope(control, _INNERMOST.get()) if isinstance(control, Stop) else None):
-        yield
+    if isinstance(control, Stop):
+        _Scope(control, _INNERMOST.get()).hold_around()
 
 
 class _Scope:
     """Cancels the current task from any thread, until it is closed, as `asyncio.timeout` does.
 
-    Where a thread is waited for inside it then, it is not cancelled: what the thread gives is kept.
+    Once a thread has been waited for inside it, it is not cancelled any more: what the thread gives is
+    kept, and has a way to go through the coroutines around it.
     """
 
     def __init__(self, control: Stop, around: "_Scope | None") -> None:
         self._control, self._around = control, around
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         self._is_open, self._is_cancelled = True, False
-        self._held = 0
+        self._is_held = False
 
     def cancel(self) -> None:
-        if self._held:
+        if self._is_held:
             return
         with suppress(RuntimeError):  # the loop was closed: nothing runs there any more
             self._loop.call_soon_threadsafe(self._cancel)
@@ -238,31 +240,18 @@ class _Scope:
         self._is_cancelled = False
         return self._task.uncancel() == 0
 
-    def hold_around(self, change: int) -> None:
-        """Count what is waited for inside the scopes around this one, of the same run."""
+    def hold_around(self) -> None:
+        """Keep the scopes around this one, of the same run, from being cancelled."""
         chain, around = list(self._control.chain()), self._around
         while around is not None and around._control in chain:
-            around._held += change
+            around._is_held = True
             around = around._around
 
     def _cancel(self) -> None:
-        if self._is_open and self._task is not None and not self._held:
+        if self._is_open and self._task is not None and not self._is_held:
             self._is_cancelled = True
             self._task.cancel()
 
 
 _INNERMOST: ContextVar[_Scope | None] = ContextVar("innermost", default=None)
 """The scope in which something is awaited, if any."""
-
-
-@contextmanager
-def _held(inner: _Scope | None) -> Iterator[None]:
-    """Keep the scopes around one from being cancelled."""
-    if inner is None:
-        yield
-        return
-    inner.hold_around(1)
-    try:
-        yield
-    finally:
-        inner.hold_around(-1)

@@ -153,6 +153,8 @@ class Chat(Part):
     """Whether the model is told of an exception in a tool, or the agent fails with it."""
     unknown_tool: Literal["return", "raise"] = "return"
     """The same for a call to a tool that there is not."""
+    tool_timeout: Seconds | dict[str, Seconds] | None = None
+    """How many seconds a call of an async tool may take: a number, or numbers by the names of tools."""
     retry: Retry | None = None
     """How often a call of the model is tried."""
     timeout: Seconds | None = None

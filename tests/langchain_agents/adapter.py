@@ -10,6 +10,7 @@ from typing import Any
 
 import langchain.agents
 import langchain.agents.factory
+from langchain.agents._subagent_transformer import SubagentTransformer
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.messages import BaseMessage
@@ -159,8 +160,10 @@ def create_agent(
         interrupt_before=interrupt_before,
         interrupt_after=interrupt_after,
         cache=cache,
-        **({"transformers": transformers} if transformers else {}),
+        transformers=[SubagentTransformer, *(transformers or ())],
     )
+    if name:
+        graph = graph.with_config(metadata={"lc_agent_name": name})
     return FlatGraph(graph, _type_of(response_format), its_own, name)
 
 
