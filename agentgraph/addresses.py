@@ -2,7 +2,8 @@
 
 A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
 each agent that is called, and each that a check may send back, outermost first: an iteration, the
-hops so far, the number of the call, the attempt. Its size does not depend on how often loops went
+hops so far, the number of the call (with that of the attempt, where middleware runs a call again),
+the attempt. Its size does not depend on how often loops went
 round; each hop adds a small number: i for a transfer to the i-th sub-agent, 0 for one to the agent
 above. Together with the place it gives the address and the run path of an activation; nothing else
 has to be stored.
@@ -19,7 +20,8 @@ from agentgraph.places import Count, Place, Tree
 from agentgraph.run_path import RunPath, RunStep
 
 Cursor = tuple[Any, ...]
-"""The counters: an `int` for an iteration, a call or an attempt, a tuple of them for hops."""
+"""The counters: an `int` for an iteration, a call or an attempt, a tuple of them for hops, and for a
+call that runs again: its number and that of the attempt."""
 
 
 def as_cursor(counters: Iterable[Any]) -> Cursor:
@@ -76,8 +78,9 @@ def address(place: Place, cursor: Cursor) -> str:
 
     `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
     the second sub-agent of a chat agent, after transfers to the first one (1) and back (0),
-    `writer/search(3)` an agent that the writer's fourth tool call runs, and `report/writer{1}` the
-    second attempt of a writer whose work is checked.
+    `writer/search(3)` an agent that the writer's fourth tool call runs, `writer/search(3.1)` that agent
+    in the second attempt of that call, and `report/writer{1}` the second attempt of a writer whose
+    work is checked.
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
@@ -106,8 +109,11 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
         found = match and _found(tree, place, match["segment"], match["call"] is not None)
         if match is None or found is None or len(cursor) != len(counts_around(found)):
             return None
+        if match["again"] and not found.is_tool:
+            return None
         place = found
-        cursor = (*cursor, int(match["call"])) if match["call"] else cursor
+        call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
+        cursor = cursor if call is None else (*cursor, call)
         if place.repeats:
             cursor = (*cursor, int(match["attempt"] or 0))
         elif match["attempt"]:
@@ -135,6 +141,15 @@ def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
     return (*cursor[:at], cursor[at][: here[-1]], *cursor[at + 1 :]) if here else cursor
 
 
+def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
+    """Tell whether an address is inside an attempt of a call that runs a place at a cursor."""
+    found = parse_address(tree, text)
+    if found is None or place not in way_to(found[0]):
+        return False
+    around = len(counts_around(place)) + place.is_called
+    return found[1][:around] == cursor[:around]
+
+
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Tell whether an address is that of a place at a cursor, wherever it transferred, or inside it."""
     found = parse_address(tree, text)
@@ -142,6 +157,11 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
         return False
     before = len(place.counts) - place.counts_hops
     return found[1][:before] == cursor[:before]
+
+
+def numbered_call(number: int, attempt: int) -> Any:
+    """Return the counter of an attempt of a call: that of the first is the number of the call alone."""
+    return (number, attempt) if attempt else number
 
 
 class RunPaths:
@@ -204,7 +224,7 @@ class RunPaths:
 
 
 _PART = re.compile(
-    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
 )
 
 
@@ -218,7 +238,7 @@ def _led_to(place: Place, count: Count) -> tuple[int, ...]:
 def _part(step: Place, counters: dict[Count, Any]) -> str:
     part = step.segment
     if (step, "call") in counters:
-        part += f"({counters[Count(step, 'call')]})"
+        part += f"({_shown_call(counters[Count(step, 'call')])})"
     if counters.get(Count(step, "attempt")):
         part += f"{{{counters[Count(step, 'attempt')]}}}"
     if hops := counters.get(Count(step, "hops")):
@@ -226,6 +246,10 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
     if (step, "iteration") in counters:
         part += f"[{counters[Count(step, 'iteration')]}]"
     return part
+
+
+def _shown_call(counter: Any) -> str:
+    return ".".join(map(str, counter)) if isinstance(counter, tuple) else str(counter)
 
 
 def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:

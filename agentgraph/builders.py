@@ -185,6 +185,10 @@ def agent_tool(
     history; its Exit, BreakLoop and transfers end nothing outside it; values that it writes are the
     caller's too. Questions inside it pause the run, and a resume repeats nothing.
 
+    Where middleware makes the call again, as LangChain's `ToolRetryMiddleware` does, it runs again as
+    `boss/find(0.1)`, and what the attempt before it said is void. A resume goes on with the last
+    attempt; to middleware it gives again how those before it ended.
+
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> find = function_agent("find", lambda ctx: f"{ctx.messages[-1].text} hum.")
     >>> model = ScriptedChatModel(responses=[calls(call("find", request="Bees")), "So they do."])

@@ -48,6 +48,11 @@ def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None
     _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
+def keep_failures(error: BaseException, found: Sequence[tuple[str, str]]) -> None:
+    """Write on `error` where it arose, as `failures` gives it."""
+    _kept_on(error)[_KEY] = list(found)
+
+
 def failures(error: BaseException) -> list[tuple[str, str]]:
     """Return the failures that `error` is raised for, each as an address and a `repr`."""
     found: list[tuple[str, str]] = _kept_on(error).get(_KEY, [])

@@ -11,6 +11,7 @@ from agentgraph.addresses import address, as_cursor
 from agentgraph.agents import FORKS, GraphAgent, HumanAgent
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events import Interrupt
+from agentgraph.nodes.attempts import attempts_in, namespace_of_attempt
 from agentgraph.places import Place, Tree
 from agentgraph.schemas import answer_fault, asker, plain
 from agentgraph.shown import shown
@@ -234,8 +235,9 @@ def _asked_by_tasks(
     if ran_behind(saved) == {runs.id}:
         return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
     for task in asked.keys() - {runs.id}:
+        attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in tree.lanes(place):
-            inside = _inside(outer, f"{lane.node}:{task}")
+            inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             if inner := (yield from _asked_in(tree, inside, (yield Saved(inside)))):
                 found.append((order_of(lane, inner[0].address), inner))
                 break

@@ -270,6 +270,12 @@ class Tree:
         return any(isinstance(agent, FunctionAgent) and yields(agent.fn) for agent in agents)
 
     @cached_property
+    def calls_again(self) -> bool:
+        """Whether middleware wraps calls of agents as tools, and so may run one several times."""
+        callers = (place.parent.agent for place in self.places if place.is_tool and place.parent)
+        return any(any_has(getattr(each, "middleware", ()), "wrap_tool_call") for each in callers)
+
+    @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places whose agent may take so long only: they need an async run."""
         agents = (ChatAgent, FunctionAgent, GraphAgent)

@@ -4,12 +4,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
 from agentgraph.errors import StepFailedError
 from agentgraph.events import AgentEvent
 from agentgraph.failures import each_once
+from agentgraph.nodes.attempts import standing, task_in
 from agentgraph.places import Tree
 from agentgraph.schemas import asker
 from agentgraph.shown import shown_error
@@ -42,7 +44,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     tells it. The order is that of the checkpoints that the steps ended with.
     """
     yield from opened(tree, thread_id)
-    told = _told(tree, thread_id, (yield AllSaved()))
+    told = _told(tree, thread_id, standing((yield AllSaved())))
     return _without_void([event for _, event in sorted(told, key=_key)])
 
 
@@ -52,13 +54,33 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended is told by its address, for not all of it has events. Errors as `opened`.
     """
     yield from opened(tree, thread_id)
-    turn = _last_turn((yield AllSaved()))
+    return _recalled(tree, thread_id, standing(_last_turn((yield AllSaved()))))
+
+
+def _recalled(tree: Tree, thread_id: str, turn: list[CheckpointTuple]) -> list[str | AgentEvent]:
     newest = {namespace_of(saved): saved for saved in reversed(turn)}
     left = {address_at(tree, saved) for saved in newest.values()}
     steps = [(address_at(tree, saved), behind) for saved, behind in _steps(turn)]
     came: list[tuple[Key, str | AgentEvent]] = [*_told(tree, thread_id, turn)]
     came += [((behind, _LAST, 0, 0), at) for at, behind in steps if at and at not in left]
     return _without_void([each for _, each in sorted(came, key=_key)])
+
+
+def told_before(tree: Tree, thread_id: str, goes_on_with: Any) -> Reads[list[AgentEvent]]:
+    """Return what a run that goes on must know: what this turn told that it may tell to be void.
+
+    Of attempts that are over, too: the process may have ended before it told that they are.
+
+    Args:
+        tree: The tree.
+        thread_id: The thread.
+        goes_on_with: What LangGraph is given: input, where a turn begins.
+    """
+    if not tree.calls_again or not isinstance(goes_on_with, Command | None):
+        return []
+    yield from opened(tree, thread_id)
+    came = _recalled(tree, thread_id, _last_turn((yield AllSaved())))
+    return [each for each in came if isinstance(each, AgentEvent)]
 
 
 def _without_void(told: Sequence[E]) -> list[E]:
@@ -152,7 +174,7 @@ class _Order:
     def result(self, writes: Mapping[str, Any], number: int) -> Key:
         """Return where the result of a call, or a message of a graph, stands."""
         if number in self._lane_ends:
-            failed = "failed" in writes["__return__"]  # and then behind the failure
+            failed = _has_failed(writes["__return__"])  # and then behind the failure
             return (self._lane_ends[number], 2 if failed else 1, number, 1)
         if self._in_turn or self._is_graph:
             return (*self.question(number)[:2], number, 1)
@@ -161,11 +183,17 @@ class _Order:
         return (self._began, 0, number, 1)
 
 
+def _has_failed(result: Mapping[str, Any]) -> bool:
+    """Tell whether a lane failed: by its own result, or by that of the call that ran it."""
+    told = result["position"].get("told", ())
+    return "failed" in result or any(kind == "error" for _, _, kind, *_ in told)
+
+
 def _heads(newest_first: Iterable[CheckpointTuple]) -> dict[str, str]:
     """Return the last checkpoint of each namespace, by the id of the task that ran there."""
     heads: dict[str, str] = {}
     for saved in newest_first:
-        heads.setdefault(namespace_of(saved).rpartition(":")[2], saved.checkpoint["id"])
+        heads.setdefault(task_in(namespace_of(saved)), saved.checkpoint["id"])
     return heads
 
 

@@ -35,7 +35,7 @@ from agentgraph.nodes.site import LIMITS
 from agentgraph.nodes.stopping import Stop
 from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
-from agentgraph.replay import recalled, replayed
+from agentgraph.replay import recalled, replayed, told_before
 from agentgraph.runs import AsyncRun, Driver, Run, Source, Told
 from agentgraph.savers import is_of_database, saver_error
 from agentgraph.shown import shown
@@ -422,10 +422,11 @@ class Runner:
         held = hold(self.saver, thread_id)
         try:
             given = self._reader.read(begin(), thread_id)
+            before = self._reader.read(told_before(self._tree, thread_id, given), thread_id)
         except BaseException:
             held.release()
             raise
-        return Run(self._events(given, thread_id, how), held)
+        return Run(self._events(given, thread_id, how, before), held)
 
     def _arun(self, begin: Begin, thread_id: str, how: "_How") -> AsyncRun:
         """Return the events of a run that is admitted when it is awaited."""
@@ -436,18 +437,22 @@ class Runner:
             held = await ahold(self.saver, thread_id)
             try:
                 given = await self._reader.aread(begin(), thread_id)
+                told = told_before(self._tree, thread_id, given)
+                before = await self._reader.aread(told, thread_id)
             except BaseException:
                 held.release()
                 raise
             control = Stop()
-            events = self._aevents(given, thread_id, how, control)
+            events = self._aevents(given, thread_id, how, control, before)
             stops = partial(control.stop, _LEFT), partial(control.abandon, _LEFT)
             return Driver(events, *stops, held)
 
         return AsyncRun(admit)
 
-    def _events(self, given: Any, thread_id: str, how: "_How") -> Generator[AgentEvent, None, None]:
-        translator, control = Translator(self._tree, thread_id), Stop()
+    def _events(
+        self, given: Any, thread_id: str, how: "_How", before: Sequence[AgentEvent]
+    ) -> Generator[AgentEvent, None, None]:
+        translator, control = Translator(self._tree, thread_id, before=before), Stop()
         options = self._options(thread_id, how, control)
         try:
             with closing(cast(Parts, self.graph.stream(given, **options))) as stream:
@@ -463,9 +468,14 @@ class Runner:
             raise
 
     async def _aevents(
-        self, given: Any, thread_id: str, how: "_How", control: Stop
+        self,
+        given: Any,
+        thread_id: str,
+        how: "_How",
+        control: Stop,
+        before: Sequence[AgentEvent],
     ) -> AsyncGenerator[AgentEvent, None]:
-        translator = Translator(self._tree, thread_id)
+        translator = Translator(self._tree, thread_id, before=before)
         options = self._options(thread_id, how, control)
         try:
             async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as stream:
@@ -487,7 +497,11 @@ class Runner:
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
         step in another thread.
         """
-        modes = ["updates", *["custom"] * self._tree.speaks_early, *["messages"] * how.stream]
+        modes = [
+            "updates",
+            *["custom"] * (self._tree.speaks_early or self._tree.calls_again),
+            *["messages"] * how.stream,
+        ]
         modes += ["tasks"] if how.see else []
         config = config_of(thread_id)
         if how.limits is not None:

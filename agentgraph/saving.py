@@ -10,6 +10,7 @@ from traceback import walk_tb
 from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.shown import shown
@@ -37,6 +38,12 @@ def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
     saver = config.get("configurable", {}).get(_SAVER)
     found: Serializer | None = getattr(saver, "serde", None)
     return found
+
+
+def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+    """Return the saver of a run; None where nothing is saved."""
+    saver = config.get("configurable", {}).get(_SAVER)
+    return saver if isinstance(saver, BaseCheckpointSaver) else None
 
 
 def save_fault(serializer: Serializer, value: Any) -> str | None:

@@ -201,7 +201,7 @@ def order_of(lane: Place, at: str) -> int:
     """Return where a lane stands among those of its node, by an address in it: its result's number."""
     if lane.is_called:
         part = at.split("/")[len(way_to(lane)) - 1]
-        return int(part.partition("(")[2].partition(")")[0])
+        return int(part.partition("(")[2].partition(")")[0].partition(".")[0])
     fork = lane.parent.agent if lane.parent else None
     if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
         return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)

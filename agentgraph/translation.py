@@ -23,7 +23,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import AIMessageChunk, BaseMessage, RemoveMessage, ToolMessage
 
-from agentgraph.addresses import RunPaths, root_address
+from agentgraph.addresses import RunPaths, is_in_call, parse_address, root_address
 from agentgraph.agents import FORKS, Agent, ChatAgent, GraphAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import asked_beside, failures
@@ -95,7 +95,22 @@ async def atranslate(
 class Translator:
     """Turns parts of one run into events; remembers what it has told."""
 
-    def __init__(self, tree: Tree, thread_id: str | None = None, node: str | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        thread_id: str | None = None,
+        node: str | None = None,
+        *,
+        before: Iterable[AgentEvent] = (),
+    ) -> None:
+        """Begin to translate.
+
+        Args:
+            tree: The tree that runs.
+            thread_id: Written on every event.
+            node: The node that the tree is in the graph that is streamed, if it is not all of it.
+            before: What this turn told before, where it goes on.
+        """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
         self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
@@ -105,6 +120,9 @@ class Translator:
         self._begun: dict[str, str] = {}
         self._failed: dict[str, str] = {}
         self._asked: set[str] = set()
+        self._ids: dict[str, dict[str, None]] = {}
+        for event in before:
+            self._note(event)
 
     def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
         """Yield what parts tell, and how they fail; then the exception is raised."""
@@ -253,8 +271,28 @@ class Translator:
                 self._asked.add(asked.id)
                 yield self.question(asked)
 
+    def _note(self, event: AgentEvent) -> None:
+        """Remember what was told where, in a tree in which it may be void when a call runs again."""
+        if self._tree.calls_again:
+            self._ids.setdefault(event.address, {})[event.id] = None
+
+    def _again(self, at: str, said: Sequence[str]) -> Iterator[AgentEvent]:
+        """Yield that all is void that a lane told, for its call runs again."""
+        found = parse_address(self._tree, at)
+        known: list[dict[str, Any]] = [self._told, self._by_tasks, self._begun, self._failed]
+        ids = dict.fromkeys(said)
+        for where in {each for kept in (self._ids, *known) for each in kept}:
+            if found and is_in_call(self._tree, where, *found):
+                ids.update(self._ids.pop(where, {}))
+                for kept in known:
+                    kept.pop(where, None)
+        yield from self._discard(at, list(ids))
+
     def _custom(self, told: Mapping[str, Any]) -> Iterator[AgentEvent]:
         at = told["at"]
+        if "again" in told:
+            yield from self._again(at, told["again"])
+            return
         if "failed" in told:
             self._failed[at] = told["failed"]
             return
@@ -303,7 +341,11 @@ class Translator:
     def _event(self, at: str, **what: Any) -> AgentEvent:
         name = speaker_at(at)
         path = self._paths.of(at) or RunPath((RunStep(name),))
-        return AgentEvent(agent_name=name, run_path=path, address=at, thread_id=self._thread_id, **what)
+        event = AgentEvent(
+            agent_name=name, run_path=path, address=at, thread_id=self._thread_id, **what
+        )
+        self._note(event)
+        return event
 
 
 def opened_question(tree: Tree, asked: Any) -> Interrupt:

@@ -55,12 +55,12 @@ nodes.fork
 chat.call_runner nodes.leaf nodes.schedule nodes.turn
 chat.acting chat.agent
 chat.approve chat.asking chat.outcome chat.step
-chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output chat.talking
-chat.state_access chat.tool_errors
+chat.attempts chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output
+chat.state_access chat.talking chat.tool_errors
 nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending
-chat nodes nodes.site nodes.threads
+chat chat.kept_errors nodes nodes.attempts nodes.site nodes.threads
 nodes.stopping
 context
 validation

@@ -14,7 +14,9 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
+from agentgraph.addresses import Cursor, address, entered, numbered_call
 from agentgraph.agents import AgentTool
+from agentgraph.chat.attempts import Attempts, came_of
 from agentgraph.chat.calls import before_calls
 from agentgraph.chat.guarding import is_guarded
 from agentgraph.chat.outcome import Outcome
@@ -39,6 +41,7 @@ class Scope(NamedTuple):
         seen: What is visible to it: calls that run in turn see the values that those before wrote.
         step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
         updates: What calls before this one made of that state, where calls run in turn.
+        attempts: The runs of lanes for it.
         is_passed_over: Whether it is a transfer that another one of the same message comes before.
     """
 
@@ -46,6 +49,7 @@ class Scope(NamedTuple):
     control: Stop
     seen: Surroundings
     step: Callable[[], Step]
+    attempts: Attempts
     updates: Sequence[Mapping[str, Any]] = ()
     is_passed_over: bool = False
 
@@ -126,7 +130,11 @@ class ActingTool:
 
 
 class LaneTool:
-    """An agent as a tool: a call runs its lane, once, however often middleware calls it."""
+    """An agent as a tool: a call runs its lane.
+
+    Where middleware calls it again, that is another attempt, in a lane of its own; the last one
+    counts. Those before it are over: they are kept, and a resume runs none of them.
+    """
 
     def __init__(self, site: Site, lane: Lane, tool: AgentTool) -> None:
         self.site, self.lane, self.tool = site, lane, tool
@@ -134,34 +142,70 @@ class LaneTool:
     def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
         scope = SCOPE.get()
-        with _told(scope.outcome):
-            if scope.outcome.came is None:
-                self._take(scope, self.lane.run(*self._arguments(scope, call)))
-        return scope.outcome.message(scope.outcome.came)
+        attempts = scope.attempts
+        attempts.load()
+        if (kept := attempts.next()) is not None:
+            return scope.outcome.message(came_of(kept))
+        attempts.keep()
+        with self._attempt(scope, attempts):
+            arguments = self._arguments(scope, call, attempts)
+            came = self._take(scope, attempts, *self.lane.attempt(*arguments))
+        return scope.outcome.message(came)
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane on the event loop."""
         scope = SCOPE.get()
-        with _told(scope.outcome):
-            if scope.outcome.came is None:
-                wait_for_lane()
-                self._take(scope, await self.lane.arun(*self._arguments(scope, call)))
-        return scope.outcome.message(scope.outcome.came)
+        async with scope.attempts.lock:
+            return await self._ainvoke(scope, scope.attempts, call)
 
-    def _arguments(self, scope: Scope, call: Any) -> Any:
+    async def _ainvoke(self, scope: Scope, attempts: Attempts, call: Any) -> ToolMessage:
+        await attempts.aload()
+        if (kept := attempts.next()) is not None:
+            return scope.outcome.message(came_of(kept))
+        await attempts.akeep()
+        with self._attempt(scope, attempts):
+            arguments = self._arguments(scope, call, attempts)
+            wait_for_lane()
+            ended = await self.lane.aattempt(*arguments)
+            came = self._take(scope, attempts, *ended)
+        return scope.outcome.message(came)
+
+    @contextmanager
+    def _attempt(self, scope: Scope, attempts: Attempts) -> Iterator[None]:
+        """Forget what came of the attempt before, and tell of failures in this one."""
+        scope.outcome.restart()
+        at = self._address(scope, attempts)
+        with attempts.running(at, self.lane.place.node), _told(scope.outcome):
+            yield
+
+    def _address(self, scope: Scope, attempts: Attempts) -> str:
+        return address(self.lane.place, entered(self.lane.place, self._cursor(scope, attempts)))
+
+    def _cursor(self, scope: Scope, attempts: Attempts) -> Cursor:
+        outcome = scope.outcome
+        return (*outcome.activation.cursor, numbered_call(outcome.opened.number, attempts.current))
+
+    def _arguments(self, scope: Scope, call: Any, attempts: Attempts) -> Any:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         text = Request.model_validate(call["args"]).request
         said = HumanMessage(text, additional_kwargs={REQUEST: True})
         request = with_id(said, f"{activation.address} {number}")
         around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
-        return self.site, (*activation.cursor, number), surroundings, scope.control
+        cursor, namespace = self._cursor(scope, attempts), attempts.namespace()
+        return self.site, cursor, lambda: surroundings, scope.control, namespace
 
-    def _take(self, scope: Scope, result: LaneResult) -> None:
+    def _take(
+        self, scope: Scope, attempts: Attempts, result: LaneResult, error: Exception | None
+    ) -> str:
+        attempts.said = [message.id for message in result["messages"]]
+        if error is not None:
+            raise error
         scope.outcome.write(result["values"])
         before = scope.outcome.activation.seen.transfers
         scope.outcome.add_transfers(result.get("transfers", before) - before)
-        scope.outcome.came = last_text(result)
+        attempts.came = last_text(result)
+        return attempts.came
 
 
 def context_parameters(given: BaseTool) -> tuple[str, ...]:
@@ -186,9 +230,7 @@ def _has_context(hint: Any) -> bool:
 
 @contextmanager
 def _told(outcome: Outcome) -> Iterator[None]:
-    """Tell of failures inside an agent, for its caller may go on with them; and keep the failure."""
-    if outcome.failure is not None:
-        raise outcome.failure
+    """Tell of failures inside an agent, for its caller may go on with them."""
     try:
         yield
     except GraphBubbleUp:
@@ -196,5 +238,4 @@ def _told(outcome: Outcome) -> Iterator[None]:
     except Exception as error:
         for at, shown in failures(error):
             outcome.tell("error", [at, shown])
-        outcome.failure = error
         raise

@@ -34,8 +34,6 @@ class Outcome:
         activation: The activation of the agent that calls.
         opened: The call.
         tool: The name of the tool whose results these are; middleware may take another one.
-        came: What the lane of an agent said last, if the call ran one.
-        failure: How that lane failed, if it did.
     """
 
     def __init__(
@@ -51,8 +49,6 @@ class Outcome:
         self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
         self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
-        self.came: str | None = None
-        self.failure: Exception | None = None
         self._messages: list[Any] = []
         self.restart()
 

@@ -13,6 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.chat.acting import Scope
 from agentgraph.chat.agent import BuiltAgent
+from agentgraph.chat.attempts import Attempts
 from agentgraph.chat.call_runner import CallRunner
 from agentgraph.chat.calls import last_message, open_calls
 from agentgraph.chat.laid_flat import edited_calls
@@ -74,7 +75,12 @@ class ToolsNode(Runnable[LaneState, Update]):
         opened, seen = open_calls(activation, state), activation.seen
         outcomes = [Outcome(activation, each, self.built.channels.own) for each in opened]
         step = cache(lambda: self.built.step(activation))
-        return self._with_one_transfer([Scope(each, control, seen, step) for each in outcomes])
+        attempts = (Attempts(activation, each.number, self.built.wraps_tools) for each in opened)
+        scopes = [
+            Scope(outcome, control, seen, step, tried)
+            for outcome, tried in zip(outcomes, attempts, strict=True)
+        ]
+        return self._with_one_transfer(scopes)
 
     def _with_one_transfer(self, scopes: list[Scope]) -> list[Scope]:
         """Return the scopes of the calls of a message, of whose transfers the last is carried out."""

@@ -402,6 +402,17 @@ def tell_live(address: str, entries: Sequence[Any], first: int = 0) -> None:
         tell({STAMP: {"at": address, "n": number, "entry": entry}})
 
 
+def tell_again(address: str, said: Sequence[str | None]) -> None:
+    """Tell that what was told at an address and inside it is void, for it runs again elsewhere.
+
+    Args:
+        address: The address of a lane.
+        said: The ids of its messages, for who began to listen in the middle.
+    """
+    ids = [each for each in said if each]
+    get_runtime().stream_writer({STAMP: {"at": address, "again": ids}})
+
+
 def tell_failures(error: BaseException) -> None:
     """Tell where a failure arose, for a server's stream tells only that the run failed."""
     for at, shown in failures(error):

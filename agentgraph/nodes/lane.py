@@ -1,10 +1,13 @@
 """A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
@@ -19,6 +22,9 @@ from agentgraph.position import start
 from agentgraph.signals import Signal
 from agentgraph.state import Position
 from agentgraph.values import Write
+
+_SCRATCHPAD = "__pregel_scratchpad"
+"""Where LangGraph's config has what it counts in a task."""
 
 
 class LaneResult(TypedDict):
@@ -48,26 +54,22 @@ class Lane(NamedTuple):
     place: Place
     graph: CompiledStateGraph[Any, Any, Any, Any]
 
-    def run(self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop) -> LaneResult:
-        """Run it from its start, or go on with it; `cursor` holds the counters around its place."""
-        return _ended_well(*self.attempt(site, cursor, lambda: surroundings, control))
-
-    async def arun(
-        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop
-    ) -> LaneResult:
-        """Run it on the event loop, as `run` does."""
-        return _ended_well(*await self.aattempt(site, cursor, lambda: surroundings, control))
-
     def attempt(
-        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: Stop
+        self,
+        site: Site,
+        cursor: Cursor,
+        see: Callable[[], Surroundings],
+        control: Stop,
+        namespace: str | None = None,
     ) -> tuple[LaneResult, Exception | None]:
         """Run it, and return what it came to until it ended or failed, and how it failed.
 
-        What it sees is asked for here, so that a failure in that is one of the lane, too.
+        What it sees is asked for here, so that a failure in that is one of the lane, too. It is kept
+        in the namespace of the task that runs it, if no other one is given.
         """
         state: dict[str, Any] = {}
         try:
-            arguments = self._arguments(site, cursor, see(), control)
+            arguments = self._arguments(site, cursor, see(), control, namespace)
             with _asking_once():
                 for now in self.graph.stream(**arguments, stream_mode="values"):
                     state = now
@@ -78,12 +80,17 @@ class Lane(NamedTuple):
         return _result(state), None
 
     async def aattempt(
-        self, site: Site, cursor: Cursor, see: Callable[[], Surroundings], control: Stop
+        self,
+        site: Site,
+        cursor: Cursor,
+        see: Callable[[], Surroundings],
+        control: Stop,
+        namespace: str | None = None,
     ) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does."""
         state: dict[str, Any] = {}
         try:
-            arguments = self._arguments(site, cursor, see(), control)
+            arguments = self._arguments(site, cursor, see(), control, namespace)
             with _asking_once():
                 async for now in self.graph.astream(**arguments, stream_mode="values"):
                     state = now
@@ -94,14 +101,32 @@ class Lane(NamedTuple):
         return _result(state), None
 
     def _arguments(
-        self, site: Site, cursor: Cursor, surroundings: Surroundings, control: Stop
+        self,
+        site: Site,
+        cursor: Cursor,
+        surroundings: Surroundings,
+        control: Stop,
+        namespace: str | None,
     ) -> dict[str, Any]:
         comes = start(site.tree, self.place, cursor)
         return {
             "input": {"position": site.position(comes, surroundings.transfers)},
-            "config": {"configurable": {SURROUNDINGS: surroundings}},
+            "config": {"configurable": {**_in_namespace(namespace), SURROUNDINGS: surroundings}},
             "control": LaneStop(control),
         }
+
+
+def _in_namespace(namespace: str | None) -> dict[str, Any]:
+    """Return what makes LangGraph keep a lane in a namespace that is not that of its task.
+
+    LangGraph counts the graphs that a task runs, and puts the count behind the namespace. That would
+    no longer name a node and a lane, so here each is the first one.
+    """
+    if namespace is None:
+        return {}
+    inherited = get_config()["configurable"]
+    scratchpad = replace(inherited[_SCRATCHPAD], subgraph_counter=itertools.count().__next__)
+    return {**inherited, "checkpoint_ns": namespace, _SCRATCHPAD: scratchpad}
 
 
 @contextmanager
@@ -111,12 +136,6 @@ def _asking_once() -> Iterator[None]:
         yield
     except GraphInterrupt as paused:
         raise GraphInterrupt(each_once(paused.args[0])) from None
-
-
-def _ended_well(result: LaneResult, error: Exception | None) -> LaneResult:
-    if error is not None:
-        raise error
-    return result
 
 
 def last_text(result: LaneResult) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from campaign import Ledger
 from kinds import Fault, is_ordinary, is_verdict, never
-from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
@@ -291,6 +291,21 @@ def agent_tool(on_error: str) -> Build:
     return build
 
 
+def retried_agent_tool() -> Build:
+    """Return a chat agent with an agent as a tool that middleware runs again."""
+
+    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+        inner = ag.sequential("inner", [leaf("begins", ledger), leaf(BAD, ledger, fault)])
+        retry = ToolRetryMiddleware(
+            max_retries=1, retry_on=(Exception,), on_failure="error", initial_delay=0.0
+        )
+        model = ScriptedChatModel(responses=_calls("inner"))
+        options: Any = {"tools": [ag.agent_tool(inner)], "on_tool_error": "raise"}
+        return chain(ledger, ag.chat_agent("writer", model, middleware=[retry], **options))
+
+    return build
+
+
 def retried_tool(*, is_async: bool = False) -> Build:
     """Return a chat agent with a tool that LangChain tries twice, and another one beside."""
 
@@ -452,6 +467,7 @@ SITES: dict[str, Site] = {
     "tool in order": Site(tool("raise", in_order=True)),
     "agent tool return": Site(agent_tool("return"), is_ordinary, {"begins": 2}),
     "agent tool raise": Site(agent_tool("raise")),
+    "retried agent tool": Site(retried_agent_tool(), is_ordinary, {"begins": 2}),
     "retried tool": Site(retried_tool(), absorbs=is_ordinary),
     "retried async tool": Site(retried_tool(is_async=True), absorbs=is_ordinary),
     "on_tool_error": Site(on_tool_error),
