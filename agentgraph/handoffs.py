@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, con
 from langgraph.graph import END
 from langgraph.types import Command, Send
 
+from agentgraph.comparing import is_same
 from agentgraph.history import TRANSFERRED
 
 State = Callable[[], Mapping[str, Any]]
@@ -54,7 +55,7 @@ def handed_on(command: Command[Any], state: State) -> dict[str, Any]:
     rest = {
         key: value
         for key, value in update.items()
-        if key != _ACTIVE and not (key in known and _same(value, known[key]))
+        if key != _ACTIVE and not (key in known and is_same(value, known[key]))
     }
     return {**rest, "messages": new}
 
@@ -73,12 +74,3 @@ def transferred(message: BaseMessage, target: str) -> BaseMessage:
         return message
     marked = {**message.additional_kwargs, TRANSFERRED: target}
     return message.model_copy(update={"additional_kwargs": marked})
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    try:
-        return bool(one == other)
-    except Exception:
-        return False

@@ -12,6 +12,8 @@ Pure: nothing here knows what the records hold.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from agentgraph.comparing import is_same
+
 Record = Mapping[str, Mapping[str, Any]]
 """What is kept for one chat agent: sections by name, each of entries by key."""
 Records = Mapping[str, Record]
@@ -31,7 +33,7 @@ def change_between(before: Record, after: Record) -> dict[str, dict[str, list[An
     change: dict[str, dict[str, list[Any]]] = {}
     for section in dict.fromkeys([*before, *after]):
         old, new = before.get(section, {}), after.get(section, {})
-        entries = {k: [v] for k, v in new.items() if k not in old or not _same(old[k], v)}
+        entries = {k: [v] for k, v in new.items() if k not in old or not is_same(old[k], v)}
         entries |= {key: [] for key in old if key not in new}
         if entries:
             change[section] = entries
@@ -73,7 +75,3 @@ def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[st
         for node, change in changes.items():
             for section, entries in change.items():
                 yield node, section, entries
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other or bool(one == other)

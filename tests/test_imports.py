@@ -75,15 +75,14 @@ agents
 events schemas state templates
 budgets dependencies failures limits middleware middleware_state run_path saving signals values
 errors
-shown
+comparing shown
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
-addresses agents around_tools budgets builders composites dependencies errors events failures history
-leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched middleware
-middleware_state
-parts places position
+addresses agents around_tools budgets builders comparing composites dependencies errors events failures
+history leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched
+middleware middleware_state parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 tree_changes validation workflow_faults

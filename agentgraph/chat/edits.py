@@ -12,6 +12,8 @@ from typing import cast
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from agentgraph.comparing import is_same
+
 
 class Beginning(TypedDict, total=False):
     """What is seen in the place of the first messages."""
@@ -90,7 +92,7 @@ def edits_between(
         was = by_id.get(str(message.id))
         if was is not None:
             behind = str(message.id)
-            if message is not was and message != was:
+            if not is_same(message, was):
                 replaced[behind] = message
         elif message.id in said:
             behind = str(message.id)

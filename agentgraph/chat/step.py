@@ -24,6 +24,7 @@ from langgraph.types import Command
 
 from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.chat.state_access import with_state
+from agentgraph.comparing import is_same
 from agentgraph.history import calls_of, paired
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
@@ -303,7 +304,7 @@ def _with_ids(messages: Sequence[BaseMessage], address: str) -> list[BaseMessage
 
 
 def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:
-    return before is not None and before is not message and before != message
+    return before is not None and not is_same(before, message)
 
 
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:

@@ -4,10 +4,10 @@ Two conflict that ran side by side and wrote different values under one name wit
 the package keeps itself is written by nobody, and never conflicts.
 """
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agentgraph.comparing import is_same
 from agentgraph.errors import ValueConflictError
 from agentgraph.nodes.site import Surroundings
 from agentgraph.shown import shown
@@ -75,7 +75,7 @@ def _conflicting(mine: _Last, groups: list[list[_Last]], beside: Beside) -> Iter
     """Yield the writes that conflict with one, and put it to those of an equal value."""
     group: list[_Last] | None = None
     for each in groups:
-        if group is None and _same(each[0].value, mine.value):
+        if group is None and is_same(each[0].value, mine.value):
             group = each
         else:
             yield from (other for other in each if beside(other.number, mine.number))
@@ -88,20 +88,3 @@ def _last(number: int, writes: Sequence[Write]) -> dict[str, _Last]:
     """Return the last write of each name, where an agent wrote it."""
     last = {name: _Last(number, each["by"], v) for each in writes for name, v in each["values"].items()}
     return {name: each for name, each in last.items() if each.by}
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal; where they cannot be compared, what they are pickled to."""
-    if one is other:
-        return True
-    try:
-        return bool(one == other)
-    except Exception:
-        return _pickled(one) == _pickled(other) is not None
-
-
-def _pickled(value: Any) -> bytes | None:
-    try:
-        return pickle.dumps(value)
-    except Exception:
-        return None
