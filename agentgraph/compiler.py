@@ -15,6 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer
 from langgraph.pregel import Pregel
+from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
 
 from agentgraph.addresses import RunPaths
@@ -45,14 +46,13 @@ from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.parallel import ParallelNode
 from agentgraph.nodes.site import Site
-from agentgraph.nodes.turn import NEW_TURN, TurnNode
 from agentgraph.nodes.workflow import WorkflowNode
 from agentgraph.pictures import LaneGraph, show_lanes
 from agentgraph.places import Place, Tree, has_tools, targets
 from agentgraph.position import asks_functions, ends, may_do, may_do_by_tools, start
 from agentgraph.schemas import answer_tools
 from agentgraph.signals import May
-from agentgraph.state import Whereabouts, reading, state_types
+from agentgraph.state import Position, Whereabouts, reading, state_types
 from agentgraph.validation import validate
 from agentgraph.values import Reducers, declared
 
@@ -175,7 +175,8 @@ class _LaneBuilder:
         outer = self.types.conversation if is_root else self.types.lane
         given = self.types.begun if is_root and self._keeps(lane) else outer
         builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
-        self._enter(builder, lane)
+        first = start(self.tree, lane)
+        builder.add_edge(START, cast(Place, first.place).entry_node)
         inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
         for place, lanes in inner.items():
             self._add(builder, place, lanes)
@@ -184,20 +185,25 @@ class _LaneBuilder:
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for place, lanes in inner.items():
             _show(graph, place, lanes)
-        return (RootGraph if lane.parent is None else LaneGraph)(**vars(graph))
+        if is_root:
+            self._begin_turns(graph, self._site(lane).position(first))
+        return (RootGraph if is_root else LaneGraph)(**vars(graph))
+
+    def _begin_turns(self, graph: Graph, position: Position) -> None:
+        """Have each input set the position afresh, whatever the last turn left.
+
+        LangGraph writes input in a step of its own, so that this costs none; drawn, it writes None.
+        """
+        position["outline"] = list(self.tree.outline)
+
+        def begin(given: Any) -> Position | None:
+            return None if given is None else position
+
+        write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
+        graph.nodes[START].writers.append(ChannelWrite((write,)))
 
     def _lanes(self, place: Place) -> list[Lane]:
         return [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
-
-    def _enter(self, builder: Builder, lane: Place) -> None:
-        """Lead to the first node; the root's lane by a node that begins the turn."""
-        first = cast(Place, start(self.tree, lane).place)
-        if lane.parent is not None:
-            builder.add_edge(START, first.entry_node)
-            return
-        builder.add_node(NEW_TURN, TurnNode(self._site(lane)))
-        builder.add_edge(START, NEW_TURN)
-        builder.add_edge(NEW_TURN, first.entry_node)
 
     def _add(self, builder: Builder, place: Place, lanes: list[Lane]) -> None:
         """Add the nodes of a place, and draw the ways on from each; only what can happen is drawn."""

@@ -1,7 +1,7 @@
 """Graphs drawn for people, as Mermaid text: a box for each agent that runs, one start and one end.
 
-LangGraph's drawing gives lanes a start and an end of their own, and shows the node at which turns
-begin; here edges lead to the box of the lanes itself, and only agents are nodes.
+LangGraph's drawing gives lanes a start and an end of their own; here edges lead to the box of the
+lanes itself, and only agents are nodes.
 """
 
 import re
@@ -16,7 +16,6 @@ from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.entrance import from_outside
-from agentgraph.nodes.turn import NEW_TURN
 from agentgraph.pictures import solid
 from agentgraph.places import WORK, is_drawable
 
@@ -102,11 +101,8 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
         xray: Whether what nodes run is drawn inside them: branches, steps, agents as tools, graphs.
     """
     drawn = graph.get_graph(xray=xray)
-    turns = [key for key, node in drawn.nodes.items() if node.name == NEW_TURN]
-    shown = {
-        key: node for key, node in drawn.nodes.items() if key not in turns and not _is_edge_of_box(key)
-    }
-    edges = _edges(drawn.edges, turns)
+    shown = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
+    edges = _edges(drawn.edges)
     anchors = dict(_anchors(edges, shown))
     lines = [
         "graph TD",
@@ -229,15 +225,13 @@ def _depths(onwards: Onwards, start: str) -> dict[str, int]:
     return depths
 
 
-def _edges(drawn: list[Edge], turns: list[str]) -> Edges:
+def _edges(drawn: list[Edge]) -> Edges:
     """Return the edges between nodes and boxes, without those to what is not drawn."""
     edges: Edges = {}
     for edge in drawn:
         edges[edge.source, edge.target] = (
             edges.get((edge.source, edge.target), False) or edge.conditional
         )
-    for turn in turns:
-        edges = _bridged(edges, turn)
     joined: Edges = {}
     for ends, is_choice in edges.items():
         if (between := _between(*ends)) is not None:
@@ -262,18 +256,6 @@ def _between(source: str, target: str) -> tuple[str, str] | None:
         return ends
     is_way_back = source.endswith(f":{END}") and target.endswith(f":{START}")
     return (":".join(out_of[:-1]), ":".join(into[:-1])) if is_way_back else None
-
-
-def _bridged(edges: Edges, gone: str) -> Edges:
-    """Return the edges with those to and from a node joined to one."""
-    onwards = {target: choice for (source, target), choice in edges.items() if source == gone}
-    bridged: Edges = {}
-    for (source, target), is_choice in edges.items():
-        if target == gone:
-            bridged.update({(source, to): is_choice or choice for to, choice in onwards.items()})
-        elif source != gone:
-            bridged[source, target] = is_choice
-    return bridged
 
 
 def _is_edge_of_box(key: str) -> bool:

@@ -901,8 +901,7 @@ class TestTheDrawing:
         graph = ag.compile_agent(ag.sequential("s", [asking("writer", inner), says("z")]))
         flat = {(e.source, e.target) for e in graph.get_graph().edges}
         assert flat == {
-            ("__start__", "__turn__"),
-            ("__turn__", "writer"),
+            ("__start__", "writer"),
             ("writer", "writer.tools"),
             ("writer", "z"),
             ("writer.tools", "writer"),

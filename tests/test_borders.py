@@ -363,7 +363,7 @@ def test_a_function_that_says_all_is_well_costs_no_step() -> None:
     tree = ag.loop("l", [says("a"), says("b")], max_iterations=3, until=lambda ctx: False)
     graph = ag.compile_agent(tree)
     parts = list(graph.stream({"messages": ["Go."]}, stream_mode="updates"))
-    assert [name for part in parts for name in part] == ["__turn__", *["a", "b"] * 3]
+    assert [name for part in parts for name in part] == ["a", "b"] * 3
 
 
 def test_a_way_that_only_a_failure_takes_is_not_drawn() -> None:

@@ -38,8 +38,7 @@ def edges(agent, *, xray=False):
 
 def test_a_sequence_is_a_chain_of_solid_edges():
     assert edges(ag.sequential("s", [says("a"), says("b")])) == {
-        "__start__ -> __turn__",
-        "__turn__ -> a",
+        "__start__ -> a",
         "a -> b",
         "b -> __end__",
     }
@@ -47,8 +46,7 @@ def test_a_sequence_is_a_chain_of_solid_edges():
 
 def test_a_loop_goes_back_only_from_its_last_agent():
     assert edges(ag.loop("l", [says("a"), says("b")], max_iterations=3)) == {
-        "__start__ -> __turn__",
-        "__turn__ -> a",
+        "__start__ -> a",
         "a -> b",
         "b .. a",
         "b .. __end__",
@@ -64,8 +62,7 @@ def test_a_loop_without_bound_has_only_the_ways_out_that_its_agents_name():
         "s", [ag.loop("l", [says("a"), may("b", str | ag.BreakLoop)], max_iterations=None), says("c")]
     )
     assert edges(tree) == {
-        "__start__ -> __turn__",
-        "__turn__ -> a",
+        "__start__ -> a",
         "a -> b",
         "b .. a",
         "b .. c",
@@ -81,8 +78,7 @@ def test_an_exit_is_drawn_only_where_the_annotation_names_it():
 def test_a_question_node_is_drawn_only_where_the_annotation_names_ask():
     tree = ag.sequential("s", [may("a", Iterator[str | ag.Ask]), says("b")])
     assert edges(tree) == {
-        "__start__ -> __turn__",
-        "__turn__ -> a",
+        "__start__ -> a",
         "a .. a.ask",
         "a.ask -> a",
         "a .. b",
@@ -104,7 +100,7 @@ def test_branches_are_boxes_inside_the_node_that_runs_them():
         "review:press:p -> review:press:q",
         "review:press:q -> review:__end__",
     } <= drawn
-    assert {"__turn__ -> review", "review -> __end__"} <= edges(tree)
+    assert {"__start__ -> review", "review -> __end__"} <= edges(tree)
 
 
 def test_branches_of_a_branch_are_boxes_too():
@@ -139,8 +135,7 @@ def test_a_break_in_a_branch_leads_out_of_the_loop_behind_the_join():
 def test_an_agent_in_several_places_has_a_node_for_each():
     a = says("a")
     assert edges(ag.sequential("s", [a, ag.loop("l", [a, a], max_iterations=1)])) == {
-        "__start__ -> __turn__",
-        "__turn__ -> s.a",
+        "__start__ -> s.a",
         "s.a -> s.l.a",
         "s.l.a -> s.l.a#2",
         "s.l.a#2 -> __end__",
@@ -149,8 +144,7 @@ def test_an_agent_in_several_places_has_a_node_for_each():
 
 def test_an_agent_with_a_name_that_mermaid_cannot_read_is_drawn_with_its_path():
     assert edges(ag.sequential("s", [says("style"), says("graph-maker")])) == {
-        "__start__ -> __turn__",
-        "__turn__ -> s.style",
+        "__start__ -> s.style",
         "s.style -> s.graph-maker",
         "s.graph-maker -> __end__",
     }
@@ -161,7 +155,6 @@ def test_nodes_carry_the_name_of_their_agent():
     named = {name: node.metadata and node.metadata["agent_name"] for name, node in nodes.items()}
     assert named == {
         "__start__": None,
-        "__turn__": None,
         "a": "a",
         "a.ask": "a",
         "b": "b",

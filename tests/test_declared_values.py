@@ -82,7 +82,7 @@ def test_a_declaration_is_no_part_of_the_tree() -> None:
     def position(schema: Any) -> Any:
         graph = ag.compile_agent(writes("a"), values=schema)
         part = next(graph.stream({"messages": ["Go."]}, stream_mode="updates"))
-        return part["__turn__"]["position"]["tree"]
+        return part["a"]["position"]["tree"]
 
     assert position(None) == position(Notes)
 

@@ -52,7 +52,7 @@ pictures
 chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
-chat.call_runner nodes.leaf nodes.schedule nodes.turn
+chat.call_runner nodes.leaf nodes.schedule
 chat.acting chat.agent
 chat.approve chat.asking chat.outcome chat.step
 chat.attempts chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output

@@ -350,8 +350,7 @@ class TestADrawing:
             "s", [handing(says("a"), ag.sequential("q", [says("b"), says("c")])), says("z")]
         )
         assert edges(tree) == {
-            "__start__ -> __turn__",
-            "__turn__ -> S",
+            "__start__ -> S",
             "S .. S.tools",
             "S .. z",
             "S.tools .. S",
@@ -365,8 +364,7 @@ class TestADrawing:
 
     def test_of_a_supervisor_of_supervisors(self) -> None:
         assert edges(handing(handing(says("a"), name="in"), name="out")) == {
-            "__start__ -> __turn__",
-            "__turn__ -> out",
+            "__start__ -> out",
             "out .. out.tools",
             "out .. __end__",
             "out.tools .. out",
@@ -384,8 +382,7 @@ class TestADrawing:
 
         roles = {n: ag.function_agent(n, text) for n in ("planner", "executor", "replanner")}
         assert edges(ag.sequential("s", [ag.plan_execute("pe", **roles), says("z")])) == {
-            "__start__ -> __turn__",
-            "__turn__ -> planner",
+            "__start__ -> planner",
             "planner .. planner",
             "planner .. executor",
             "executor -> replanner",
@@ -397,8 +394,7 @@ class TestADrawing:
 
     def test_of_a_plan_execute_with_steps_side_by_side(self) -> None:
         assert edges(plan(executor=says("e"), parallel=True)) == {
-            "__start__ -> __turn__",
-            "__turn__ -> planner",
+            "__start__ -> planner",
             "planner .. planner",
             "planner .. pe_steps",
             "pe_steps -> replanner",
@@ -409,8 +405,7 @@ class TestADrawing:
 
     def test_of_a_workflow(self) -> None:
         assert edges(ag.sequential("s", [says("a"), flow(), says("z")])) == {
-            "__start__ -> __turn__",
-            "__turn__ -> a",
+            "__start__ -> a",
             "a -> flow",
             "flow -> z",
             "z -> __end__",

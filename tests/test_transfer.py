@@ -912,8 +912,7 @@ class TestWhatIsDrawn:
     def test_is_just_what_can_happen(self) -> None:
         group = chat("P", sub_agents=[chat("C"), says("D")])
         assert edges(ag.compile_agent(ag.sequential("s", [group, says("z")]))) == {
-            "__start__ --> __turn__",
-            "__turn__ --> P",
+            "__start__ --> P",
             "P -.-> P.tools",
             "P -.-> z",
             "P.tools -.-> P",
@@ -933,8 +932,7 @@ class TestWhatIsDrawn:
         both = ag.parallel("both", [says("e"), says("f")])
         group = chat("P", sub_agents=[steps, rounds, both])
         assert edges(ag.compile_agent(ag.loop("l", [group], max_iterations=2))) == {
-            "__start__ --> __turn__",
-            "__turn__ --> P",
+            "__start__ --> P",
             "P -.-> P.tools",
             "P -.-> P",
             "P -.-> __end__",

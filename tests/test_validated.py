@@ -479,8 +479,7 @@ class TestWhatIsChecked:
         tree = ag.sequential("s", [checked(ag.sequential("q", [says("a"), says("b")])), says("z")])
         drawn = ag.compile_agent(tree).get_graph().edges
         assert {f"{e.source} {'..' if e.conditional else '->'} {e.target}" for e in drawn} == {
-            "__start__ -> __turn__",
-            "__turn__ -> a",
+            "__start__ -> a",
             "a -> b",
             "b .. a",
             "b .. z",

@@ -236,7 +236,7 @@ def test_an_empty_name_is_refused_where_it_stands():
     assert faults(sequential("s", [leaf("")])) == (f"s: the name '' {BAD_NAME}",)
 
 
-@pytest.mark.parametrize("name", ["end", "__x", "__start__", "__end__", "__turn__"])
+@pytest.mark.parametrize("name", ["end", "__x", "__start__", "__end__"])
 def test_a_reserved_name_is_refused(name):
     assert faults(sequential("s", [leaf(name)])) == (
         f"s/{name}: the name {name!r} is reserved; choose another",

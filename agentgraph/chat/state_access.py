@@ -31,10 +31,13 @@ def with_state(
     if not names or outer_read is None or outer_send is None:
         return config
 
+    def read_one(name: str, fresh: bool) -> Any:
+        return state().get(name) if name in names else outer_read(name, fresh)
+
     def read(select: str | Sequence[str], fresh: bool = False) -> Any:
         if isinstance(select, str):
-            return state().get(select) if select in names else outer_read(select, fresh)
-        return {name: read(name, fresh) for name in select}
+            return read_one(select, fresh)
+        return {name: read_one(name, fresh) for name in select}
 
     def send(writes: Sequence[tuple[str, Any]]) -> None:
         for name, value in writes:

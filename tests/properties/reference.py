@@ -335,7 +335,7 @@ def called(spec: specs.Chat, here: Here, lane: Lane, asked: specs.Asked, number:
 
 
 def before_calls(history: Sequence[Said], here: Here) -> list[Said]:
-    """Return a history without an agent's last calls and their results; what it said beside them stays."""
+    """Return a history without an agent's last calls and their results; its words stay."""
     calling = [i for i, each in enumerate(history) if each.address == here.address]
     at = max(i for i in calling if history[i].message[0] == "ai" and len(history[i].message) > 3)
     said = replace(history[at], message=history[at].message[:3])
