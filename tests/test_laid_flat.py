@@ -29,6 +29,22 @@ def test_the_installed_langchain_has_all_that_is_taken_out(tools: list[Any]) -> 
     check_shape(agent(tools))
 
 
+def lacking(name: str) -> ToolNode:
+    """Return a tool node without one attribute."""
+
+    hidden: list[str] = []
+
+    class Lacking(ToolNode):
+        def __getattribute__(self, asked: str) -> Any:
+            if asked in hidden:
+                raise AttributeError(asked)
+            return super().__getattribute__(asked)
+
+    node = Lacking([look])
+    hidden.append(name)
+    return node
+
+
 def missing(part: str) -> Any:
     """Return what `create_agent` would give if LangChain had renamed a part."""
     made = agent([look])
@@ -50,9 +66,7 @@ def missing(part: str) -> Any:
             del parts[part.removeprefix("builder.")]
             return SimpleNamespace(builder=SimpleNamespace(nodes=nodes, **parts))
         case _:
-            node = ToolNode([look])
-            delattr(node, part.removeprefix("ToolNode."))
-            nodes["tools"] = SimpleNamespace(runnable=node)
+            nodes["tools"] = SimpleNamespace(runnable=lacking(part.removeprefix("ToolNode.")))
     return SimpleNamespace(builder=SimpleNamespace(nodes=nodes))
 
 
@@ -68,6 +82,8 @@ def missing(part: str) -> Any:
         "ToolNode._wrap_tool_call",
         "ToolNode._awrap_tool_call",
         "ToolNode._injected_args",
+        "ToolNode._run_one",
+        "ToolNode._arun_one",
         "builder.channels",
         "builder.edges",
         "builder.branches",
@@ -83,12 +99,12 @@ def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> N
     )
 
 
-@pytest.mark.parametrize("name", ["_wrap_tool_call", "_awrap_tool_call", "_injected_args"])
+@pytest.mark.parametrize(
+    "name", ["_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one"]
+)
 def test_what_is_used_of_a_tool_node_alone_is_named_too(name: str) -> None:
-    node = ToolNode([look])
-    delattr(node, name)
     with pytest.raises(ag.LangChainChangedError, match=f"has no ToolNode.{name},"):
-        wrap_inside(node, InnerWraps(lambda *_: None, lambda *_: None))
+        wrap_inside(lacking(name), InnerWraps(lambda *_: None, lambda *_: None))
 
 
 def test_a_context_is_injected_as_a_tool_runtime_is() -> None:

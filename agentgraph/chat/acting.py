@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
@@ -37,6 +38,7 @@ class Scope(NamedTuple):
 
     Attributes:
         outcome: Collects what the call comes to.
+        tool: The name of the tool that is to run; a person may have edited the call.
         control: Stops the lanes that calls run.
         seen: What is visible to it: calls that run in turn see the values that those before wrote.
         step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
@@ -46,6 +48,7 @@ class Scope(NamedTuple):
     """
 
     outcome: Outcome
+    tool: str
     control: Stop
     seen: Surroundings
     step: Callable[[], Step]
@@ -69,13 +72,14 @@ SCOPE: ContextVar[Scope] = ContextVar("scope")
 
 
 @contextmanager
-def in_scope(scope: Scope) -> Iterator[None]:
-    """Make the scope of a call known to what runs for it in a `with` block."""
-    token = SCOPE.set(scope)
+def in_scope(scope: Scope, config: RunnableConfig) -> Iterator[None]:
+    """Make the scope of a call, and LangGraph's config, known to what runs for it in a `with` block."""
+    tokens = SCOPE.set(scope), var_child_runnable_config.set(config)
     try:
         yield
     finally:
-        SCOPE.reset(token)
+        SCOPE.reset(tokens[0])
+        var_child_runnable_config.reset(tokens[1])
 
 
 class ActingTool:
@@ -113,6 +117,8 @@ class ActingTool:
         return scope.outcome.take(returned, scope.state)
 
     async def _in_time(self, called: Awaitable[Any]) -> Any:
+        if self._seconds is None:
+            return await called
         try:
             async with asyncio.timeout(self._seconds) as limit:
                 return await called

@@ -6,20 +6,21 @@ or runs the lane of an agent.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import get_runtime
 
 from agentgraph.agents import agent_tools
 from agentgraph.chat.acting import SCOPE, ActingTool, LaneTool, Scope, context_parameters, in_scope
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.calls import OpenCall
 from agentgraph.chat.guarding import guarded
-from agentgraph.chat.laid_flat import InnerWraps, injects_state
+from agentgraph.chat.laid_flat import InnerWraps, arun_call, injects_state, run_call
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.state_access import with_state
 from agentgraph.chat.tool_errors import told_of
@@ -62,31 +63,32 @@ class CallRunner:
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
+        with outcome.activation.reported(outcome.opened.number), Contained(), self._in_scope(scope):
             outcome.add(self._answer(scope) or self._run(scope), scope.state)
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), in_scope(scope):
+        with outcome.activation.reported(outcome.opened.number), Contained(), self._in_scope(scope):
             outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
             return outcome.result(self._may)
 
     def _run(self, scope: Scope) -> Any:
         try:
-            return self._tool_node.invoke(self._payload(scope), self._config(scope))
+            return run_call(self._tool_node, scope.outcome.opened.call, self._runtime(scope))
         except Exception as error:
             return self._failed(scope.outcome, error)
 
     async def _arun(self, scope: Scope) -> Any:
         try:
             with stoppable() if self._built.wraps_tools else nullcontext():
-                return await self._tool_node.ainvoke(self._payload(scope), self._config(scope))
+                call, runtime = scope.outcome.opened.call, self._runtime(scope)
+                return await arun_call(self._tool_node, call, runtime)
         except Exception as error:
             return self._failed(scope.outcome, error)
 
-    def _failed(self, outcome: Outcome, error: Exception) -> dict[str, Any]:
+    def _failed(self, outcome: Outcome, error: Exception) -> ToolMessage:
         """Return what the model is told of a failure that no middleware took.
 
         Raises:
@@ -98,13 +100,13 @@ class CallRunner:
         told = None if is_control else told_of(error, self._built.agent.on_tool_error)
         if told is None:
             raise error
-        return {"messages": [outcome.message(told, failed=True)]}
+        return outcome.message(told, failed=True)
 
     def transfers(self, opened: OpenCall, tool: str) -> bool:
         """Return whether a call that runs a tool is known to hand over."""
         return tool in self._handing_over and opened.error is None
 
-    def _answer(self, scope: Scope) -> dict[str, Any] | None:
+    def _answer(self, scope: Scope) -> ToolMessage | None:
         """Return the result of a call for which no tool runs, if this is one."""
         outcome = scope.outcome
         message = self._unreadable(outcome)
@@ -112,7 +114,7 @@ class CallRunner:
             message = outcome.message(_PASSED_OVER, failed=True)
         if message is None and not self._built.wraps_tools:
             message = self._unknown(outcome)
-        return {"messages": [message]} if message else None
+        return message
 
     def _unreadable(self, outcome: Outcome) -> ToolMessage | None:
         call, error = outcome.opened.call, outcome.opened.error
@@ -167,14 +169,26 @@ class CallRunner:
     def _seconds(self, name: str) -> float | None:
         return seconds_for(self._built.agent, name)
 
-    def _config(self, scope: Scope) -> RunnableConfig:
-        return with_state(ensure_config(), self._built.channels.names, scope.state, scope.update)
+    def _in_scope(self, scope: Scope) -> AbstractContextManager[None]:
+        """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
+        names = self._built.channels.names
+        return in_scope(scope, with_state(get_config(), names, scope.state, scope.update))
 
-    def _payload(self, scope: Scope) -> dict[str, Any]:
-        """Return the input of `ToolNode` for one call, with the state where something asks for it."""
-        call, is_seen = scope.outcome.opened.call, self._built.wraps_tools
-        state = scope.state() if is_seen or call["name"] in self._see_state else {}
-        return {"__type": "tool_call_with_context", "tool_call": call, "state": state}
+    def _runtime(self, scope: Scope) -> ToolRuntime:
+        """Return what LangGraph gives to tools, with the state where something asks for it."""
+        call, runtime = scope.outcome.opened.call, get_runtime()
+        is_seen = self._built.wraps_tools or call["name"] in self._see_state
+        return ToolRuntime(
+            state=scope.state() if is_seen else {},
+            context=runtime.context,
+            config=get_config(),
+            stream_writer=runtime.stream_writer,
+            tool_call_id=call["id"],
+            store=runtime.store,
+            tools=[*self._tool_node.tools_by_name.values()],
+            execution_info=runtime.execution_info,
+            server_info=runtime.server_info,
+        )
 
 
 class _UnknownToolError(Exception):

@@ -8,20 +8,26 @@ changes one, building the agent fails with `LangChainChangedError`, which names 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from langchain.agents import create_agent
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import SystemMessage, ToolCall
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Send
 
 from agentgraph.errors import LangChainChangedError
 
 Wrap = Callable[[Any, Callable[[Any], Any]], Any]
 """A `wrap_tool_call`, sync or async: of a request, and of what executes it."""
+
+
+def _tools_have(name: str, graph: Any) -> bool:
+    node = graph.builder.nodes.get("tools")
+    return node is None or hasattr(node.runnable, name)
 
 
 class InnerWraps(NamedTuple):
@@ -36,6 +42,8 @@ class InnerWraps(NamedTuple):
     awaited: Wrap
 
 
+_OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
+"""What is used of a `ToolNode`."""
 _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "builder": lambda graph: hasattr(graph, "builder"),
     "builder.nodes['model'].runnable": lambda graph: isinstance(
@@ -47,9 +55,7 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     ),
     "model_node: _execute_model_sync": lambda graph: bool(_executes(graph, "func")),
     "model_node: _execute_model_async": lambda graph: bool(_executes(graph, "afunc")),
-    "ToolNode._wrap_tool_call": lambda graph: _tools_have(graph, "_wrap_tool_call"),
-    "ToolNode._awrap_tool_call": lambda graph: _tools_have(graph, "_awrap_tool_call"),
-    "ToolNode._injected_args": lambda graph: _tools_have(graph, "_injected_args"),
+    **{f"ToolNode.{name}": partial(_tools_have, name) for name in _OF_TOOL_NODES},
     "builder.nodes['model'].trace_policy": lambda graph: hasattr(
         graph.builder.nodes["model"], "trace_policy"
     ),
@@ -193,11 +199,25 @@ def wrap_inside(node: Any, inner: InnerWraps) -> None:
     Raises:
         LangChainChangedError: It lacks what is used of it.
     """
-    for name in ("_wrap_tool_call", "_awrap_tool_call", "_injected_args"):
+    for name in _OF_TOOL_NODES:
         if not hasattr(node, name):
             raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
     node._wrap_tool_call = _composed(node._wrap_tool_call, inner.sync)
     node._awrap_tool_call = _acomposed(node._awrap_tool_call, inner.awaited)
+
+
+def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
+    """Run one call by a tool node, with its wraps; `invoke` would start a thread for it.
+
+    Returns:
+        A `ToolMessage`, a `Command`, or a list of these.
+    """
+    return node._run_one(call, "tool_calls", runtime)
+
+
+async def arun_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
+    """Run one call by a tool node, as `run_call` does; `ainvoke` would start a task for it."""
+    return await node._arun_one(call, "tool_calls", runtime)
 
 
 def injects_state(node: ToolNode, tool: str) -> bool:
@@ -223,11 +243,6 @@ def _executes(graph: Any, kind: str) -> list[Any]:
     cells = zip(node.__code__.co_freevars, node.__closure__, strict=True)
     wanted = "_execute_model_sync" if kind == "func" else "_execute_model_async"
     return [cell for name, cell in cells if name == wanted]
-
-
-def _tools_have(graph: Any, name: str) -> bool:
-    node = graph.builder.nodes.get("tools")
-    return node is None or hasattr(node.runnable, name)
 
 
 def _composed(outer: Wrap | None, inner: Wrap) -> Wrap:

@@ -249,6 +249,6 @@ def _summed_up(
 
 def _with_new_id(reply: AIMessage, messages: Sequence[BaseMessage]) -> AIMessage:
     """Return a reply that replaces no earlier message: some models repeat their ids."""
-    if reply.id and any(message.id == reply.id for message in messages):
+    if reply.id and reply.id in [message.id for message in messages]:
         return reply.model_copy(update={"id": str(uuid4())})
     return reply

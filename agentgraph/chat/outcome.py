@@ -109,7 +109,7 @@ class Outcome:
             if isinstance(each, Command):
                 self._update(self._update_of(each), state)
             else:
-                self._messages += map(self._named, each["messages"])
+                self._messages.append(self._named(each))
 
     def _update(self, update: Mapping[str, Any], state: State) -> None:
         """Take an update: messages, state of the middleware, and else values of the run."""

@@ -72,36 +72,28 @@ class ToolsNode(Runnable[LaneState, Update]):
             return self._update(activation, input, results)
 
     def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
-        opened, seen = open_calls(activation, state), activation.seen
-        outcomes = [Outcome(activation, each, self.built.channels.own) for each in opened]
-        step = cache(lambda: self.built.step(activation))
-        attempts = (Attempts(activation, each.number, self.built.wraps_tools) for each in opened)
-        scopes = [
-            Scope(outcome, control, seen, step, tried)
-            for outcome, tried in zip(outcomes, attempts, strict=True)
+        """Return the scopes of the open calls; of their transfers only the last is carried out."""
+        built, opened = self.built, open_calls(activation, state)
+        edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
+        tools = [str(edited.get(str(each.call["id"]), each.call)["name"]) for each in opened]
+        transfers = [i for i, each in enumerate(opened) if self.runner.transfers(each, tools[i])]
+        step = cache(lambda: built.step(activation))
+        return [
+            Scope(
+                Outcome(activation, each, built.channels.own),
+                tools[i],
+                control,
+                activation.seen,
+                step,
+                Attempts(activation, each.number, built.wraps_tools),
+                is_passed_over=i in transfers[:-1],
+            )
+            for i, each in enumerate(opened)
         ]
-        return self._with_one_transfer(scopes)
-
-    def _with_one_transfer(self, scopes: list[Scope]) -> list[Scope]:
-        """Return the scopes of the calls of a message, of whose transfers the last is carried out."""
-        opened = [scope.outcome.opened for scope in scopes]
-        passed_over = [
-            i
-            for i, scope in enumerate(scopes)
-            if self.runner.transfers(opened[i], self._tool_of(scope))
-        ][:-1]
-        return [s._replace(is_passed_over=i in passed_over) for i, s in enumerate(scopes)]
 
     def _is_task(self, scopes: Sequence[Scope]) -> bool:
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
-        return len(scopes) == 1 and self._tool_of(scopes[0]) not in self.runner.agents
-
-    def _tool_of(self, scope: Scope) -> str:
-        """Return the name of the tool that is to run; a person may have edited the call."""
-        call = scope.outcome.opened.call
-        activation, built = scope.outcome.activation, self.built
-        own = own_state(activation, built.channels) if built.wraps_tools else {}
-        return str(edited_calls(own).get(str(call["id"]), call)["name"])
+        return len(scopes) == 1 and scopes[0].tool not in self.runner.agents
 
     def _starts(
         self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
@@ -113,7 +105,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 scope = self._after(scope, before, future.result())
-            future = tasks.get(self._tool_of(scope), tasks[""])(scope)
+            future = tasks.get(scope.tool, tasks[""])(scope)
             last[:] = [(scope, future)]
             return future
 

@@ -255,8 +255,8 @@ class Activation:
         if self._failure is not None:
             raise self._failure
         self.seen.check(self.address, self._writes)
-        ending = self._ending()
-        position = self._stays or ending.position(self.config)
+        ending = None if self._stays else self._ending()
+        position = ending.position(self.config) if ending else cast(Position, self._stays)
         position["at"] = self.address
         if self.said_by_tasks:
             position["by_tasks"] = len(self._said)
@@ -271,11 +271,11 @@ class Activation:
             update["middleware"] = {self.site.place.node: self._middleware}
         if self._new_untracked is not None:
             update["untracked"] = [self.address, self._new_untracked]
-        entries = ending.entries()
+        entries = ending.entries() if ending else []
         if entries or self._voids:
             self._untold += entries
             self._tell_live()
-        return ending.onto(update)
+        return ending.onto(update) if ending else update
 
     @contextmanager
     def reported(self, call: int | None = None) -> Iterator[None]:
