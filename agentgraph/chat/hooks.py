@@ -1,8 +1,5 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
@@ -33,25 +30,25 @@ class HookNode(LeafNode):
     def run(self, activation: Activation) -> None:
         """Run the hook."""
         self.built.check_mode(activation, "sync")
-        with self._answerable():
+        try:
             run_talk(self._talk(activation))
+        except GraphInterrupt as paused:
+            raise self._answerable(paused) from None
 
     async def arun(self, activation: Activation) -> None:
         """Run the hook on the event loop."""
         self.built.check_mode(activation, "async")
-        with self._answerable():
-            await arun_talk(self._talk(activation))
-
-    @contextmanager
-    def _answerable(self) -> Iterator[None]:
-        """Write on questions of LangChain's human in the loop what their answers must fit."""
         try:
-            yield
+            await arun_talk(self._talk(activation))
         except GraphInterrupt as paused:
-            for asked in paused.args[0]:
-                if asked.response_schema is None:
-                    asked.response_schema = answer_schema(asked.value, self.built.tools)
-            raise
+            raise self._answerable(paused) from None
+
+    def _answerable(self, paused: GraphInterrupt) -> GraphInterrupt:
+        """Write on questions of LangChain's human in the loop what their answers must fit."""
+        for asked in paused.args[0]:
+            if asked.response_schema is None:
+                asked.response_schema = answer_schema(asked.value, self.built.tools)
+        return paused
 
     def _talk(self, activation: Activation) -> Talk[None]:
         step = self.built.step(activation)

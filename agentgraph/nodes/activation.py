@@ -1,8 +1,8 @@
 """One activation of a leaf: what it enters with, what it says and does, and what it writes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import TracebackType
 from typing import Any, cast
 from uuid import uuid4
 
@@ -277,36 +277,32 @@ class Activation:
             self._tell_live()
         return ending.onto(update) if ending else update
 
-    @contextmanager
-    def reported(self, call: int | None = None) -> Iterator[None]:
-        """Write on questions and failures from inside at what address they arose.
+    def reported(self, call: int | None = None) -> "_Reported":
+        """Write on questions and failures from a `with` block at what address they arose.
+
+        Args:
+            call: The number of the tool call that runs in it, if one does.
+        """
+        return _Reported(self, call)
+
+    def left_by(self, error: BaseException, call: int | None) -> BaseException:
+        """Return what leaves the activation for an exception, with its address on it.
 
         A question says, too, which tool call asks, or behind how many messages of a graph: there
         it is the graph agent's, whoever asks inside.
         """
-        try:
-            yield
-        except GraphInterrupt as paused:
-            self._check_questions(paused.args[0])
-            for asked in paused.args[0]:
+        if isinstance(error, GraphInterrupt):
+            self._check_questions(error.args[0])
+            for asked in error.args[0]:
                 if asker(asked.response_schema) is None or self.asked_behind is not None:
                     schema = checkable(asked.response_schema)
                     number = self.asked_behind if call is None else call
                     asked.response_schema = addressed(schema, self.address, number)
-            raise
-        except ParentCommand as left:
-            error = self._led_out(left.args[0])
-            self._report(error)
-            raise error from None
-        except GraphBubbleUp:
-            raise
-        except BaseException as error:
-            if is_cancelled(error):
-                raise
-            marked = self._report(error)
-            if marked is error:
-                raise
-            raise marked from error
+        elif isinstance(error, ParentCommand):
+            return self._report(self._led_out(error.args[0]))
+        elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
+            return self._report(error)
+        return error
 
     def _check_questions(self, asked: Sequence[Any]) -> None:
         """Refuse questions that cannot be saved, as a failure of this activation."""
@@ -385,6 +381,27 @@ class Activation:
         tell_live(self.address, self._untold, self._live)
         self._live += len(self._untold)
         self._untold.clear()
+
+
+class _Reported:
+    """No `@contextmanager`: nodes are entered too often for what one costs."""
+
+    __slots__ = ("_activation", "_call")
+
+    def __init__(self, activation: Activation, call: int | None) -> None:
+        self._activation, self._call = activation, call
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        leaves = self._activation.left_by(error, self._call)
+        if leaves is not error:
+            raise leaves from None if isinstance(error, ParentCommand) else error
 
 
 def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:

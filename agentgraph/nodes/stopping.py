@@ -15,7 +15,7 @@ Stops are nested as lanes are: a stop reaches all that runs inside.
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 
 from langchain_core.runnables import RunnableConfig
@@ -178,17 +178,18 @@ def inner_stop() -> Stop:
     return Stop(get_runtime().control)
 
 
-@contextmanager
-def stoppable(*, is_thread: bool = False) -> Iterator[None]:
+def stoppable(*, is_thread: bool = False) -> AbstractContextManager[None]:
     """Cancel what is awaited in a `with` block when the run is stopped; a thread when it is abandoned.
 
     Raises:
         GraphDrained: It was.
     """
     control = get_runtime().control
-    if not isinstance(control, Stop):
-        yield
-        return
+    return _stoppable(control, is_thread) if isinstance(control, Stop) else nullcontext()
+
+
+@contextmanager
+def _stoppable(control: Stop, is_thread: bool) -> Iterator[None]:
     scope = _Scope(control, _INNERMOST.get())
     token = _INNERMOST.set(scope)
     try:
