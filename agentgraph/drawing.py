@@ -180,8 +180,9 @@ def _node(key: str, node: Node) -> str:
 
 
 def _label(key: str, node: Node) -> str:
-    name = key.rpartition(":")[2]
-    return _short(name) if "agent_name" in (node.metadata or {}) else name
+    """Return the name of a node, from its agent's on: `write.tools`, `write.Limit.before_model`."""
+    parts, agent = key.rpartition(":")[2].split("."), (node.metadata or {}).get("agent_name")
+    return ".".join(parts[parts.index(agent) :] if agent in parts else parts)
 
 
 def _short(name: str) -> str:

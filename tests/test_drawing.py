@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import ModelCallLimitMiddleware
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import agentgraph as ag
@@ -250,3 +251,12 @@ def test_a_lane_of_one_agent_that_may_run_again_has_its_edge_back() -> None:
         "both.letter.letter -.-> both.letter.letter",
         "both.again.try -.-> both.again.try",
     }
+
+
+def test_the_hook_of_a_middleware_is_drawn_under_the_name_of_its_agent() -> None:
+    limit = ModelCallLimitMiddleware(run_limit=3)
+    writers = [chat(name, middleware=[limit]) for name in ("ann", "bob")]
+    text = mermaid(ag.compile_agent(ag.sequential("team", writers)))
+    for name in ("ann", "bob"):
+        hook = f"{name}.ModelCallLimitMiddleware.before_model"
+        assert f'    {hook}("{hook}")' in text.splitlines()
