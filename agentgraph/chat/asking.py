@@ -11,6 +11,7 @@ So where no middleware wraps the call, `Asking.ask` is all there is.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -243,7 +244,7 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
 def instructed(request: Any) -> Any:
     """Return a request with the model and the system message of this step."""
     asking = _ASKING.get()
-    return request.override(model=asking.model, system_message=asking.system)
+    return _changed(request, model=asking.model, system_message=asking.system)
 
 
 class StandingIn:
@@ -265,7 +266,7 @@ class StandingIn:
         wanted = self._wanted(given.response_format)
         if self._last is None or not self._last.stands_for(given.model, wanted):
             self._last = AskedModel(given.model, wanted)
-        return given.override(model=self._last)
+        return _changed(given, model=self._last)
 
     def _wanted(self, response_format: Any) -> Wanted | None:
         """Return what the answer must fit, which middleware may have changed for this call."""
@@ -312,6 +313,14 @@ def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
     head = f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema."
     told = " ".join(each.strip() for each in (head, fault) if each)
     return InvalidOutputError(f"{told} Use a model that keeps to schemas, or a simpler schema")
+
+
+def _changed(request: Any, **attributes: Any) -> Any:
+    """Return a request with other attributes; its `override` filters the warnings of all threads."""
+    changed = copy(request)
+    for name, value in attributes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
