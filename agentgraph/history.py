@@ -146,7 +146,10 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
             result.append(_told(message, speaker_of(message)))
         if found := answers.get(index):
             calls = zip(calls_of(message), found, strict=True)
-            result += [_unfinished(call) if at is None else everything[at] for call, at in calls]
+            result += [
+                _unfinished(message, i, call) if at is None else everything[at]
+                for i, (call, at) in enumerate(calls)
+            ]
     return result
 
 
@@ -195,8 +198,12 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
     return answers
 
 
-def _unfinished(call: ToolCall | InvalidToolCall) -> ToolMessage:
-    return ToolMessage(NO_RESULT, name=call["name"], tool_call_id=call_id(call), status="error")
+def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCall) -> ToolMessage:
+    """Return what answers a call of a message; under the same id each time, so that edits find it."""
+    made_up = message.id and f"{message.id} {index}"
+    return ToolMessage(
+        NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
+    )
 
 
 def _is_transfer(message: BaseMessage) -> bool:
