@@ -94,13 +94,12 @@ def visible(
 
     Its own messages stay as they are; what others said becomes a user message that names the
     speaker, as google-adk does it for the agents of one session. Calls and results are `paired`.
-    Of a `Summarized` policy only the choice of messages is made here; the summary is the node's.
+    Of a `Summarized` policy only the choice of messages is made here; the summary is LangChain's.
     """
-    if isinstance(policy, Summarized):
-        return visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
-    if isinstance(policy, Trimmed):
+    if isinstance(policy, Trimmed | Summarized):
         seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
-        return fitting(seen, policy.max_tokens, policy.token_counter)
+        is_cut = isinstance(policy, Trimmed)
+        return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
     if policy is unchanged:
         return list(messages)
     before = len(messages) - under_way
