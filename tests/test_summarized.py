@@ -394,11 +394,27 @@ class TestTheSummarisingModel:
         ids=["settings", "fallbacks", "sequence", "text"],
     )
     def test_may_be_a_runnable_around_one(self, drive: Drive, wrap: Any) -> None:
-        model, sums = scripted("Done."), scripted("Sum.")
-        policy = ag.summarized(wrap(sums), 5)
+        model, sums = scripted(reported("Hm.", 5000), "Done."), scripted("Sum.")
+        policy = ag.summarized(wrap(sums), 25)
         writer = ag.chat_agent("w", model, history=policy)
-        list(drive.run(ag.Runner(writer), ["Bees " * 50, "Ants."]))
-        assert sent(model.inputs[0]) == [f"{HEAD}Sum.", "human: Ants."]
+        runner = ag.Runner(writer)
+        list(drive.run(runner, "Bees", thread_id="t"))
+        list(drive.run(runner, ["Bees " * 50, "Ants."], thread_id="t"))
+        assert sent(model.inputs[1]) == [f"{HEAD}Sum.", "human: Ants."]
+
+    @pytest.mark.parametrize("reply", ["", " \n", calling("note")], ids=["empty", "blank", "call"])
+    def test_that_gives_no_summary_loses_nothing(self, drive: Drive, reply: Any) -> None:
+        model, sums = scripted("Done."), scripted(reply, "Sum.")
+        runner = ag.Runner(reader(model, sums, 2))
+        told = drive.run(runner, ["One.", "Two."], thread_id="t")
+        _, error = failing(told, ag.InvalidOutputError)
+        assert str(error).startswith("w: the model of summarized(...) gave AIMessage(")
+        assert str(error).endswith(
+            ", which is no summary; nothing was left out for it. Resume to ask it again, or use "
+            "another model"
+        )
+        assert transcript(drive.resume(runner, "t")) == ["w: Done."]
+        assert sent(model.inputs[0]) == [f"{HEAD}Sum.", "human: Two."]
 
     def test_is_sent_all_that_it_sums_up(self, drive: Drive) -> None:
         """LangChain sends the last 4,000 tokens unless it is told otherwise."""

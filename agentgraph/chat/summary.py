@@ -5,6 +5,7 @@ Ours is what it lacks, or does otherwise than a history may:
 - It makes a model of a name at once. Here that waits until it is needed.
 - By default it sends the summarising model the last 4,000 tokens of what is summed up, and the rest is
   lost without a word. Here all of it is sent.
+- It takes an empty reply for a summary, and all that it stands for is lost. Here that is an error.
 - It goes by the tokens that the provider reports as well as by the counter. That is right for its own
   counter, which estimates; a counter that the user gives may count anything, and alone decides.
 """
@@ -17,11 +18,13 @@ from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableBinding
 
 from agentgraph.budgets import Summarized
-from agentgraph.chat.models import model_named
+from agentgraph.chat.models import core_of, model_named
+from agentgraph.errors import InvalidOutputError
 from agentgraph.middleware import SUMMARY
+from agentgraph.shown import shown
 
 _MESSAGES = "{messages}"
 """Where LangChain puts the messages into the prompt."""
@@ -64,9 +67,8 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         return await made.abefore_model(state, runtime)
 
     def _may_be_due(self, state: Any) -> bool:
-        counter = self._policy.token_counter
-        is_estimate = counter is count_tokens_approximately
-        return is_estimate or counter(state["messages"]) >= self._policy.max_tokens
+        policy = self._policy
+        return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
 
     def _made(self) -> SummarizationMiddleware[Any, Any]:
         if self._summing is None:
@@ -75,7 +77,7 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
 
 
 def summarization(agent: str, policy: Summarized) -> SummarizationMiddleware[Any, Any]:
-    """Return LangChain's middleware as a policy says.
+    """Return LangChain's middleware as the policy of an agent says.
 
     Raises:
         AgentGraphError: The name of the model does not become one.
@@ -84,18 +86,45 @@ def summarization(agent: str, policy: Summarized) -> SummarizationMiddleware[Any
     if isinstance(model, str):
         model = model_named(model, f"{agent}, in summarized(...)")
     counter: Any = policy.token_counter
-    if not isinstance(model, BaseChatModel):
-        model = model | RunnableLambda(_as_message)
-        counter = partial(counter) if counter is count_tokens_approximately else counter
     given = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
     return SummarizationMiddleware(
-        model,
+        _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
         trigger=("tokens", policy.max_tokens),
         keep=("tokens", max(policy.max_tokens // 2, 1)),
-        token_counter=counter,
+        token_counter=counter if _is_estimate(policy) else partial(counter),
         trim_tokens_to_summarize=None,
         **given,
     )
+
+
+class _Checked(RunnableBinding[Any, Any]):
+    """A summarising model whose replies are checked; its attributes are those of the model."""
+
+    agent: str
+
+    def invoke(self, *args: Any, **kwargs: Any) -> AIMessage:
+        return self._summary(super().invoke(*args, **kwargs))
+
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> AIMessage:
+        return self._summary(await super().ainvoke(*args, **kwargs))
+
+    def with_retry(self, **kwargs: Any) -> "_Checked":
+        return _Checked(bound=self.bound.with_retry(**kwargs), agent=self.agent)
+
+    def _summary(self, reply: Any) -> AIMessage:
+        message = AIMessage(reply) if isinstance(reply, str) else reply
+        if not isinstance(message, AIMessage) or not message.text.strip():
+            raise InvalidOutputError(
+                f"{self.agent}: the model of summarized(...) gave {shown(reply)}, which is no summary; "
+                "nothing was left out for it. Resume to ask it again, or use another model"
+            )
+        return message
+
+
+def _is_estimate(policy: Summarized) -> bool:
+    """Return whether the counter is LangChain's own, which asks the model what it is of."""
+    is_chat_model = isinstance(policy.model, str) or isinstance(core_of(policy.model), BaseChatModel)
+    return policy.token_counter is count_tokens_approximately and is_chat_model
 
 
 def _prompt(instruction: str) -> str:
@@ -103,8 +132,3 @@ def _prompt(instruction: str) -> str:
     text = instruction if _MESSAGES in instruction else instruction + _AFTER
     literal = text.replace("{", "{{").replace("}", "}}")
     return literal.replace(f"{{{_MESSAGES}}}", _MESSAGES)
-
-
-def _as_message(reply: Any) -> Any:
-    """Return a reply as LangChain reads it; a model that is no chat model gives a text."""
-    return AIMessage(reply) if isinstance(reply, str) else reply
