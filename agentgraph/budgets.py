@@ -88,7 +88,7 @@ def summarized(
 
     This is LangChain's `SummarizationMiddleware`, the innermost of the agent's: it sums up before the
     model is asked, in a node of its own, after all other middleware that runs before the model. The
-    newest messages, up to half the budget, stay as they are; the last one always does, and no tool call
+    newest messages, about half the budget, stay as they are; the last one always does, and no tool call
     is cut from its results. The summary is what this agent sees: the history keeps everything, and no
     other agent sees the summary. It is kept with the thread, and not written again before the messages
     reach `max_tokens` again; with a `history` of "last", "input" or a function it is kept until the
