@@ -35,6 +35,7 @@ from agentgraph.agents import (
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.hooks import HookNode
 from agentgraph.chat.model import ModelNode
+from agentgraph.chat.summary import Summarizing
 from agentgraph.chat.tools import ToolsNode
 from agentgraph.drawing import RootGraph
 from agentgraph.limits import Limits, check_limits
@@ -140,6 +141,8 @@ def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
     """
     agents = [place.agent for place in tree.places if isinstance(place.agent, ChatAgent)]
     brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
+    if any(place.sums_up for place in tree.places):
+        brought.append(Summarizing.transformers)
     first = [ToolCallTransformer] if agents else []
     return list({id(each): each for each in (*first, *chain(*brought), *given)}.values())
 
@@ -309,7 +312,7 @@ class _LaneBuilder:
     def _kept_by(self, place: Place) -> tuple[str, ...]:
         """Return the channels of what middleware keeps, of that at a place or in its lanes."""
         if isinstance(place.agent, ChatAgent):
-            keeps = place.agent.middleware or place.asks_approval
+            keeps = place.agent.middleware or place.asks_approval or place.sums_up
             return ("middleware", "untracked") if keeps else ()
         lanes = self.tree.lanes(place) if isinstance(place.agent, FORKS) else ()
         return ("middleware",) if any(self._keeps(lane) for lane in lanes if not lane.is_called) else ()

@@ -60,9 +60,10 @@ class InvalidOutputError(AgentGraphError):
     """An agent, its model, or one of its tools gave something that it may not.
 
     A function or a tool gave what is no message and no signal, or a signal that its return
-    annotation does not name; a model no message, or only replies that do not fit `output_schema`;
-    `model_input` no list of messages; with `unknown_tool="raise"` a model called a tool that there
-    is not. Or a LangGraph graph that runs in an agent ended by a `Command` for the graph around it.
+    annotation does not name; a model no message, or only replies that do not fit `output_schema`; a
+    model that sums up no text; `model_input` no list of messages; with `unknown_tool="raise"` a model
+    called a tool that there is not. Or a LangGraph graph that runs in an agent ended by a `Command` for
+    the graph around it.
     """
 
 

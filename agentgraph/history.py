@@ -94,13 +94,12 @@ def visible(
 
     Its own messages stay as they are; what others said becomes a user message that names the
     speaker, as google-adk does it for the agents of one session. Calls and results are `paired`.
-    Of a `Summarized` policy only the choice of messages is made here; the summary is the node's.
+    Of a `Summarized` policy only the choice of messages is made here; the summary is LangChain's.
     """
-    if isinstance(policy, Summarized):
-        return visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
-    if isinstance(policy, Trimmed):
+    if isinstance(policy, Trimmed | Summarized):
         seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
-        return fitting(seen, policy.max_tokens, policy.token_counter)
+        is_cut = isinstance(policy, Trimmed)
+        return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
     if policy is unchanged:
         return list(messages)
     before = len(messages) - under_way
@@ -146,7 +145,10 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
             result.append(_told(message, speaker_of(message)))
         if found := answers.get(index):
             calls = zip(calls_of(message), found, strict=True)
-            result += [_unfinished(call) if at is None else everything[at] for call, at in calls]
+            result += [
+                _unfinished(message, i, call) if at is None else everything[at]
+                for i, (call, at) in enumerate(calls)
+            ]
     return result
 
 
@@ -195,8 +197,12 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
     return answers
 
 
-def _unfinished(call: ToolCall | InvalidToolCall) -> ToolMessage:
-    return ToolMessage(NO_RESULT, name=call["name"], tool_call_id=call_id(call), status="error")
+def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCall) -> ToolMessage:
+    """Return what answers a call of a message; under the same id each time, so that edits find it."""
+    made_up = message.id and f"{message.id} {index}"
+    return ToolMessage(
+        NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
+    )
 
 
 def _is_transfer(message: BaseMessage) -> bool:

@@ -25,7 +25,7 @@ from agentgraph.agents import (
 )
 from agentgraph.budgets import Summarized, Trimmed
 from agentgraph.history import POLICIES
-from agentgraph.middleware import DECISIONS, middleware_faults, tools_of
+from agentgraph.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
 from agentgraph.schemas import answer_tools, output_fault
 from agentgraph.shown import reason, shown
 from agentgraph.signals import is_async
@@ -65,6 +65,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         yield fault
     yield from policy_faults(agent)
     yield from middleware_faults(agent.middleware)
+    yield from _summary_faults(agent)
     yield from _approval_faults(agent)
     yield from _tool_faults(agent, above)
 
@@ -180,9 +181,35 @@ def _approval_faults(agent: ChatAgent) -> Iterator[str]:
     for name, rule in rules.items() if isinstance(rules, Mapping) else ():
         if fault := _rule_fault(rule):
             yield f"approve[{shown(name)}] {fault}"
-    kinds = (kind for each in agent.middleware for kind in type(each).__mro__)
-    if rules and any(kind.__name__ == _ASKS for kind in kinds):
+    if rules and _has_kind(agent, _ASKS):
         yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
+
+
+def _summary_faults(agent: ChatAgent) -> Iterator[str]:
+    policy = agent.history
+    if not isinstance(policy, Summarized):
+        return
+    if not (isinstance(policy.model, Runnable) or _is_name(policy.model)):
+        yield (
+            f"the summarising model {shown(policy.model)} is no LangChain chat model; pass one, such "
+            "as ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'"
+        )
+    if policy.instruction is not None and not isinstance(policy.instruction, str):
+        yield (
+            f"the instruction {shown(policy.instruction)} of summarized(...) is no text; pass one, or "
+            "leave it out"
+        )
+    if _has_kind(agent, SUMMARY):
+        yield (
+            f"it has both history=summarized(...) and a {SUMMARY}, its own or one of the whole tree, "
+            "which would sum up twice; leave one out"
+        )
+
+
+def _has_kind(agent: ChatAgent, kind: str) -> bool:
+    """Return whether middleware of an agent is of a class of LangChain's, a subclass, or named so."""
+    kinds = (each.__name__ for given in agent.middleware for each in type(given).__mro__)
+    return kind in (*kinds, *(getattr(each, "name", None) for each in agent.middleware))
 
 
 def _rule_fault(rule: Any) -> str | None:
@@ -279,6 +306,11 @@ def toolless(model: object) -> Iterator[object]:
 def _history_faults(history: object) -> Iterator[str]:
     if isinstance(history, Trimmed | Summarized):
         yield from limit_faults("max_tokens", history.max_tokens)
+        if not callable(history.token_counter):
+            yield (
+                f"token_counter={shown(history.token_counter)} cannot be called; pass a function of a "
+                "list of messages, such as len"
+            )
         history = history.history
     if not callable(history) and not (isinstance(history, str) and history in POLICIES):
         yield f"unknown history {shown(history)}; use one of {', '.join(POLICIES)}, or a function"

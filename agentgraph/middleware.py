@@ -21,6 +21,11 @@ APPROVE = "agentgraph.approve"
 ASKS = f"{APPROVE}.after_model"
 """The name that LangChain gives the node of its hook."""
 
+SUMMARY = "SummarizationMiddleware"
+"""The name of LangChain's middleware that `history=summarized(...)` becomes."""
+SUMS_UP = f"{SUMMARY}.before_model"
+"""The name that LangChain gives the node of its hook."""
+
 DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
     "approve",
     "edit",

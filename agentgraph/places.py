@@ -25,7 +25,8 @@ from agentgraph.agents import (
     sub_agents,
     unchecked,
 )
-from agentgraph.middleware import ASKS, HOOKS, Mode, any_has, hooks_in, mode_fault, tools_of
+from agentgraph.budgets import Summarized
+from agentgraph.middleware import ASKS, HOOKS, SUMS_UP, Mode, any_has, hooks_in, mode_fault, tools_of
 from agentgraph.signals import yields
 
 _MERMAID_WORDS = frozenset(
@@ -97,6 +98,11 @@ class Place:
         """Whether a person must agree to tool calls here."""
         return isinstance(self.agent, ChatAgent) and bool(self.agent.approve) and has_tools(self)
 
+    @property
+    def sums_up(self) -> bool:
+        """Whether LangChain's summarization keeps what is seen here within a budget."""
+        return isinstance(self.agent, ChatAgent) and isinstance(self.agent.history, Summarized)
+
     def hook_node(self, hook: str) -> str:
         """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
         return self.approve_node if hook == ASKS else f"{self.node}.{hook}"
@@ -125,7 +131,7 @@ class Place:
 
     @cached_property
     def hooks(self) -> tuple[str, ...]:
-        """The names of all hooks of a chat agent's middleware, that of approval included."""
+        """The names of all hooks of a chat agent's middleware, ours included."""
         return tuple(name for hook in HOOKS for name in self._hooks(hook))
 
     def _hook_nodes(self, hook: str) -> list[str]:
@@ -134,12 +140,15 @@ class Place:
     def _hooks(self, hook: str) -> list[str]:
         """Return the names of a hook in the order in which they run.
 
-        A question for all calls of a message comes next to the model, the innermost of all hooks.
-        Where each call asks for itself, it does before other middleware runs it, so outside all.
+        A summary comes next to the model: it counts, and is told, what other middleware left of the
+        messages. A question for all calls of a message comes next to the model, the innermost of all
+        hooks. Where each call asks for itself, it does before other middleware runs it, so outside all.
         """
         if not isinstance(self.agent, ChatAgent):
             return []
         names = hooks_in(self.agent.middleware, hook)
+        if hook == "before_model" and self.sums_up:
+            return [*names, SUMS_UP]
         if hook != "after_model" or not self.asks_approval:
             return names
         return [*names, ASKS] if self.agent.interrupt_mode == "per_call" else [ASKS, *names]

@@ -20,7 +20,7 @@ from agentgraph.budgets import summarized, trimmed
 from agentgraph.history import POLICIES, TRANSFERRED, paired, unchanged, visible
 from agentgraph.places import lay_out
 from agentgraph.state import speaker_at, stamped
-from agentgraph.testing import ScriptedChatModel, pairing_faults
+from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 
 
 def say(ctx) -> str:
@@ -532,6 +532,14 @@ def test_a_transfer_without_an_answer_is_not_left_out():
     messages = [HANDED_OVER[1]]
     assert lines(seen(messages, "report/boss")) == ["human: [writer] called transfer_to_boss({})"]
     assert lines(seen(messages, "report/writer")) == ["ai: ", "tool: No result of this call was kept."]
+
+
+def test_what_answers_a_call_without_a_result_has_the_same_id_wherever_it_is_seen():
+    asked = AIMessage("", id="m", tool_calls=[call("search", "1"), call("search", "1")])
+    alone, later = paired([asked]), paired([HumanMessage("Hm.", id="0"), asked])
+    assert [message.id for message in alone] == ["m", "m 0", "m 1"]
+    assert later[1:] == alone
+    assert [each.id for each in paired([asked.model_copy(update={"id": None})])] == [None] * 3
 
 
 def test_transfers_of_every_round_are_left_out_though_their_ids_repeat():

@@ -54,7 +54,7 @@ nodes.each nodes.parallel nodes.workflow
 nodes.fork
 chat.call_runner nodes.leaf nodes.schedule
 chat.acting chat.agent
-chat.approve chat.asking chat.outcome chat.step
+chat.approve chat.asking chat.outcome chat.step chat.summary
 chat.attempts chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output
 chat.state_access chat.talking chat.tool_errors
 nodes.joining nodes.lane nodes.tasks

@@ -45,6 +45,13 @@ def test_a_summary_is_not_told_as_a_reply(how: str) -> None:
     assert texts(graph, how) == ["Reply of a.", "Reply of b."]
 
 
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_nor_is_that_of_a_summarized_history(how: str) -> None:
+    policy = ag.summarized(scripted("The summary."), 2, token_counter=len)
+    graph = ag.compile_agent(ag.chat_agent("a", scripted("Reply."), history=policy))
+    assert texts(graph, how) == ["Reply."]
+
+
 def test_those_that_are_passed_come_after_those_of_the_middleware() -> None:
     class Mine(StreamTransformer):
         def init(self) -> dict[str, Any]:

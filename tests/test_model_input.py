@@ -1,4 +1,4 @@
-"""What reaches a model: the hook that has the last word, budgets in runs, and instructions."""
+"""What reaches a model: the hook that has the last word, budgets by trimming, and instructions."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -14,13 +14,11 @@ from langchain_core.messages import (
     SystemMessage,
     trim_messages,
 )
-from langgraph.types import interrupt
 
 import agentgraph as ag
 from agentgraph.testing import transcript
 
 IDS = count()
-HEAD = "human: Summary of the conversation so far:\n"
 
 
 def calling(*names: str, **args: Any) -> AIMessage:
@@ -230,179 +228,6 @@ class TestATrimmedHistory:
         last = ag.function_agent("f", fn, history=ag.trimmed(1, token_counter=len))
         list(drive.run(ag.Runner(ag.sequential("s", [says("a"), says("b"), last])), "Go."))
         assert seen == [["human: [b] said: b"]]
-
-
-def reader(model: Any, summarising: Any, max_tokens: int = 6, **options: Any) -> Any:
-    policy = ag.summarized(summarising, max_tokens, token_counter=len)
-    return ag.chat_agent("w", model, history=policy, **options)
-
-
-class TestASummary:
-    def test_keeps_every_input_within_the_budget_and_is_written_now_and_then(
-        self, drive: Drive
-    ) -> None:
-        model = scripted(*[calling("note") for _ in range(12)], "Done.")
-        sums = scripted(*[f"Sum {i}." for i in range(5)])
-        tree = reader(model, sums, tools=[note], instruction="Be kind.")
-        assert transcript(drive.run(ag.Runner(tree), "Go."))[-1] == "w: Done."
-        assert max(len(history(messages)) for messages in model.inputs) <= 6
-        assert len(model.inputs) == 13
-        sums.assert_finished()
-        assert [sent(messages)[1] for messages in model.inputs][3::2] == [
-            f"{HEAD}Sum {i}." for i in range(5)
-        ]
-
-    def test_stands_in_place_of_what_it_covers(self, drive: Drive) -> None:
-        model, sums = scripted("One.", "Two."), scripted("a and b spoke.")
-        speakers = [says(name) for name in "abcde"]
-        tree = ag.sequential("s", [*speakers, reader(model, sums, 5)])
-        list(drive.run(ag.Runner(tree), "Go."))
-        assert sent(model.inputs[0]) == [
-            f"{HEAD}a and b spoke.",
-            "human: [d] said: d",
-            "human: [e] said: e",
-        ]
-        asked = sums.inputs[0]
-        assert asked[0].text == ag.summarized(sums, 1).instruction
-        assert asked[1].text == (
-            '<message type="human">Go.</message>\n'
-            '<message type="human">[a] said: a</message>\n'
-            '<message type="human">[b] said: b</message>\n'
-            '<message type="human">[c] said: c</message>'
-        )
-
-    def test_is_not_written_where_all_fits(self, drive: Drive) -> None:
-        model, sums = scripted("Done."), scripted()
-        list(drive.run(ag.Runner(ag.sequential("s", [says("a"), reader(model, sums)])), "Go."))
-        assert sent(model.inputs[0]) == ["human: Go.", "human: [a] said: a"]
-        assert sums.inputs == []
-
-    def test_survives_a_resume(self, disk: Disk) -> None:
-        model = scripted(calling("note"), calling("note"), calling("note"), calling("ask"), "Done.")
-        sums = scripted("Sum.", "Never.")
-
-        def tree() -> ag.Agent:
-            def ask() -> str:
-                """Asks."""
-                return f"Heard {interrupt('Well?')}."
-
-            return reader(model, sums, tools=[note, ask])
-
-        assert transcript(disk.run(tree()))[-1] == "w: [asks] Well?"
-        assert len(sums.inputs) == 1
-        assert transcript(disk.resume(tree(), "yes")) == ["w: Heard yes.", "w: Done."]
-        assert len(sums.inputs) == 1
-        assert sent(model.inputs[-1])[0] == f"{HEAD}Sum."
-        assert sent(model.inputs[-1])[-1] == "tool: Heard yes."
-
-    def test_survives_a_second_turn_and_is_covered_by_a_further_one(self, disk: Disk) -> None:
-        model = scripted("One.", "Two.", "Three.", "Four.")
-        sums = scripted("Sum 0.", "Sum 1.")
-
-        def tree() -> ag.Agent:
-            return ag.sequential("s", [says("a"), says("b"), reader(model, sums, 5)])
-
-        disk.run(tree(), "First.")
-        assert len(sums.inputs) == 0
-        disk.run(tree(), "Second.")
-        assert len(sums.inputs) == 1
-        assert sent(model.inputs[1]) == [f"{HEAD}Sum 0.", "human: [a] said: a", "human: [b] said: b"]
-        disk.run(tree(), "Third.")
-        assert len(sums.inputs) == 2
-        assert sums.inputs[1][1].text == (
-            '<message type="human">Summary of the conversation so far:\nSum 0.</message>\n'
-            '<message type="human">[a] said: a</message>\n'
-            '<message type="human">[b] said: b</message>\n'
-            '<message type="ai">Two.</message>\n'
-            '<message type="human">Third.</message>'
-        )
-        assert sent(model.inputs[2]) == [f"{HEAD}Sum 1.", "human: [a] said: a", "human: [b] said: b"]
-
-    def test_is_not_written_again_when_the_model_fails_later(self, disk: Disk) -> None:
-        model = scripted(
-            *[calling("note") for _ in range(3)], calling("note"), ConnectionError("down"), "Done."
-        )
-        sums = scripted("Sum.", "Never.")
-        tree = reader(model, sums, tools=[note])
-        with pytest.raises(ConnectionError):
-            disk.run(tree)
-        assert transcript(disk.resume(tree)) == ["w: Done."]
-        assert len(sums.inputs) == 1
-
-    def test_that_fails_fails_its_agent_and_is_tried_again(self, drive: Drive) -> None:
-        model, sums = scripted("Done."), scripted(ConnectionError("down"), "Sum.")
-        tree = ag.sequential("s", [*[says(name) for name in "abcde"], reader(model, sums, 5)])
-        runner = ag.Runner(tree)
-        events, _ = failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
-        assert transcript(events)[-1] == "s/a/b/c/d/e/w: [error] ConnectionError('down')"
-        assert model.inputs == []
-        assert transcript(drive.resume(runner, "t")) == ["s/a/b/c/d/e/w: Done."]
-
-    def test_is_the_agents_own(self, drive: Drive) -> None:
-        sums, other_sums = scripted("Mine."), scripted("Other.")
-        first, second, third = scripted("W."), scripted("V."), scripted("U.")
-        policy = ag.summarized(other_sums, 5, token_counter=len)
-        agents = [
-            *[says(name) for name in "abcde"],
-            reader(first, sums, 5),
-            ag.chat_agent("v", second, history=policy),
-            ag.chat_agent("u", third),
-        ]
-        list(drive.run(ag.Runner(ag.sequential("s", agents)), "Go."))
-        assert sent(first.inputs[0])[0] == f"{HEAD}Mine."
-        assert sent(second.inputs[0])[0] == f"{HEAD}Other."
-        assert len(third.inputs[0]) == 8
-
-    def test_in_branches_and_in_agents_as_tools_is_written(self, drive: Drive) -> None:
-        sums, inner = scripted("Sum."), scripted("Inner.")
-        tool = ag.agent_tool(reader(inner, sums, 5), history="shared")
-        model = scripted(calling("w", request="x"), "Done.")
-        outer = ag.chat_agent("outer", model, tools=[tool])
-        tree = ag.sequential("s", [*[says(name) for name in "abcde"], ag.parallel("p", [outer])])
-        assert transcript(drive.run(ag.Runner(tree), "Go."))[-1] == "s/a/b/c/d/e/p/outer: Done."
-        assert sent(inner.inputs[0])[0] == f"{HEAD}Sum."
-        assert sent(inner.inputs[0])[-1] == "human: x"
-
-    def test_has_an_instruction_of_ones_own(self, drive: Drive) -> None:
-        sums = scripted("Sum.")
-        policy = ag.summarized(sums, 2, token_counter=len, instruction="In {five} words.")
-        tree = ag.sequential(
-            "s", [says("a"), says("b"), ag.chat_agent("w", scripted("Done."), history=policy)]
-        )
-        list(drive.run(ag.Runner(tree), "Go."))
-        assert sums.inputs[0][0] == SystemMessage("In {five} words.")
-
-    def test_cannot_be_named_by_a_template(self, drive: Drive) -> None:
-        after = scripted("Read.")
-        tree = ag.sequential(
-            "s",
-            [
-                says("a"),
-                says("b"),
-                reader(scripted("Done."), scripted("Sum."), 2),
-                ag.chat_agent("z", after, instruction="{w.summary} {summary?}"),
-            ],
-        )
-        list(drive.run(ag.Runner(tree), "Go."))
-        assert after.inputs[0][0] == SystemMessage("{w.summary} ")
-
-    def test_with_a_hook_is_what_the_hook_is_given(self, drive: Drive) -> None:
-        given: list[list[str]] = []
-
-        def hook(messages: list[BaseMessage]) -> list[BaseMessage]:
-            given.append(sent(messages))
-            return messages
-
-        tree = ag.sequential(
-            "s",
-            [
-                says("a"),
-                says("b"),
-                reader(scripted("Done."), scripted("Sum."), 2, model_input=hook, instruction="Be."),
-            ],
-        )
-        list(drive.run(ag.Runner(tree), "Go."))
-        assert given == [["system: Be.", f"{HEAD}Sum.", "human: [b] said: b"]]
 
 
 class TestATemplate:

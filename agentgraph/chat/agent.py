@@ -17,6 +17,7 @@ from agentgraph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_ins
 from agentgraph.chat.models import BoundModels, Models
 from agentgraph.chat.output import keep, keep_text, kept, restored, wanted_by
 from agentgraph.chat.step import Channels, Step
+from agentgraph.chat.summary import Summarizing
 from agentgraph.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.middleware import Mode, any_has, mode_fault
@@ -36,7 +37,7 @@ class BuiltAgent:
         site: Its place.
         agent: The agent.
         tools: The tools that it runs.
-        middleware: Its middleware, that of approval included.
+        middleware: Its middleware, that of approval and of a summary included.
         wraps_model: Whether middleware wraps the calls of the model.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
@@ -48,7 +49,7 @@ class BuiltAgent:
     def __init__(self, site: Site) -> None:
         self.site, self.agent = site, cast(ChatAgent, site.place.agent)
         self.tools = run_tools(self.agent, site.target_agents)
-        self.middleware = self._with_approval()
+        self.middleware = self._with_ours()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
         self.wanted = wanted_by(self.agent.output_schema)
@@ -150,9 +151,11 @@ class BuiltAgent:
         elif step is not None:
             keep_text(activation, self.agent, self.wanted, _last_text(activation, step))
 
-    def _with_approval(self) -> list[Any]:
+    def _with_ours(self) -> list[Any]:
         """Return all middleware; where each call asks for itself it does before any other runs it."""
-        given = list(self.agent.middleware)
+        given, policy = list(self.agent.middleware), self.agent.history
+        if isinstance(policy, Summarized):
+            given.append(Summarizing(self.agent.name, policy))
         if not self.site.place.asks_approval:
             return given
         approval = Approval(self.agent, self.tools)

@@ -13,9 +13,8 @@ from langchain_core.messages import (
 )
 
 from agentgraph.addresses import address
-from agentgraph.budgets import Record, Summarized, record_of, since, split, summary_request
 from agentgraph.chat.agent import BuiltAgent
-from agentgraph.chat.asking import CORRECTIONS, Asking, asked_in, message_of, model_hook, unfit
+from agentgraph.chat.asking import CORRECTIONS, Asking, asked_in, model_hook, unfit
 from agentgraph.chat.calls import with_ids, with_saved_calls, without_calls
 from agentgraph.chat.output import Kept, keep, keep_text, kept, told
 from agentgraph.chat.step import Step
@@ -71,7 +70,7 @@ class ModelNode(LeafNode):
 
     def _talk(self, asking: Asking) -> Talk[None]:
         activation = asking.activation
-        seen = yield from self._seen(activation, asking.context.messages)
+        seen = asking.context.messages
         has_step = self.built.middleware or self.node is not None
         step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
@@ -112,13 +111,6 @@ class ModelNode(LeafNode):
             return 0
         this_turn = takewhile(address_of, reversed(activation.seen.messages))
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
-
-    def _seen(self, activation: Activation, history: list[BaseMessage]) -> Talk[list[BaseMessage]]:
-        """Return the history within its budget."""
-        policy = self.agent.history
-        if isinstance(policy, Summarized):
-            return (yield from _summed_up(activation, policy, history))
-        return history
 
     def _take(
         self, asking: Asking, messages: list[BaseMessage], step: Step | None, updates: list[Any]
@@ -224,27 +216,6 @@ def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseM
     held = {id(message) for message in seen}
     said = [each for each in messages if id(each) not in held]
     return [each for each in said if not isinstance(each, RemoveMessage)]
-
-
-def _summed_up(
-    activation: Activation, policy: Summarized, history: list[BaseMessage]
-) -> Talk[list[BaseMessage]]:
-    """Return the history behind the last summary, summed up again where it is too long.
-
-    The record is a value of the run, under a key that no template can name.
-    """
-    key = f"{activation.name}.summary"
-    record: Record | None = activation.values.get(key)
-    seen = since(history, record)
-    if policy.token_counter(seen) <= policy.max_tokens:
-        return seen
-    older, newest = split(seen, policy)
-    if not any(message.id for message in older):
-        return seen
-    reply = yield Call(policy.model, summary_request(older, policy), activation.config)
-    record = record_of(older, str(message_of(activation, reply).text))
-    activation.keep({key: record})
-    return [*since(older, record), *newest]
 
 
 def _with_new_id(reply: AIMessage, messages: Sequence[BaseMessage]) -> AIMessage:

@@ -58,15 +58,24 @@ class Models:
 
     def _made(self, name: str, context: Context) -> Any:
         if name not in self._named:
-            try:
-                self._named[name] = init_chat_model(name)
-            except Exception as error:
-                raise AgentGraphError(
-                    f"{context.address}: LangChain's init_chat_model cannot make the model {name!r} "
-                    f"({reason(error)}); install the provider's package, set its key in the "
-                    "environment, or pass a model object"
-                ) from error
+            self._named[name] = model_named(name, context.address)
         return self._named[name]
+
+
+def model_named(name: str, where: str) -> Any:
+    """Return the model of a name of LangChain's, for what is at `where`.
+
+    Raises:
+        AgentGraphError: The name does not become a model.
+    """
+    try:
+        return init_chat_model(name)
+    except Exception as error:
+        raise AgentGraphError(
+            f"{where}: LangChain's init_chat_model cannot make the model {name!r} "
+            f"({reason(error)}); install the provider's package, set its key in the "
+            "environment, or pass a model object"
+        ) from error
 
 
 def providers() -> list[str]:
