@@ -75,7 +75,9 @@ def test_it_is_langchains_summarization(drive: Drive) -> None:
     rounds = [calling("note", "note"), calling("note"), "Done.", calling("note"), "Well.", "Bye."]
     sums = [f"Sum {n}." for n in range(9)]
     asked, summing = scripted(*rounds), scripted(*sums)
-    runner = ag.Runner(reader(asked, summing, 5, tools=[note], instruction="Be kind."))
+    runner = ag.Runner(
+        reader(asked, summing, 5, tools=[note], instruction="Be kind.", parallel_tools=False)
+    )
     told = [e for text in ("Go.", "On.", "And?") for e in drive.run(runner, text, thread_id="t")]
     their_asked, their_summing = scripted(*rounds), scripted(*sums)
     summarization = SummarizationMiddleware(
