@@ -54,8 +54,8 @@ def test_each_leaf_costs_one_superstep():
     config = {"configurable": {"thread_id": "t"}}
     graph.invoke({"messages": ["hi"]}, config)
     steps = [saved.metadata["step"] for saved in graph.get_state_history(config)]
-    assert len(steps) == 100 + 3  # the empty start, the input, and the turn's beginning
-    assert max(steps) == 100 + 1
+    assert len(steps) == 100 + 2  # the empty start, and the input
+    assert max(steps) == 100
 
 
 def test_the_size_of_a_position_does_not_depend_on_the_iteration():
