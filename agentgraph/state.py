@@ -7,6 +7,7 @@ is the only file that knows of `DeltaChannel`, which is in beta.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -20,7 +21,7 @@ from agentgraph.middleware_state import applied, collected
 from agentgraph.signals import Signal
 from agentgraph.values import Reducers, Write
 
-SNAPSHOT_FREQUENCY = 500
+SNAPSHOT_FREQUENCY = 200
 _NAME = re.compile(r"[#({\[]")
 STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
@@ -276,6 +277,7 @@ def address_of(message: BaseMessage) -> str | None:
     return message.response_metadata.get(STAMP)
 
 
+@lru_cache(1000)
 def speaker_at(address: str) -> str:
     """Return the name of the agent at an address."""
     return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]

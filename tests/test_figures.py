@@ -11,6 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
+from agentgraph.state import SNAPSHOT_FREQUENCY
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 
@@ -76,7 +77,7 @@ def test_the_size_of_a_position_does_not_depend_on_the_iteration():
 
 def test_nothing_that_grows_with_the_run_is_in_a_checkpoint_but_the_history():
     saver = InMemorySaver()
-    graph = ag.compile_agent(two(100), checkpointer=saver)
+    graph = ag.compile_agent(two(SNAPSHOT_FREQUENCY // 2 - 10), checkpointer=saver)
     config = {"configurable": {"thread_id": "t"}}
     graph.invoke({"messages": ["hi"]}, config)
     saved = list(saver.list(config))

@@ -1,7 +1,6 @@
 """What grows with the length of a run: bytes on disk, the way back into it, memory of its events."""
 
 import pickle
-import shutil
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from loops import HELLO, two
-from measure import Contender, Figure, side_by_side
+from measure import Contender, Figure, copied, side_by_side
 
 import agentgraph as ag
 
@@ -49,7 +48,7 @@ def _paused(folder: Path, rounds: int) -> Contender:
 
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
-        shutil.copy(kept, copy)
+        copied(kept, copy)
         with ag.sqlite_saver(copy) as saver:
             runner = ag.Runner(tree, checkpointer=saver)
             yield lambda: _first(runner.resume("t", "yes"))

@@ -2,10 +2,13 @@
 
 import gc
 import math
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -83,6 +86,13 @@ def seconds(contender: Contender) -> float:
         took = time.perf_counter() - began
         del result
     return took
+
+
+def copied(path: Path, to: Path) -> None:
+    """Copy a file, and wait until it is on disk: else the first write to it waits for that."""
+    shutil.copy(path, to)
+    with to.open("rb+") as copy:
+        os.fsync(copy.fileno())
 
 
 def shown(figures: Iterable[Figure]) -> None:

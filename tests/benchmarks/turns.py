@@ -4,7 +4,6 @@
 read grows there, as it does without middleware.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware, before_model
 from langchain_core.messages import HumanMessage
 from loops import Graph
-from measure import Contender, Figure, side_by_side
+from measure import Contender, Figure, copied, side_by_side
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
@@ -80,7 +79,7 @@ def _after_turns(path: Path, compiled: Callable[[Any], Graph]) -> Contender:
 
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
-        shutil.copy(path, copy)
+        copied(path, copy)
         with ag.sqlite_saver(copy) as saver:
             yield partial(_turn, compiled(saver))
 
