@@ -1,8 +1,8 @@
 """The channels of a lane, their reducers, and the stamp that messages carry.
 
 The history, what lanes write and what middleware keeps are stored as deltas, and whole only once in
-`SNAPSHOT_FREQUENCY` updates, so that a thread's size grows with the run and not with its square. This
-is the only file that knows of `DeltaChannel`, which is in beta.
+many updates: a thread's size grows with the run, and next to nothing with its square. This is the
+only file that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
@@ -22,6 +22,9 @@ from agentgraph.signals import Signal
 from agentgraph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 200
+_RECORD_FREQUENCY = 32
+"""How often what middleware keeps is stored whole. It is small and changes seldom, and to load a thread
+LangGraph reads every step since the last time, whatever was written there."""
 _NAME = re.compile(r"[#({\[]")
 STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
@@ -128,8 +131,8 @@ Messages = Annotated[
 ]
 M = TypeVar("M", bound=BaseMessage)
 Where = Annotated[Position | None, moved]
-_RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=SNAPSHOT_FREQUENCY)]
-_CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=SNAPSHOT_FREQUENCY)]
+_RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=_RECORD_FREQUENCY)]
+_CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=_RECORD_FREQUENCY)]
 
 
 class LaneState(TypedDict):
