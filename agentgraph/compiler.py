@@ -263,7 +263,7 @@ class _LaneBuilder:
 
     def _add_hook(self, builder: Builder, node: HookNode) -> None:
         """Add the node of a hook, with the ways on that LangChain draws."""
-        place, ways = node.site.place, node.ways()
+        place, ways = node.site.place, node.built.flat.ways(node.hook)
         named = {"model": [place.node], "tools": [place.tools_node], END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
         is_last = node.hook.endswith(".after_agent")

@@ -229,30 +229,6 @@ def test_hooks_are_nodes_and_only_what_can_happen_is_drawn() -> None:
     }
 
 
-def test_a_jump_to_the_end_from_the_hooks_that_come_last_ends_the_agent(drive: Drive) -> None:
-    ran: list[str] = []
-
-    class Outer(AgentMiddleware[Any, Any, Any]):
-        def after_agent(self, state: Any, runtime: Any) -> None:
-            ran.append("outer")
-
-    class Inner(AgentMiddleware[Any, Any, Any]):
-        @hook_config(can_jump_to=["end"])
-        def after_agent(self, state: Any, runtime: Any) -> Any:
-            ran.append("inner")
-            return {"jump_to": "end"} if len(state["messages"]) == 2 else None
-
-    writer = ag.chat_agent(
-        "writer", scripted("One.", "Two."), middleware=[Outer(), Inner()], output_key="text"
-    )
-    runner = ag.Runner(writer)
-    list(drive.run(runner, "Go.", thread_id="t"))
-    assert ran == ["inner"]
-    list(drive.run(runner, "On.", thread_id="t"))
-    assert ran == ["inner", "inner", "outer"]
-    assert runner.graph.get_state(CONFIG).values["values"] == {"text": "Two."}
-
-
 def test_hooks_that_come_last_run_on_exit_and_on_a_transfer_too(drive: Drive) -> None:
     class Last(AgentMiddleware[Any, Any, Any]):
         def after_agent(self, state: Any, runtime: Any) -> Any:

@@ -58,23 +58,12 @@ class HookNode(LeafNode):
 
     def _next(self, activation: Activation, step: Step) -> str:
         try:
-            return self._onward(self.built.flat.route(self.hook, lambda: step.state, activation.config))
+            return self.built.flat.route(self.hook, lambda: step.state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "
                 "in the hook's can_jump_to, and jump to tools where there are some"
             ) from error
-
-    def ways(self) -> list[str]:
-        """Return all nodes that can come after the hook."""
-        return list(dict.fromkeys(map(self._onward, self.built.flat.ways(self.hook))))
-
-    def _onward(self, way: str) -> str:
-        """Return a way on; LangChain leads a jump to the end from its last hooks to the first again."""
-        place = self.site.place
-        is_last = self.hook.endswith(".after_agent")
-        is_again = is_last and place.hook_node(way) == place.after_agent_node
-        return END if is_again else way
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.site.place
