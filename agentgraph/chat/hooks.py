@@ -90,8 +90,10 @@ class HookNode(LeafNode):
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
             self.built.go_on(activation, self.site.place.tools_node, step)
-        elif self.hook.endswith(".after_agent") and to == END:
-            self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
+        elif self.hook.endswith(".after_agent"):
+            how = activation.progress.get("ending", Leaving(keeps=True))
+            leave = self.built.end if to == END else self.built.leave
+            leave(activation, how, step)
         else:
             self.built.leave(activation, Leaving(keeps=not is_open), step)
 
