@@ -10,7 +10,7 @@ import specs
 
 
 class Given(NamedTuple):
-    """What a hook gives: a message to add, the last one as it rewrites it, whether it jumps to the end."""
+    """What a hook gives: a message to add, the last one as it rewrites it, if it jumps to the end."""
 
     added: specs.Rendered | None = None
     rewritten: specs.Rendered | None = None
