@@ -58,9 +58,9 @@ def by(each: specs.Middleware) -> str:
     return f"by {each.name}"
 
 
-def asks(each: specs.Middleware) -> str:
-    """Return the question of a middleware."""
-    return f"{each.name} asks"
+def asks(each: specs.Middleware, call: specs.Asked | None = None) -> str:
+    """Return the question of a hook, or of a wrap around a call."""
+    return f"{each.name} asks of {call}" if call else f"{each.name} asks"
 
 
 def fails(each: specs.Middleware) -> str:

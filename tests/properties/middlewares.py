@@ -96,7 +96,7 @@ class Small(AgentMiddleware[Any, Any, Any]):
             return None
         self.fail(call[2])
         if self.spec.does == "ask" and acts.may_ask(call[1]):
-            interrupt(acts.asks(self.spec))
+            interrupt(acts.asks(self.spec, call))
         if self.spec.does != "answer":
             return None
         return ToolMessage(acts.answers(self.spec), tool_call_id=call[2], name=call[0])

@@ -139,8 +139,12 @@ class Stack:
     def tool(
         self, asked: specs.Asked, lane: Lane, run: Callable[[], Result], counted: list[specs.Middleware]
     ) -> Result:
-        """Run a tool call, with the wraps around it."""
+        """Run a tool call, with the wraps around it.
+
+        A thread keeps the last question of a call only, as LangGraph's savers do.
+        """
         failed: Counter[str] = Counter()
+        asked_before: list[int] = []
         counts = dict(self.kept.counts)
         for each in counted if not self.spec.parallel_tools else ():
             _add(each, counts)
@@ -153,7 +157,10 @@ class Stack:
             if is_due := acts.is_due_for(each, asked):
                 _try(each, failed)
             if is_due and each.does == "ask" and acts.may_ask(asked[1]):
-                lane.tell(self.here, "interrupted", acts.asks(each))
+                for number in asked_before:
+                    lane.events[number] = replace(lane.events[number], kept=False)
+                lane.tell(self.here, "interrupted", acts.asks(each, asked))
+                asked_before.append(len(lane.events) - 1)
             if is_due and each.does == "answer":
                 result = Result(("tool", acts.answers(each), asked[0], asked[2], "success"))
             else:
