@@ -38,7 +38,7 @@ class Stack:
         """Run the hooks of a place; return how one of them ends the activation, if one does."""
         for each in self.spec.stack(where):
             if self._hook(each):
-                return Leaving(keeps=not acts.are_open(self._seen()))
+                return Leaving(keeps=not acts.are_open(self.seen()))
         return None
 
     def _hook(self, each: specs.Middleware) -> bool:
@@ -139,51 +139,29 @@ class Stack:
     def tool(
         self, asked: specs.Asked, lane: Lane, run: Callable[[], Result], counted: list[specs.Middleware]
     ) -> Result:
-        """Run a tool call, with the wraps around it.
+        """Run a tool call, with the wraps around it; those that ended before it are counted.
 
-        A thread keeps the last question of a call only, as LangGraph's savers do.
+        A thread keeps the last question of a call only, as LangGraph's savers do, of those that an
+        agent asks inside as well.
         """
-        failed: Counter[str] = Counter()
-        asked_before: list[int] = []
-        counts = dict(self.kept.counts)
+        counts, begin = dict(self.kept.counts), len(lane.events)
         for each in counted if not self.spec.parallel_tools else ():
             _add(each, counts)
-        seen = self._seen()
-
-        def wrapped(wraps: Sequence[specs.Middleware]) -> Result:
-            if not wraps:
-                return run()
-            each, *inner = wraps
-            if is_due := acts.is_due_for(each, asked):
-                _try(each, failed)
-            if is_due and each.does == "ask" and acts.may_ask(asked[1]):
-                for number in asked_before:
-                    lane.events[number] = replace(lane.events[number], kept=False)
-                lane.tell(self.here, "interrupted", acts.asks(each, asked))
-                asked_before.append(len(lane.events) - 1)
-            if is_due and each.does == "answer":
-                result = Result(("tool", acts.answers(each), asked[0], asked[2], "success"))
-            else:
-                result = wrapped(inner)
-            if result.failed:
-                return result
-            if is_due and each.does == "rewrite":
-                result = result._replace(message=acts.rewritten(each, result.message))
-            lane.noted[acts.note(each, counts, seen, asked)] += 1
-            ended.append(each)
-            return result
-
+        call = _Call(self, asked, lane, run, counts)
         while True:
-            ended: list[specs.Middleware] = []
+            call.ended = []
             try:
-                result = wrapped(self.spec.stack("wrap_tool_call"))
+                result = call.wrapped(self.spec.stack("wrap_tool_call"))
             except _FailedError as error:
                 if self.spec.on_tool_error == "return":
                     text = scripts.FAILED.format(error=error)
                     return Result(("tool", text, asked[0], asked[2], "error"))
                 lane.tell(self.here, "error", str(error), kept=False)
                 continue
-            counted += ended
+            counted += call.ended
+            questions = [n for n in range(begin, len(lane.events)) if _is_question(lane.events[n])]
+            for number in set(questions[:-1]).intersection(call.questions):
+                lane.events[number] = replace(lane.events[number], kept=False)
             return result
 
     def count(self, several: Sequence[specs.Middleware]) -> None:
@@ -194,7 +172,7 @@ class Stack:
     def _count(self, each: specs.Middleware) -> None:
         _add(each, self.kept.counts)
 
-    def _seen(self) -> list[specs.Rendered]:
+    def seen(self) -> list[specs.Rendered]:
         context = self.lane.context(self.spec, self.here, self.begin, is_open=True)
         return [message for _, message in context]
 
@@ -213,3 +191,57 @@ def _try(each: specs.Middleware, failed: Counter[str]) -> None:
 def _add(each: specs.Middleware, counts: dict[str, int]) -> None:
     if each.counts:
         counts[each.name] = counts.get(each.name, 0) + 1
+
+
+def _is_question(event: specs.Event) -> bool:
+    return event.kind == "interrupted"
+
+
+class _Call:
+    """A tool call with the wraps around it, which may be tried several times.
+
+    Attributes:
+        questions: The numbers of the events that are questions of wraps.
+        ended: The wraps that ended, this time.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        asked: specs.Asked,
+        lane: Lane,
+        run: Callable[[], Result],
+        counts: dict[str, int],
+    ) -> None:
+        self.stack, self.asked, self.lane, self.run, self.counts = stack, asked, lane, run, counts
+        self.seen, self.failed = stack.seen(), Counter[str]()
+        self.answered: set[str] = set()
+        self.questions: list[int] = []
+        self.ended: list[specs.Middleware] = []
+
+    def wrapped(self, wraps: Sequence[specs.Middleware]) -> Result:
+        """Run the call with some wraps around it."""
+        if not wraps:
+            return self.run()
+        each, *inner = wraps
+        if is_due := acts.is_due_for(each, self.asked):
+            _try(each, self.failed)
+            self._ask(each)
+        if is_due and each.does == "answer":
+            result = Result(("tool", acts.answers(each), self.asked[0], self.asked[2], "success"))
+        else:
+            result = self.wrapped(inner)
+        if result.failed:
+            return result
+        if is_due and each.does == "rewrite":
+            result = result._replace(message=acts.rewritten(each, result.message))
+        self.lane.noted[acts.note(each, self.counts, self.seen, self.asked)] += 1
+        self.ended.append(each)
+        return result
+
+    def _ask(self, each: specs.Middleware) -> None:
+        """Ask, unless it was answered before something failed."""
+        if each.does == "ask" and acts.may_ask(self.asked[1]) and each.name not in self.answered:
+            self.answered.add(each.name)
+            self.lane.tell(self.stack.here, "interrupted", acts.asks(each, self.asked))
+            self.questions.append(len(self.lane.events) - 1)
