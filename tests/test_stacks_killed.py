@@ -30,6 +30,11 @@ IN_FLIGHT = {
 }
 """Where a process is killed, and what was done in the same step before that."""
 
+FIRST_CALL = Counter(["before the tool a", "tool a", "after the tool a"])
+"""A call that ended just before another one of its message: it may run again if it was not saved yet.
+
+LangGraph saves the result of a task while the node goes on."""
+
 
 @dataclass
 class Forker:
@@ -69,7 +74,9 @@ def test_after_a_kill_in_middleware_only_what_was_in_flight_runs_again(
     assert stacks.run(tmp_path, mode, "run", point) == -signal.SIGKILL
     assert stacks.run(tmp_path, mode, "resume", NOWHERE) == 0
     wanted = undisturbed[mode]
-    assert done(tmp_path) == done(wanted) + Counter([point, *IN_FLIGHT[point]])
+    at_least = done(wanted) + Counter([point, *IN_FLIGHT[point]])
+    at_most = at_least + (FIRST_CALL if point.endswith("the tool b") else Counter())
+    assert at_least <= done(tmp_path) <= at_most
     assert kept(tmp_path) == kept(wanted)
     assert standing(told(tmp_path)) == again(tmp_path)
 
