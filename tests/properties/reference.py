@@ -244,12 +244,15 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
 
 
 def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) -> Leaving:
-    """Ask the model and run its calls, until it makes none or one of them ends the agent."""
+    """Ask the model and run its calls, until it makes none or one of them ends the agent.
+
+    How often it was asked before sub-agents handed back is how often its agent spoke.
+    """
     made = 0
     for n in count(before):
         if leaving := stack.hooks("before_model"):
             return leaving
-        said = stack.reply(is_last=n == spec.max_iterations)
+        said = stack.reply(is_last=n >= spec.max_iterations)
         lane.say(spec.name, here, said)
         calls = said[3] if len(said) > 3 else ()
         decisions = approved(spec, here, lane, calls)
