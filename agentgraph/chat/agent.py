@@ -204,5 +204,6 @@ class BuiltAgent:
 
 def _last_text(activation: Activation, step: Step) -> str:
     """Return the text of the last message of the activation, which may have been said just now."""
-    mine = (m for m in reversed(step.messages) if address_of(m) in (None, activation.address))
+    new, at = activation.said_ids, activation.address
+    mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")

@@ -135,13 +135,25 @@ def _calls_here(activation: Activation, message: BaseMessage) -> bool:
 def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
     message = last_message(activation, state)
-    results = _results_behind(message, state["messages"])
+    results = results_behind(message, state["messages"])
     first = activation.progress.get("tool_calls", 0)
     return [
         OpenCall(cast(ToolCall, call), first + i, _error(call))
         for i, call in enumerate(calls_of(message))
         if call["id"] not in results
     ]
+
+
+def results_behind(message: BaseMessage, messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the ids of the calls that have a result after a message: ids of calls may repeat."""
+
+    def behind() -> Iterator[BaseMessage]:
+        for each in reversed(messages):
+            if each is message:
+                return
+            yield each
+
+    return {each.tool_call_id for each in behind() if isinstance(each, ToolMessage)}
 
 
 def _with_id(call: Any, seen: set[Any]) -> Any:
@@ -155,13 +167,3 @@ def _error(call: Any) -> str | None:
     if call.get("type") != "invalid_tool_call":
         return None
     return call.get("error") or "they are not valid JSON"
-
-
-def _results_behind(message: AIMessage, messages: Sequence[BaseMessage]) -> set[str]:
-    def behind() -> Iterator[BaseMessage]:
-        for each in reversed(messages):
-            if each is message:
-                return
-            yield each
-
-    return {each.tool_call_id for each in behind() if isinstance(each, ToolMessage)}

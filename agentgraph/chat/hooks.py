@@ -1,11 +1,12 @@
 """The node of one hook of a chat agent's middleware: `before_model`, `after_agent`, ..."""
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
 from agentgraph.chat.agent import BuiltAgent
 from agentgraph.chat.approve import is_chosen
+from agentgraph.chat.calls import results_behind
 from agentgraph.chat.decisions import answer_schema
 from agentgraph.chat.step import Step
 from agentgraph.chat.talking import Call, Talk, arun_talk, run_talk
@@ -82,13 +83,15 @@ class HookNode(LeafNode):
         self, activation: Activation, step: Step, to: str, reply: AIMessage | None
     ) -> None:
         """Run the calls of the last reply that have no result yet, or end the activation."""
-        answered = {each.tool_call_id for each in step.messages if isinstance(each, ToolMessage)}
-        is_open = any(call_id(each) not in answered for each in (calls_of(reply) if reply else ()))
+        asked = {call_id(each) for each in calls_of(reply)} if reply else set()
+        is_open = reply is not None and not asked <= results_behind(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
             self.built.go_on(activation, self.site.place.tools_node, step)
-        elif self.hook.endswith(".after_agent") and to == END:
-            self.built.end(activation, activation.progress.get("ending", Leaving(keeps=True)), step)
+        elif self.hook.endswith(".after_agent"):
+            how = activation.progress.get("ending", Leaving(keeps=True))
+            leave = self.built.end if to == END else self.built.leave
+            leave(activation, how, step)
         else:
             self.built.leave(activation, Leaving(keeps=not is_open), step)
 

@@ -241,6 +241,11 @@ class Activation:
         schema = addressed(question["response_schema"], self.address)
         return ask_until_it_fits(question["value"], schema)
 
+    @property
+    def said_ids(self) -> set[str | None]:
+        """The ids of the messages that it has said in this step."""
+        return {message.id for message in self._said if not isinstance(message, RemoveMessage)}
+
     def last_text(self) -> str | None:
         """Return the text of the last message said, or None."""
         said = [m for m in self._said if not isinstance(m, RemoveMessage)]

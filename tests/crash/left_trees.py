@@ -1,9 +1,10 @@
 """Trees to be left at every event; some of their functions wait at a gate, to be in the middle."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from leaving import World
 
@@ -139,6 +140,82 @@ def tools(world: World) -> ag.Agent:
     return chain(world, ag.chat_agent("writer", model, tools=[slow, quick, aslow]))
 
 
+def stack(world: World, waits: str = "slow") -> ag.Agent:
+    """Return an agent with a hook and a wrap at each place; a tool waits inside its wrap, or a hook."""
+
+    def slow() -> str:
+        """Wait."""
+        with world.doing("slow"):
+            if waits == "slow":
+                world.wait()
+        return "slow"
+
+    def quick() -> str:
+        """Be quick."""
+        with world.doing("quick"):
+            return "quick"
+
+    def wrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(request)
+
+    async def awrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
+        return await handler(request)
+
+    wraps = {
+        f"{letter}{place}": method
+        for place in ("wrap_model_call", "wrap_tool_call")
+        for letter, method in (("", wrap), ("a", awrap))
+    }
+    model = _model(calls(call("slow"), call("quick", "2")), calls(call("quick", "4")))
+    hooks = ("before_agent", "before_model", "after_model", "after_agent")
+    middleware = [_hook(world, place, gated=place == waits) for place in hooks]
+    middleware.append(type("Around", (AgentMiddleware,), wraps)())
+    writer = ag.chat_agent("writer", model, tools=[slow, quick], middleware=middleware)
+    return chain(world, ag.parallel("fork", [writer, plain(world, "beside")]))
+
+
+def hook(world: World) -> ag.Agent:
+    return stack(world, "after_model")
+
+
+class _Rounds(AgentState[Any]):
+    rounds: NotRequired[int]
+
+
+def _hook(world: World, place: str, *, gated: bool) -> AgentMiddleware[Any, Any, Any]:
+    """Return middleware with one hook: it counts, reminds, replaces the last word or says one.
+
+    One that waits at the gate is a coroutine in async runs: there LangChain calls a function on the
+    event loop, which would stand still.
+    """
+
+    def made(state: Any) -> tuple[str, dict[str, Any]]:
+        rounds, last = state.get("rounds", 0) + 1, state["messages"][-1]
+        name = f"{place} {rounds}"
+        messages: dict[str, list[BaseMessage]] = {
+            "before_model": [HumanMessage(name)],
+            "after_model": [last.model_copy(update={"content": f"{last.text}!"})],
+            "after_agent": [AIMessage(name)],
+        }
+        return name, {"rounds": rounds, "messages": messages.get(place, [])}
+
+    def hook(self: Any, state: Any, runtime: Any) -> Any:
+        name, update = made(state)
+        with world.doing(name):
+            if gated:
+                world.wait()
+        return update
+
+    async def ahook(self: Any, state: Any, runtime: Any) -> Any:
+        name, update = made(state)
+        with world.doing(name):
+            await world.await_gate()
+        return update
+
+    methods = {"state_schema": _Rounds, place: hook, **({f"a{place}": ahook} if gated else {})}
+    return type(f"At_{place}", (AgentMiddleware,), methods)()  # type: ignore[no-any-return]
+
+
 def agent_tool(world: World) -> ag.Agent:
     inner = ag.sequential("inner", [plain(world, "i1"), plain(world, "i2", gated=True)])
     model = _model(calls(call("inner", request="Look.")))
@@ -194,6 +271,8 @@ TREES = {
     "nested": Tree(nested, 3, 1),
     "workflow": Tree(workflow, 3, 1),
     "tools": Tree(tools, 3, 2, again=("aslow",)),
+    "stack": Tree(stack, 6, 1),
+    "hook": Tree(hook, 3, 1, again=("after_model 3", "after_model 5", "after_model 7")),
     "agent tool": Tree(agent_tool, 3, 1),
     "human": Tree(human, 2, 1, asks=True),
     "until": Tree(until),

@@ -250,8 +250,13 @@ def wrap_of_middleware(name: str) -> Build:
     return build
 
 
-def tool(on_error: str, *, is_async: bool = False, in_order: bool = False) -> Build:
-    """Return a chat agent that calls two tools at once; one fails, and is called until it works."""
+def tool(
+    on_error: str, *, is_async: bool = False, in_order: bool = False, is_retried: bool = False
+) -> Build:
+    """Return a chat agent that calls two tools at once; one fails, and is called until it works.
+
+    One that is retried LangChain tries twice.
+    """
 
     def build(fault: Fault, ledger: Ledger) -> ag.Agent:
         def work() -> str:
@@ -267,12 +272,13 @@ def tool(on_error: str, *, is_async: bool = False, in_order: bool = False) -> Bu
             """Do something else."""
             return _does(ledger, "other")
 
-        awork.__name__ = "work"
-        tools = [awork if is_async else work, other]
+        failing: Any = langchain_tool("work")(awork if is_async else work)
+        if is_retried:
+            failing = failing.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
         writer = ag.chat_agent(
             "writer",
             ScriptedChatModel(responses=_calls("work", "other")),
-            tools=tools,
+            tools=[failing, other],
             on_tool_error=on_error,
             parallel_tools=not in_order,
         )
@@ -302,32 +308,6 @@ def retried_agent_tool() -> Build:
         model = ScriptedChatModel(responses=_calls("inner"))
         options: Any = {"tools": [ag.agent_tool(inner)], "on_tool_error": "raise"}
         return chain(ledger, ag.chat_agent("writer", model, middleware=[retry], **options))
-
-    return build
-
-
-def retried_tool(*, is_async: bool = False) -> Build:
-    """Return a chat agent with a tool that LangChain tries twice, and another one beside."""
-
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
-        def work() -> str:
-            """Work."""
-            fault()
-            return _does(ledger, BAD)
-
-        async def awork() -> str:
-            """Work."""
-            return work()
-
-        def other() -> str:
-            """Do something else."""
-            return _does(ledger, "other")
-
-        given = langchain_tool("work")(awork if is_async else work)
-        retried = given.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
-        model = ScriptedChatModel(responses=_calls("work", "other"))
-        writer = ag.chat_agent("writer", model, tools=[retried, other], on_tool_error="raise")
-        return chain(ledger, writer)
 
     return build
 
@@ -468,8 +448,8 @@ SITES: dict[str, Site] = {
     "agent tool return": Site(agent_tool("return"), is_ordinary, {"begins": 2}),
     "agent tool raise": Site(agent_tool("raise")),
     "retried agent tool": Site(retried_agent_tool(), is_ordinary, {"begins": 2}),
-    "retried tool": Site(retried_tool(), absorbs=is_ordinary),
-    "retried async tool": Site(retried_tool(is_async=True), absorbs=is_ordinary),
+    "retried tool": Site(tool("raise", is_retried=True), absorbs=is_ordinary),
+    "retried async tool": Site(tool("raise", is_async=True, is_retried=True), absorbs=is_ordinary),
     "on_tool_error": Site(on_tool_error),
     "unknown_tool": Site(unknown_tool),
     "approve": Site(approve),

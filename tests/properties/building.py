@@ -13,6 +13,7 @@ from lanes import ADDED
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
+from middlewares import middleware
 from record import FailedError, Record, steps
 from typing_extensions import TypedDict
 
@@ -99,6 +100,7 @@ def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[s
         approve=spec.approve,
         parallel_tools=spec.parallel_tools,
         on_tool_error=spec.on_tool_error,
+        middleware=[middleware(each, record) for each in spec.middleware],
         model_input=lambda ctx, sent: record.asks(spec, ctx, sent),
         **known,
     )

@@ -10,11 +10,15 @@ from lanes import Here, Lane
 
 
 class Result(NamedTuple):
-    """What a tool call comes to: the message, how it steers, and the values that it wrote."""
+    """What a tool call comes to: the message, how it steers, and the values that it wrote.
+
+    One that failed has left the wraps around it by the error.
+    """
 
     message: specs.Rendered
     acts: Sequence[str] = ()
     written: Sequence[Mapping[str, Any]] = ()
+    failed: bool = False
 
 
 def decided(asked: specs.Asked, decision: dict[str, Any] | None) -> specs.Rendered | None:
@@ -52,9 +56,8 @@ def tool(spec: specs.Chat, here: Here, lane: Lane, call: specs.Asked) -> Result:
             given.append((kind, data))
     lane.ran[scripts.key(args)] += 1
     if fails:
-        return Result(
-            ("tool", scripts.FAILED.format(error=args["does"][-1][1]), name, call_id, "error")
-        )
+        text = scripts.FAILED.format(error=args["does"][-1][1])
+        return Result(("tool", text, name, call_id, "error"), failed=True)
     for kind, data in given:
         if kind == "custom":
             lane.tell(here, kind, data)

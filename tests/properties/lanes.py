@@ -1,9 +1,10 @@
 """What is visible where an agent runs: the history as it sees it, and the values."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, groupby, takewhile
+from itertools import combinations, takewhile
 from typing import Any, NamedTuple
 
 import scripts
@@ -34,12 +35,17 @@ class Here(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """A message of the history, who said it and where; the user where there is no agent."""
+    """A message of the history, who said it and where; the user where there is no agent.
+
+    The key stays the same where the message is replaced; `event` is the number of the event of it.
+    """
 
     message: specs.Rendered
     agent: str | None = None
     address: str | None = None
     path: specs.Path = ()
+    key: Any = field(default_factory=object)
+    event: int | None = None
 
     def told(self, policy: str, me: str) -> specs.Rendered:
         """Return how it reaches an agent."""
@@ -58,6 +64,35 @@ def as_text(message: specs.Rendered, speaker: str) -> specs.Rendered:
     return "human", "\n".join([*lines, *(f"[{speaker}] called {c[0]}({c[1]})" for c in calls)]), speaker
 
 
+Seen = tuple[Any, specs.Rendered]
+"""A message that an agent sees, with what names it."""
+
+
+@dataclass
+class Kept:
+    """What the middleware of an agent keeps at a place: its counts, and what it made of what is seen.
+
+    The messages that it added are found by the key of the message before them.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    added: dict[Any, list[Seen]] = field(default_factory=dict)
+    replaced: dict[Any, specs.Rendered] = field(default_factory=dict)
+
+    def edited(self, seen: Sequence[Seen]) -> list[Seen]:
+        """Return what is seen as the middleware left it."""
+        result = list(self.added.get(None, ()))
+        for key, message in seen:
+            result += [(key, self.replaced.get(key, message)), *self.added.get(key, ())]
+        return result
+
+    def forget_but(self, seen: Sequence[Seen]) -> None:
+        """Forget what was made of messages that are not seen any more."""
+        keys = {None, *(key for key, _ in seen)}
+        self.added = {key: added for key, added in self.added.items() if key in keys}
+        self.replaced = {key: new for key, new in self.replaced.items() if key in keys}
+
+
 @dataclass
 class Lane:
     """What is visible in one thread of control; what it wrote; what the run has told, seen and run."""
@@ -71,10 +106,14 @@ class Lane:
     conflicts: list[str] = field(default_factory=list)
     written: list[Mapping[str, Any]] = field(default_factory=list)
     strand: tuple[specs.Strand, ...] = ()
+    kept: dict[str, Kept] = field(default_factory=dict)
+    noted: Counter[str] = field(default_factory=Counter)
+    start: int = 0
 
     def fork(self, *strand: specs.Strand) -> "Lane":
         """Return a lane that sees the same, a strand of its own."""
         known = {"history": list(self.history), "values": dict(self.values), "written": []}
+        known["start"] = len(self.history)
         return replace(self, **known, strand=(*self.strand, *strand))
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -115,6 +154,12 @@ class Lane:
         """Tell an event."""
         self.events.append(specs.Event(here.address, here.path, kind, data, kept, self.strand))
 
+    def say(self, name: str, here: Here, message: specs.Rendered) -> None:
+        """Say a message."""
+        self.tell(here, "message", message)
+        said = Said(message, name, here.address, here.path, event=len(self.events) - 1)
+        self.history.append(said)
+
     def begin(self, here: Here) -> int:
         """Return where begins what an agent said last, in the attempts before, too."""
         tried = takewhile(lambda said: said.address in here.tries, reversed(self.history))
@@ -122,7 +167,24 @@ class Lane:
 
     def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int) -> specs.Sight:
         """Return what a leaf knows; messages from `begin` on are those of its own activation."""
-        before, own = self.history[:begin], self.history[begin:]
+        told = [message for _, message in self.context(leaf, here, begin)]
+        instruction = scripts.filled(getattr(leaf, "instruction", ""), self.values)
+        added = scripts.transfers_text(targets(leaf, here)) if isinstance(leaf, specs.Chat) else ""
+        system = "\n\n".join(text for text in (instruction, added) if text)
+        seen = [("system", system, None), *told] if system else told
+        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
+
+    def context(self, leaf: specs.Leaf, here: Here, begin: int, *, is_open: bool = False) -> list[Seen]:
+        """Return what a leaf sees of the history, as its middleware left it."""
+        seen = self.visible(leaf, here, begin, is_open=is_open)
+        kept = self.kept.get(place(here.address))
+        if kept is None or not (kept.added or kept.replaced):
+            return seen
+        return kept.edited(seen) if is_open else paired(kept.edited(seen), leaf.name)
+
+    def visible(self, leaf: specs.Leaf, here: Here, begin: int, *, is_open: bool = False) -> list[Seen]:
+        """Return what a leaf sees of the history; its own calls may be open."""
+        before, own = self.history[:begin], [(said.key, said.message) for said in self.history[begin:]]
         if leaf.history != "entries":
             before = without_transfers(before, leaf.name)
         last = [said for said in before if said.agent][-1:]
@@ -132,26 +194,42 @@ class Lane:
             "last": lambda said: said in self.input + last,
             "input": lambda said: said in self.input,
         }.get(leaf.history, lambda said: True)
-        told = [said.told(leaf.history, leaf.name) for said in before if chosen(said)]
-        told = paired([*told, *(said.message for said in own)], leaf.name)
-        instruction = scripts.filled(getattr(leaf, "instruction", ""), self.values)
-        added = scripts.transfers_text(targets(leaf, here)) if isinstance(leaf, specs.Chat) else ""
-        system = "\n\n".join(text for text in (instruction, added) if text)
-        seen = [("system", system, None), *told] if system else told
-        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
+        told = [(said.key, said.told(leaf.history, leaf.name)) for said in before if chosen(said)]
+        if is_open:
+            return [*paired(told, leaf.name), *own]
+        return paired([*told, *own], leaf.name)
 
 
-def paired(messages: Sequence[specs.Rendered], me: str) -> list[specs.Rendered]:
-    """Return messages with the results behind a message in the order of its calls."""
-    result: list[specs.Rendered] = []
-    for kind, group in groupby(messages, lambda message: message[0]):
-        if kind != "tool":
-            result += group
-        elif result and len(result[-1]) > 3:
-            result += sorted(group, key=lambda message: message[3])
-        else:
-            result += [as_text(message, me) for message in group]
-    return result
+def place(address: str) -> str:
+    """Return the place of an address, whatever its iterations, attempts and transfers are.
+
+    >>> place("loop[0]/boss{1}[2.0]/writer#2")
+    'loop/boss/writer#2'
+    """
+    return re.sub(r"\[[^\]]*\]|\{[^}]*\}", "", address)
+
+
+def paired(messages: Sequence[Seen], me: str) -> list[Seen]:
+    """Return messages with each call followed by its result, in the order of the calls."""
+    waiting: dict[str, tuple[int, int]] = {}
+    results: dict[int, list[Seen]] = {}
+    alone: list[int] = []
+    for at, (key, message) in enumerate(messages):
+        if message[0] == "tool" and message[3] in waiting:
+            asked_by, number = waiting.pop(message[3])
+            results[asked_by][number] = key, message
+        elif message[0] == "tool":
+            alone.append(at)
+        elif len(message) > 3:
+            results[at] = [((key, c[2]), scripts.unfinished(c)) for c in message[3]]
+            waiting |= {call[2]: (at, number) for number, call in enumerate(message[3])}
+    found: list[Seen] = []
+    for at, (key, message) in enumerate(messages):
+        if at in alone:
+            found.append((key, as_text(message, me)))
+        elif message[0] != "tool":
+            found += [(key, message), *results.get(at, ())]
+    return found
 
 
 def without_transfers(history: Sequence[Said], me: str) -> list[Said]:
@@ -175,8 +253,8 @@ def without_transfers(history: Sequence[Said], me: str) -> list[Said]:
 
 
 def is_transfer(message: specs.Rendered) -> bool:
-    """Tell whether a result is that of a transfer, and no person's answer in its place."""
-    carried_out = message[4] == "success" and message[1] != specs.RESPONSE
+    """Tell whether a result is that of a transfer, and no answer in its place."""
+    carried_out = message[4] == "success" and message[1].startswith(scripts.TRANSFERRED)
     return message[2].startswith("transfer_to_") and carried_out
 
 

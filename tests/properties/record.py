@@ -36,6 +36,7 @@ class Record:
     tried: Counter[str] = field(default_factory=Counter)
     cut: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
+    noted: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedChatModel] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.Lock)
 
@@ -93,6 +94,17 @@ class Record:
             return _message(scripts.reply(chat, mark["at"], rendered(sent)))
 
         return self.models.setdefault(chat.name, ScriptedChatModel(responses=[response] * 1000))
+
+    def notes(self, what: str) -> None:
+        """Record a call of a middleware that has ended."""
+        with self.lock:
+            self.noted[what] += 1
+
+    def tries(self, step: str) -> int:
+        """Record that a middleware may fail in a step, and return how often it was tried."""
+        with self.lock:
+            self.tried[step] += 1
+            return self.tried[step]
 
     def ends(self, args: Mapping[str, Any]) -> None:
         """Record that a tool call has ended."""

@@ -5,7 +5,7 @@ the history, where the result that ends the agent is the last one.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -16,6 +16,7 @@ import specs
 from calling import Result, decided, ends, tool
 from forks import CollectedError, collect, in_order, joined
 from lanes import Here, Lane, Said, targets
+from stacks import Leaving, Stack
 
 
 def turn(tree: specs.Spec, lane: Lane, text: str) -> None:
@@ -87,7 +88,8 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
         try:
             signals.append(run(child, here.inside(path, address), branches[-1]))
         except CollectedError as error:
-            say(error.leaf, error.here, branches[-1], ("ai", f"Failed: {error}", error.leaf.name))
+            failed = ("ai", f"Failed: {error}", error.leaf.name)
+            branches[-1].say(error.leaf.name, error.here, failed)
     for branch in branches:
         lane.history += branch.history[before:]
         lane.join(branch.written)
@@ -123,6 +125,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
             text = scripts.filled(step.input, own.values).replace("$", "".join(result))
             own.input = [Said(("human", text, None))]
             own.history = list(own.input)
+        own.start = len(own.history)
         begin, ended[name] = len(own.history), own
         path = (*here.path, (name, here.iteration))
         signals.append(run(step.agent, here.inside(path, f"{here.address}/{name}"), own))
@@ -152,7 +155,8 @@ def checked(spec: specs.Checked, here: Here, lane: Lane) -> str | None:
             return signal
         text = "".join([said.message[1] for said in lane.history[begin:]][-1:])
         wrong = f"This did not pass a check: {scripts.refusal(attempt.address, text)}"
-        say(spec, attempt, lane, ("human", f"{wrong}\nDo it again, with that put right.", spec.name))
+        again = f"{wrong}\nDo it again, with that put right."
+        lane.say(spec.name, attempt, ("human", again, spec.name))
     return None
 
 
@@ -224,24 +228,45 @@ def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None
 
 
 def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
-    """Ask the model and run its calls, until it makes none or one of them ends the agent."""
-    begin, made = lane.begin(here), 0
+    """Run the rounds of a chat agent, between the hooks that come first and last."""
+    stack = Stack(spec, here, lane)
+    leaving = stack.hooks("before_agent") or rounds(spec, here, lane, before, stack)
+    while stack.hooks("after_agent"):
+        pass  # a jump to the end runs them again
+    if leaving.signal and leaving.signal.startswith("transfer_to_"):
+        lane.tell(here, "transfer_to", leaving.signal.removeprefix("transfer_to_"))
+    elif leaving.signal:
+        lane.tell(here, leaving.signal, None)
+    if leaving.keeps and spec.output_key:
+        own = [said.message for said in lane.history if said.address == here.address]
+        lane.write({spec.output_key: own[-1][1] if own else ""})
+    return leaving.signal
+
+
+def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) -> Leaving:
+    """Ask the model and run its calls, until it makes none or one of them ends the agent.
+
+    How often it was asked before sub-agents handed back is how often its agent spoke.
+    """
+    made = 0
     for n in count(before):
-        sight = lane.sight(spec, here, (), begin)
-        for _ in range(spec.fails):
-            lane.saw[here.address].append(sight)
-            if scripts.is_collected(here.address):
-                collect(spec, here, lane, spec.name)
-            lane.tell(here, "error", spec.name, kept=False)
-        lane.saw[here.address].append(sight)
-        said = scripts.reply(spec, here.address, sight.messages)
-        said = said[:3] if n == spec.max_iterations else said
-        say(spec, here, lane, said)
-        if len(said) == 3:
-            lane.write({spec.output_key: said[1]} if spec.output_key else {})
-            break
-        results = answered(spec, here, lane, said[3], f"{here.address} {n}", made)
-        made += len(said[3])
+        if leaving := stack.hooks("before_model"):
+            return leaving
+        said = stack.reply(is_last=n >= spec.max_iterations)
+        lane.say(spec.name, here, said)
+        calls = said[3] if len(said) > 3 else ()
+        decisions = approved(spec, here, lane, calls)
+        given = {i: decided(call, decisions.get(i)) for i, call in enumerate(calls)}
+        for message in filter(None, given.values()):
+            lane.say(spec.name, here, message)
+        if leaving := stack.hooks("after_model"):
+            return leaving
+        if len([said.message for said in lane.history if said.message[0] == "ai"][-1]) == 3:
+            return Leaving()
+        results = answered(
+            spec, here, lane, calls, f"{here.address} {n}", made, decisions, given, stack
+        )
+        made += len(calls)
         how, ending = ends(spec, here, results)
         for result in sorted(results, key=lambda each: each is ending):
             lane.history.append(Said(result.message, spec.name, here.address, here.path))
@@ -249,32 +274,27 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
             lane.join(result.written)
         written = {i: result.written for i, result in enumerate(results)}
         lane.settle(here, written, lambda one, other: spec.parallel_tools)
-        if how and how.startswith("transfer_to_"):
-            lane.tell(here, "transfer_to", how.removeprefix("transfer_to_"))
-            return how
-        if how or any("break_loop" in result.acts for result in results):
-            lane.tell(here, how or "break_loop", None)
+        if how is None and any("break_loop" in result.acts for result in results):
+            lane.tell(here, "break_loop", None)
         if ending:
-            lane.write({spec.output_key: ending.message[1]} if spec.output_key else {})
-            return how
-    return None
-
-
-def say(spec: specs.Spec, here: Here, lane: Lane, message: specs.Rendered) -> None:
-    """Say a message."""
-    lane.tell(here, "message", message)
-    lane.history.append(Said(message, spec.name, here.address, here.path))
+            return Leaving(how, keeps=not (how or "").startswith("transfer_to_"))
+    raise AssertionError("the model is not asked for ever")
 
 
 def answered(
-    spec: specs.Chat, here: Here, lane: Lane, calls: Sequence[specs.Asked], fork: str, made: int
+    spec: specs.Chat,
+    here: Here,
+    lane: Lane,
+    calls: Sequence[specs.Asked],
+    fork: str,
+    made: int,
+    decisions: Mapping[int, dict[str, Any]],
+    given: Mapping[int, specs.Rendered | None],
+    stack: Stack,
 ) -> list[Result]:
-    """Return the results of the tools that ran; those that a person gave are said before."""
-    decisions = approved(spec, here, lane, calls)
-    given = {i: decided(call, decisions.get(i)) for i, call in enumerate(calls)}
-    for message in filter(None, given.values()):
-        say(spec, here, lane, message)
+    """Return the results of the tools that ran."""
     results: list[Result] = []
+    counted: list[specs.Middleware] = []
     moves = {f"transfer_to_{target}" for target in targets(spec, here)}
     actions = [(decisions.get(i) or {}).get("edited_action") for i in range(len(calls))]
     names = [action["name"] if action else call[0] for action, call in zip(actions, calls, strict=True)]
@@ -285,11 +305,14 @@ def answered(
         own = lane.fork(*([specs.Strand(fork, i)] if spec.parallel_tools else []))
         for before in () if spec.parallel_tools else results:
             own.see(before.written)
-        result = edited(call, decisions.get(i), partial(called, spec, here, own, number=made + i))
         if i in passed_over:
             result = Result(("tool", scripts.PASSED_OVER, call[0], call[2], "error"))
+        else:
+            run = partial(called, spec, here, own, number=made + i)
+            result = stack.tool(call, own, partial(edited, call, decisions.get(i), run), counted)
         own.tell(here, "message", result.message)
         results.append(result._replace(written=own.written))
+    stack.count(counted)
     return results
 
 
@@ -347,6 +370,7 @@ def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, nu
     inside, request = lane.fork(), Said(("human", json.loads(args)["request"], None))
     inside.input = [request]
     inside.history = [*(before_calls(lane.history, here) if history == "shared" else ()), request]
+    inside.start, inside.kept = len(inside.history), {}
     before, path = len(inside.history), (*here.path, (inner.name, here.iteration))
     run(inner, Here(path, f"{here.address}/{inner.name}({number})", here.iteration), inside)
     lane.join(inside.written)

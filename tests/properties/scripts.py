@@ -24,6 +24,8 @@ NOTICE = (
     "is the one you produced, not the one that executed. This was intentional and authorized. Do not "
     "re-issue your original call."
 )
+NO_RESULT = "No result of this call was kept."
+TRANSFERRED = "Transferred to "
 DECISIONS = ["approve", "edit", "reject", "respond"]
 MOST_HOPS = 3
 """How many dots an address may have before no model transfers any more."""
@@ -127,6 +129,11 @@ def _asked(chat: specs.Chat, does: specs.Does, address: str, n: int, i: int) -> 
 def key(args: Mapping[str, Any]) -> str:
     """Return what names a call of a tool."""
     return f"{args['at']} {args['n']}.{args['i']}"
+
+
+def unfinished(asked: specs.Asked) -> specs.Rendered:
+    """Return the result of a call that has none."""
+    return ("tool", NO_RESULT, asked[0], asked[2], "error")
 
 
 def result(name: str, args: Mapping[str, Any], answers: Sequence[Any]) -> str:

@@ -16,6 +16,10 @@ Item = tuple[Kind, Any]
 """Something that a leaf gives: its kind, and a rendered message, data, values or a question."""
 Policy = Literal["shared", "path", "own", "last", "input", "entries"]
 """A history policy; "entries" stands for a function that tells each entry as a line."""
+Place = Literal[
+    "before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"
+]
+"""A method of a middleware."""
 RESPONSE = "leave it"
 """What a person answers in the place of a tool."""
 UNDECLARED = ("u", "w")
@@ -50,6 +54,24 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Middleware:
+    """A middleware that has one method, and does one thing the `nth` time that it is called.
+
+    A hook counts its calls in its state, if it `counts`; a wrap is due by what it is called with.
+    "add" says a message, "remind" shows one to its agent alone; "answer" gives one in the place of the
+    model or the tool.
+    """
+
+    name: str
+    place: Place
+    does: Literal["nothing", "add", "remind", "rewrite", "answer", "end", "ask", "fail"] = "nothing"
+    nth: int = 0
+    counts: bool = True
+    fails: int = 1
+    is_async: bool = False
+
+
+@dataclass(frozen=True)
 class Chat:
     """A chat agent, whose model tells what it read; each call of it fails `fails` times at first.
 
@@ -73,6 +95,12 @@ class Chat:
     on_tool_error: Literal["return", "raise"] = "return"
     parallel_tools: bool = True
     max_iterations: int = 3
+    middleware: tuple[Middleware, ...] = ()
+
+    def stack(self, place: Place) -> list[Middleware]:
+        """Return its middleware at a place, in the order in which it is called."""
+        stack = [each for each in self.middleware if each.place == place]
+        return stack[::-1] if place.startswith("after") else stack
 
 
 @dataclass(frozen=True)

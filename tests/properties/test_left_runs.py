@@ -98,6 +98,7 @@ def _check(case: Case, record: Record, again: list[ag.AgentEvent], state: dict[s
     assert rendered(state["messages"]) == [said.message for said in lane.history]
     assert state["values"] == lane.values
     assert record.ran == lane.ran
+    assert record.noted >= lane.noted
     functions = {spec.name for spec in specs.walk(case.tree) if isinstance(spec, specs.Function)}
     ended = {at: sights for at, sights in record.saw.items() if name_at(at) in functions}
     assert ended == {at: sights for at, sights in lane.saw.items() if name_at(at) in functions}
@@ -118,7 +119,9 @@ def _calm(spec: Any) -> Any:
             scripts = tuple(tuple(map(_without_errors, script)) for script in spec.scripts)
             agents = tuple((_calm(agent), history) for agent, history in spec.agents)
             subs = tuple(map(_calm, spec.sub_agents))
-            return replace(spec, fails=0, scripts=scripts, agents=agents, sub_agents=subs)
+            stack = tuple(each for each in spec.middleware if each.does != "fail")
+            calm = {"fails": 0, "scripts": scripts, "agents": agents, "sub_agents": subs}
+            return replace(spec, **calm, middleware=stack)
         case specs.Function():
             scripts = tuple(tuple(c for c in script if not c.fails) for script in spec.scripts)
             return replace(spec, scripts=scripts)

@@ -16,7 +16,14 @@ MOST_ACTIVATIONS = 40
 POLICIES = st.sampled_from(("shared", "shared", "path", "own", "last", "input", "entries"))
 KINDS = ("function", "generator", "async function", "async generator", "chat", "human")
 TEXTS = ("@", "more from @", "")
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 SIGNALS = (("break_loop", None), ("break_loop", None), ("exit", None))
+DOES: dict[Any, tuple[Any, ...]] = {
+    **dict.fromkeys(HOOKS, ("nothing", "add", "remind", "rewrite", "end", "ask", "fail")),
+    "wrap_model_call": ("nothing", "remind", "rewrite", "answer", "fail"),
+    "wrap_tool_call": ("nothing", "rewrite", "answer", "ask", "fail"),
+}
+"""What a middleware may do at a place."""
 UNTILS = st.one_of(
     st.none(),
     st.none(),
@@ -126,7 +133,21 @@ class _Growing:
         """Draw a chat agent without tools."""
         fails = 0 if self.calm else self.pick(0, 0, 0, 1, 2)
         instruction = self.pick("", "Know {x?}.")
-        return specs.Chat(name, instruction, fails, self.draw(POLICIES), self.key(name))
+        history, key = self.draw(POLICIES), self.key(name)
+        stack = tuple(self.middleware() for _ in range(self.pick(0, 0, 0, 0, 1, 2, 3)))
+        return specs.Chat(name, instruction, fails, history, key, middleware=stack)
+
+    def middleware(self) -> specs.Middleware:
+        """Draw a middleware."""
+        place = self.pick(*DOES)
+        does = self.pick(
+            *(each for each in DOES[place] if each not in ("ask", "fail") or not self.calm)
+        )
+        counts = self.pick(True, True, False) or (place, does) == ("after_agent", "end")
+        nth = 0 if not counts and place.startswith(("before", "after")) else self.pick(0, 0, 1, 2)
+        return specs.Middleware(
+            self.name("middleware"), place, does, nth, counts, self.pick(1, 2), self.pick(False, True)
+        )
 
     def caller(self, depth: int, *, below: bool = False) -> specs.Chat:
         """Draw a chat agent whose model calls tools; one `below` another can hand back."""
@@ -269,6 +290,8 @@ def _may_fail(spec: specs.Spec) -> bool:
     if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
         return False
     if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
+        return True
+    if isinstance(spec, specs.Chat) and any(each.does == "fail" for each in spec.middleware):
         return True
     if isinstance(spec, specs.Function) and any(c.fails for script in spec.scripts for c in script):
         return True

@@ -1,0 +1,182 @@
+"""An agent with a hook and a wrap at each place, run in processes that may kill themselves in these.
+
+Run as a program, it forks a process for each job that a line of standard input describes, as importing
+LangGraph takes seconds, and tells how that ended.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, NotRequired
+
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
+NOWHERE = "nowhere"
+
+
+def _summed(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
+    return {name: old.get(name, 0) + new.get(name, 0) for name in {**old, **new}}
+
+
+class Counts(AgentState[Any]):
+    """How often each middleware has been called."""
+
+    counts: NotRequired[Annotated[dict[str, int], _summed]]
+
+
+class World:
+    """The effects of a run, on disk, as lines; at one of them the process kills itself."""
+
+    def __init__(self, folder: Path, point: str) -> None:
+        self._ledger, self._point = folder / "ledger", point
+
+    def does(self, name: str) -> None:
+        with self._ledger.open("a") as file:
+            file.write(f"{name}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if name == self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def tree(world: World) -> ag.Agent:
+    """Return a sequence with an agent with six middlewares; what it says tells what the model saw."""
+
+    def look(topic: str) -> str:
+        """Look something up."""
+        world.does(f"tool {topic}")
+        return f"{topic}!"
+
+    def reply(sent: list[BaseMessage]) -> AIMessage:
+        results = sum(isinstance(message, ToolMessage) for message in sent)
+        world.does(f"model {results}")
+        if results == 0:
+            return calls(call("look", "a", topic="a"), call("look", "b", topic="b"))
+        if results == 2:
+            return calls(call("look", "c", topic="c"))
+        return AIMessage(" | ".join(message.text for message in sent))
+
+    def leaf(name: str) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            world.does(name)
+            return name
+
+        return ag.function_agent(name, fn)
+
+    writer = ag.chat_agent(
+        "writer",
+        ScriptedChatModel(responses=reply),
+        tools=[look],
+        parallel_tools=False,
+        middleware=[*(_hook(world, place) for place in HOOKS), _around(world)],
+        output_key="written",
+    )
+    return ag.sequential("s", [leaf("first"), writer, leaf("last")])
+
+
+def _hook(world: World, place: str) -> AgentMiddleware[Any, Any, Any]:
+    def hook(self: Any, state: Any, runtime: Any) -> Any:
+        count, last = state.get("counts", {}).get(place, 0), state["messages"][-1]
+        world.does(f"{place} {count}")
+        said: list[BaseMessage] = []
+        if place == "after_model":
+            said = [last.model_copy(update={"content": f"{last.text}, reply {count}"})]
+        elif place == "before_model":
+            said = [HumanMessage(f"round {count}")]
+        elif place == "after_agent":
+            said = [AIMessage(f"after {state['counts']}")]
+        return {"counts": {place: 1}, "messages": said}
+
+    return type(f"At_{place}", (AgentMiddleware,), {"state_schema": Counts, place: hook})()  # type: ignore[no-any-return]
+
+
+def _around(world: World) -> AgentMiddleware[Any, Any, Any]:
+    class Around(AgentMiddleware[Any, Any, Any]):
+        def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+            results = _results(request)
+            world.does(f"before the model {results}")
+            response = handler(request)
+            world.does(f"after the model {results}")
+            return response
+
+        async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+            results = _results(request)
+            world.does(f"before the model {results}")
+            response = await handler(request)
+            world.does(f"after the model {results}")
+            return response
+
+        def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+            world.does(f"before the tool {request.tool_call['id']}")
+            result = handler(request)
+            world.does(f"after the tool {request.tool_call['id']}")
+            return result
+
+        async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+            world.does(f"before the tool {request.tool_call['id']}")
+            result = await handler(request)
+            world.does(f"after the tool {request.tool_call['id']}")
+            return result
+
+    return Around()
+
+
+def _results(request: Any) -> int:
+    return sum(isinstance(message, ToolMessage) for message in request.messages)
+
+
+def act(folder: str, mode: str, method: str, point: str) -> None:
+    """Run or resume the thread, note what is told, and at the end what the thread keeps."""
+    at = Path(folder)
+    agent = tree(World(at, point))
+    (asyncio.run(_arun(at, agent, method)) if mode == "async" else _run(at, agent, method))
+    with ag.sqlite_saver(at / "runs.db") as saver:
+        runner = ag.Runner(agent, checkpointer=saver)
+        state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
+        kept = {
+            "events": [event.to_dict() for event in runner.events("t")],
+            "values": state["values"],
+            "messages": [[message.type, message.text] for message in state["messages"]],
+        }
+    (at / "kept").write_text(json.dumps(kept))
+
+
+def _run(at: Path, agent: ag.Agent, method: str) -> None:
+    with ag.sqlite_saver(at / "runs.db") as saver, (at / "told").open("a") as told:
+        runner = ag.Runner(agent, checkpointer=saver)
+        events = runner.run("Go.", thread_id="t") if method == "run" else runner.resume("t")
+        for event in events:
+            print(json.dumps(event.to_dict()), file=told, flush=True)
+
+
+async def _arun(at: Path, agent: ag.Agent, method: str) -> None:
+    async with ag.async_sqlite_saver(at / "runs.db") as saver:
+        runner = ag.Runner(agent, checkpointer=saver)
+        events = runner.arun("Go.", thread_id="t") if method == "run" else runner.aresume("t")
+        with (at / "told").open("a") as told:
+            async for event in events:
+                print(json.dumps(event.to_dict()), file=told, flush=True)
+
+
+def _serve() -> None:
+    gc.freeze()  # what is imported stays in the pages that all processes share
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            act(**json.loads(line))
+            return
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
