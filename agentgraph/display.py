@@ -20,7 +20,7 @@ from agentgraph.compiler import compile_agent
 from agentgraph.drawing import drawings
 from agentgraph.errors import InvalidAgentError
 from agentgraph.events import AgentEvent
-from agentgraph.shown import cut, shown
+from agentgraph.shown import as_json, cut, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,9 +141,7 @@ def event_text(event: AgentEvent) -> str:
 def _calls_text(message: BaseMessage | None) -> str:
     """Return the tool calls of a message that says nothing: `[calls] search({"q": "bees"})`."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    told = [
-        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})" for call in calls
-    ]
+    told = [f"{call['name']}({as_json(call['args'])})" for call in calls]
     return f"[calls] {', '.join(told)}" if told else ""
 
 

@@ -5,7 +5,6 @@ but by a policy that is a function. And a call is followed by its results: no mo
 a call without an answer, nor an answer without a call.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from langchain_core.messages import (
 from agentgraph.agents import HistoryPolicy
 from agentgraph.budgets import Summarized, Trimmed, fitting
 from agentgraph.run_path import RunPath
+from agentgraph.shown import as_json
 from agentgraph.state import address_of, speaker_of
 
 PathOf = Callable[[str], RunPath | None]
@@ -340,7 +340,7 @@ def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
     is_result = isinstance(message, ToolMessage) and not is_answer(message)
     verb = f"{message.name or 'tool'} returned" if is_result else "said"
     calls = [
-        f"{prefix}called {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})"
+        f"{prefix}called {call['name']}({as_json(call['args'])})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())
     ]
     content: str | list[Any]

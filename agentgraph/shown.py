@@ -4,6 +4,7 @@ A message about a value must not fail because its `repr` does, nor cost what a h
 all that comes from users and is shown in a message goes through here.
 """
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -44,6 +45,18 @@ def shown_error(error: BaseException) -> str:
     return shown(error, LONGEST_ERROR)
 
 
+def as_json(value: object, *, in_ascii: bool = False) -> str:
+    """Return a value as JSON, with texts for what has no such form; else its `repr`.
+
+    >>> as_json({"pages": range(2)}), as_json([type("Odd", (), {"__str__": 0, "__repr__": 0})()])
+    ('{"pages": "range(0, 2)"}', '["<Odd, whose repr fails>"]')
+    """
+    try:
+        return json.dumps(value, ensure_ascii=in_ascii, default=_as_text)
+    except (RecursionError, ValueError, TypeError):
+        return shown(value)
+
+
 def said(error: BaseException) -> str:
     """Return what an exception says; its `repr` where it says nothing, or cannot."""
     try:
@@ -70,6 +83,13 @@ def cut(text: str, longest: int) -> str:
     """
     kept = text[:longest].encode("utf-8", "backslashreplace").decode()
     return kept if len(text) <= longest else f"{kept}…"
+
+
+def _as_text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return shown(value)
 
 
 def _parts(value: Any, most: int, around: tuple[int, ...]) -> Iterator[str]:

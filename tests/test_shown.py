@@ -1,6 +1,7 @@
 """Values and exceptions in messages: a message never fails because of what it shows."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from driving import collect, failing, says, scripted
@@ -11,7 +12,7 @@ from langchain_core.tools import tool
 
 import agentgraph as ag
 from agentgraph.failures import failures, mark_failure
-from agentgraph.shown import LONGEST, said, shown
+from agentgraph.shown import LONGEST, as_json, said, shown
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 DATA = st.recursive(
@@ -232,3 +233,18 @@ def test_an_error_outside_every_agent_is_shown_too():
 
     told, _ = failing(ag.translate(says("a"), parts()), MuteError)
     assert [event.error for event in told] == ["<MuteError, whose repr fails>"]
+
+
+def test_arguments_are_told_as_json_whatever_their_objects_do() -> None:
+    class Odd:
+        def __str__(self) -> str:
+            raise RuntimeError("it has no text")
+
+        __repr__ = __str__
+
+    loop: list[Any] = []
+    loop.append(loop)
+    assert as_json({"a": "é", "b": Odd()}) == '{"a": "é", "b": "<Odd, whose repr fails>"}'
+    assert as_json({"a": "é"}, in_ascii=True) == '{"a": "\\u00e9"}'
+    assert as_json(loop) == "[[...]]"
+    assert as_json({(1, 2): 3}) == "{(1, 2): 3}"

@@ -1,6 +1,5 @@
 """The tool calls of a chat agent's last message: which are open."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -17,7 +16,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.history import calls_of, is_call
 from agentgraph.nodes.activation import Activation
 from agentgraph.saving import Serializer, save_fault
-from agentgraph.shown import shown
+from agentgraph.shown import as_json
 from agentgraph.state import LaneState, address_of
 
 
@@ -82,10 +81,7 @@ def _invalid(call: Any, fault: str) -> InvalidToolCall:
 
 def _in_ascii(args: Any) -> str:
     """Return arguments as a text that can be saved, as JSON where they have such a form."""
-    try:
-        text = args if isinstance(args, str) else json.dumps(args, default=str)
-    except (RecursionError, ValueError, TypeError):
-        text = shown(args)
+    text = args if isinstance(args, str) else as_json(args, in_ascii=True)
     return text.encode("ascii", "backslashreplace").decode()
 
 
