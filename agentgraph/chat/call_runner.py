@@ -27,7 +27,7 @@ from agentgraph.chat.tool_errors import told_of
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.stopping import stoppable
-from agentgraph.nodes.threads import Contained
+from agentgraph.nodes.threads import Contained, run_off_loop
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
 from agentgraph.tools import AgentCall, destination, run_tools, seconds_for
@@ -76,7 +76,8 @@ class CallRunner:
 
     def _run(self, scope: Scope) -> Any:
         try:
-            return run_call(self._tool_node, scope.outcome.opened.call, self._runtime(scope))
+            call, runtime = scope.outcome.opened.call, self._runtime(scope)
+            return run_off_loop(run_call, self._tool_node, call, runtime)
         except Exception as error:
             return self._failed(scope.outcome, error)
 

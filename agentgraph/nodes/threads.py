@@ -30,12 +30,17 @@ async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from sync code, also where an event loop runs in this thread."""
+    return cast(T, run_off_loop(asyncio.run, coroutine))
+
+
+def run_off_loop(fn: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may run an event loop: in a thread where one runs in this, as in Jupyter."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coroutine)
+        return fn(*arguments)
     context = contextvars.copy_context()
-    return _THREADS.submit(context.run, asyncio.run, coroutine).result()
+    return _THREADS.submit(context.run, fn, *arguments).result()
 
 
 class Contained:
