@@ -7,7 +7,6 @@ only file that knows of `DeltaChannel`, which is in beta.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -280,7 +279,6 @@ def address_of(message: BaseMessage) -> str | None:
     return message.response_metadata.get(STAMP)
 
 
-@lru_cache(1000)
 def speaker_at(address: str) -> str:
     """Return the name of the agent at an address."""
     return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]

@@ -4,22 +4,20 @@ A fresh interpreter takes seconds to import LangGraph; a forked one starts at on
 much a process: it has its exit code, its standard streams, and hears signals.
 """
 
-import gc
 import importlib
-import json
 import os
 import pty
 import select
 import shlex
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from forking import Forker, serve
 
 PATIENCE = 30.0
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -46,9 +44,8 @@ class Ended:
 class Running:
     """A command that runs."""
 
-    def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
-        self._server, self._folder = server, folder
-        self.pid = int(self._answer())
+    def __init__(self, forker: Forker, folder: Path, pid: int) -> None:
+        self._forker, self._folder, self.pid = forker, folder, pid
         self.ended = False
 
     @property
@@ -70,20 +67,16 @@ class Running:
         return Ended(self.wait_for_code(), self.out, self.err)
 
     def wait_for_code(self) -> int:
-        code = int(self._answer())
+        code = self._forker.wait()
         self.ended = True
         return code
-
-    def _answer(self) -> str:
-        assert self._server.stdout is not None
-        return self._server.stdout.readline()
 
 
 class Commands:
     """Starts commands in a folder, one at a time; each of its calls runs one."""
 
-    def __init__(self, server: subprocess.Popen[str], folder: Path) -> None:
-        self._server, self.folder = server, folder
+    def __init__(self, forker: Forker, folder: Path) -> None:
+        self._forker, self.folder = forker, folder
         self._running: Running | None = None
 
     def __call__(self, *args: str, **options: Any) -> Ended:
@@ -136,18 +129,8 @@ class Commands:
 
     def _start(self, args: Sequence[str], streams: list[str], **job: Any) -> Running:
         job |= {"args": args, "cwd": str(self.folder), "streams": streams}
-        assert self._server.stdin is not None
-        print(json.dumps(job), file=self._server.stdin, flush=True)
-        self._running = Running(self._server, self.folder)
+        self._running = Running(self._forker, self.folder, self._forker.start(**job))
         return self._running
-
-
-@contextmanager
-def serving() -> Iterator[subprocess.Popen[str]]:
-    """Start the process from which all commands are forked."""
-    arguments = [sys.executable, __file__]
-    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True) as server:
-        yield server
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
@@ -172,20 +155,6 @@ def _read(terminal: int, again: str = "") -> str:
         return ""
 
 
-def _serve() -> None:
-    """Fork a process for each job that a line of standard input describes, and tell its end."""
-    importlib.import_module("agentgraph.cli.commands")
-
-    gc.freeze()  # what is imported stays in the pages that all processes share
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            _become(**json.loads(line))
-            return
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-
-
 def _become(
     args: list[str], cwd: str, streams: list[str], env: dict[str, str] | None = None, without: str = ""
 ) -> None:
@@ -204,4 +173,5 @@ def _become(
 
 
 if __name__ == "__main__":
-    _serve()
+    importlib.import_module("agentgraph.cli.commands")
+    serve(_become)

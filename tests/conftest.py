@@ -1,13 +1,14 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import commands
+import forking
 import pytest
 from driving import Async, Drive, Sync
+from forking import Forker
 from guarded.guard import stay_on_loopback
 from openai_server import OpenAIServer, serving
 
@@ -27,13 +28,13 @@ def drive(request: pytest.FixtureRequest) -> Drive:
 
 
 @pytest.fixture(scope="module")
-def forker() -> Iterator[subprocess.Popen[str]]:
-    with commands.serving() as forker:
+def forker() -> Iterator[Forker]:
+    with forking.serving(commands.__file__) as forker:
         yield forker
 
 
 @pytest.fixture
-def command(forker: subprocess.Popen[str], tmp_path: Path) -> Iterator[commands.Commands]:
+def command(forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
     command = commands.Commands(forker, tmp_path)
     yield command
     command.stop()

@@ -5,15 +5,14 @@ LangGraph takes seconds, and tells how that ended.
 """
 
 import asyncio
-import gc
 import json
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
+from forking import serve
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -168,15 +167,5 @@ async def _arun(at: Path, agent: ag.Agent, method: str) -> None:
                 print(json.dumps(event.to_dict()), file=told, flush=True)
 
 
-def _serve() -> None:
-    gc.freeze()  # what is imported stays in the pages that all processes share
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            act(**json.loads(line))
-            return
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-
-
 if __name__ == "__main__":
-    _serve()
+    serve(act)

@@ -2,14 +2,12 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forking
 import pytest
 import stack_process
 from driving import standing
@@ -36,43 +34,37 @@ a task while the node goes on. If it was not saved yet, it runs again, and its f
 If it was saved and not told yet, nobody has heard it."""
 
 
-@dataclass
-class Forker:
-    """Runs jobs, each in a process of its own."""
-
-    server: "subprocess.Popen[str]"
-
-    def run(self, folder: Path, mode: str, method: str, point: str) -> int:
-        folder.mkdir(exist_ok=True)
-        job = {"folder": str(folder), "mode": mode, "method": method, "point": point}
-        assert self.server.stdin is not None
-        assert self.server.stdout is not None
-        print(json.dumps(job), file=self.server.stdin, flush=True)
-        return int(self.server.stdout.readline())
+Run = Callable[[Path, str, str, str], int]
+"""Runs a method in a process, to its end or to where it is killed; gives its exit code."""
 
 
 @pytest.fixture(scope="module")
-def stacks() -> Iterator[Forker]:
-    arguments = [sys.executable, stack_process.__file__]
-    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True) as server:
-        yield Forker(server)
+def stacks() -> Iterator[Run]:
+    with forking.serving(stack_process.__file__) as forker:
+
+        def run(folder: Path, mode: str, method: str, point: str) -> int:
+            folder.mkdir(exist_ok=True)
+            forker.start(folder=str(folder), mode=mode, method=method, point=point)
+            return forker.wait()
+
+        yield run
 
 
 @pytest.fixture(scope="module")
-def undisturbed(stacks: Forker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def undisturbed(stacks: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The folders of a sync and an async run that nobody killed."""
     folders = {mode: tmp_path_factory.mktemp(mode) for mode in ("sync", "async")}
-    assert [stacks.run(folder, mode, "run", NOWHERE) for mode, folder in folders.items()] == [0, 0]
+    assert [stacks(folder, mode, "run", NOWHERE) for mode, folder in folders.items()] == [0, 0]
     return folders
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("point", IN_FLIGHT)
 def test_after_a_kill_in_middleware_only_what_was_in_flight_runs_again(
-    stacks: Forker, undisturbed: dict[str, Path], mode: str, point: str, tmp_path: Path
+    stacks: Run, undisturbed: dict[str, Path], mode: str, point: str, tmp_path: Path
 ) -> None:
-    assert stacks.run(tmp_path, mode, "run", point) == -signal.SIGKILL
-    assert stacks.run(tmp_path, mode, "resume", NOWHERE) == 0
+    assert stacks(tmp_path, mode, "run", point) == -signal.SIGKILL
+    assert stacks(tmp_path, mode, "resume", NOWHERE) == 0
     wanted = undisturbed[mode]
     at_least = done(wanted) + Counter([point, *IN_FLIGHT[point]])
     assert kept(tmp_path) == kept(wanted)

@@ -25,7 +25,7 @@ from agentgraph.chat.step import Step
 from agentgraph.context import Context
 from agentgraph.failures import failures
 from agentgraph.history import REQUEST, unchanged
-from agentgraph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, stoppable, wait_for_lane
 from agentgraph.nodes.threads import run_coroutine
@@ -154,8 +154,8 @@ class LaneTool:
             return scope.outcome.message(came_of(kept))
         attempts.keep()
         with self._attempt(scope, attempts):
-            arguments = self._arguments(scope, call, attempts)
-            came = self._take(scope, attempts, *self.lane.attempt(*arguments))
+            lane_call = self._lane_call(scope, call, attempts)
+            came = self._take(scope, attempts, *self.lane.attempt(lane_call))
         return scope.outcome.message(came)
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
@@ -170,9 +170,9 @@ class LaneTool:
             return scope.outcome.message(came_of(kept))
         await attempts.akeep()
         with self._attempt(scope, attempts):
-            arguments = self._arguments(scope, call, attempts)
+            lane_call = self._lane_call(scope, call, attempts)
             wait_for_lane()
-            ended = await self.lane.aattempt(*arguments)
+            ended = await self.lane.aattempt(lane_call)
             came = self._take(scope, attempts, *ended)
         return scope.outcome.message(came)
 
@@ -191,7 +191,7 @@ class LaneTool:
         outcome = scope.outcome
         return (*outcome.activation.cursor, numbered_call(outcome.opened.number, attempts.current))
 
-    def _arguments(self, scope: Scope, call: Any, attempts: Attempts) -> Any:
+    def _lane_call(self, scope: Scope, call: Any, attempts: Attempts) -> LaneCall:
         activation, number = scope.outcome.activation, scope.outcome.opened.number
         text = Request.model_validate(call["args"]).request
         said = HumanMessage(text, additional_kwargs={REQUEST: True})
@@ -199,7 +199,7 @@ class LaneTool:
         around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(scope.seen, messages=[*around, request])
         cursor, namespace = self._cursor(scope, attempts), attempts.namespace()
-        return self.site, cursor, lambda: surroundings, scope.control, namespace
+        return LaneCall(self.site, cursor, lambda: surroundings, scope.control, namespace)
 
     def _take(
         self, scope: Scope, attempts: Attempts, result: LaneResult, error: Exception | None

@@ -6,7 +6,7 @@ not part of LangChain's public interface. This is the only file that knows their
 changes one, building the agent fails with `LangChainChangedError`, which names it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -215,9 +215,9 @@ def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
     return node._run_one(call, "tool_calls", runtime)
 
 
-async def arun_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
+def arun_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Awaitable[Any]:
     """Run one call by a tool node, as `run_call` does; `ainvoke` would start a task for it."""
-    return await node._arun_one(call, "tool_calls", runtime)
+    return node._arun_one(call, "tool_calls", runtime)
 
 
 def injects_state(node: ToolNode, tool: str) -> bool:

@@ -77,6 +77,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         tools = [str(edited.get(str(each.call["id"]), each.call)["name"]) for each in opened]
         transfers = [i for i, each in enumerate(opened) if self.runner.transfers(each, tools[i])]
+        passed_over = {*transfers[:-1]}
         step = cache(lambda: built.step(activation))
         return [
             Scope(
@@ -86,7 +87,7 @@ class ToolsNode(Runnable[LaneState, Update]):
                 activation.seen,
                 step,
                 Attempts(activation, each.number, built.wraps_tools),
-                is_passed_over=i in transfers[:-1],
+                is_passed_over=i in passed_over,
             )
             for i, each in enumerate(opened)
         ]

@@ -19,7 +19,7 @@ from agentgraph.middleware_state import Changes, collected
 from agentgraph.nodes.activation import Activation, tell_failures, tell_live
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.joining import joined
-from agentgraph.nodes.lane import Lane, LaneResult
+from agentgraph.nodes.lane import Lane, LaneCall, LaneResult
 from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, begin_step, inner_stop
@@ -169,7 +169,7 @@ class ForkNode(Runnable[LaneState, Update]):
             schedule.gates[number].result()
             see = partial(job.sees, schedule.results)
             try:
-                ended = lane.attempt(self.site, job.cursor, see, fork.control)
+                ended = lane.attempt(LaneCall(self.site, job.cursor, see, fork.control))
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
@@ -182,7 +182,7 @@ class ForkNode(Runnable[LaneState, Update]):
             await asyncio.wrap_future(schedule.gates[number])
             see = partial(job.sees, schedule.results)
             try:
-                ended = await lane.aattempt(self.site, job.cursor, see, fork.control)
+                ended = await lane.aattempt(LaneCall(self.site, job.cursor, see, fork.control))
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise

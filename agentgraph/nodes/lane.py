@@ -48,28 +48,38 @@ class LaneResult(TypedDict):
     """What the middleware of agents in it changed of what it keeps."""
 
 
+class LaneCall(NamedTuple):
+    """One run of a lane.
+
+    Attributes:
+        site: The place of the node that runs it.
+        cursor: The counters around the lane's place.
+        see: Returns what is visible to it.
+        control: What stops it.
+        namespace: Where it is kept; None for the namespace of the task that runs it.
+    """
+
+    site: Site
+    cursor: Cursor
+    see: Callable[[], Surroundings]
+    control: Stop
+    namespace: str | None = None
+
+
 class Lane(NamedTuple):
     """A lane: the place where it starts, and the graph that it was compiled to."""
 
     place: Place
     graph: CompiledStateGraph[Any, Any, Any, Any]
 
-    def attempt(
-        self,
-        site: Site,
-        cursor: Cursor,
-        see: Callable[[], Surroundings],
-        control: Stop,
-        namespace: str | None = None,
-    ) -> tuple[LaneResult, Exception | None]:
+    def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it, and return what it came to until it ended or failed, and how it failed.
 
-        What it sees is asked for here, so that a failure in that is one of the lane, too. It is kept
-        in the namespace of the task that runs it, if no other one is given.
+        What it sees is asked for here, so that a failure in that is one of the lane, too.
         """
         state: dict[str, Any] = {}
         try:
-            arguments = self._arguments(site, cursor, see(), control, namespace)
+            arguments = self._arguments(call)
             with _asking_once():
                 for now in self.graph.stream(**arguments, stream_mode="values"):
                     state = now
@@ -79,18 +89,11 @@ class Lane(NamedTuple):
             return _result(state), error
         return _result(state), None
 
-    async def aattempt(
-        self,
-        site: Site,
-        cursor: Cursor,
-        see: Callable[[], Surroundings],
-        control: Stop,
-        namespace: str | None = None,
-    ) -> tuple[LaneResult, Exception | None]:
+    async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does."""
         state: dict[str, Any] = {}
         try:
-            arguments = self._arguments(site, cursor, see(), control, namespace)
+            arguments = self._arguments(call)
             with _asking_once():
                 async for now in self.graph.astream(**arguments, stream_mode="values"):
                     state = now
@@ -100,19 +103,14 @@ class Lane(NamedTuple):
             return _result(state), error
         return _result(state), None
 
-    def _arguments(
-        self,
-        site: Site,
-        cursor: Cursor,
-        surroundings: Surroundings,
-        control: Stop,
-        namespace: str | None,
-    ) -> dict[str, Any]:
-        comes = start(site.tree, self.place, cursor)
+    def _arguments(self, call: LaneCall) -> dict[str, Any]:
+        surroundings = call.see()
+        comes = start(call.site.tree, self.place, call.cursor)
+        configurable = {**_in_namespace(call.namespace), SURROUNDINGS: surroundings}
         return {
-            "input": {"position": site.position(comes, surroundings.transfers)},
-            "config": {"configurable": {**_in_namespace(namespace), SURROUNDINGS: surroundings}},
-            "control": LaneStop(control),
+            "input": {"position": call.site.position(comes, surroundings.transfers)},
+            "config": {"configurable": configurable},
+            "control": LaneStop(call.control),
         }
 
 

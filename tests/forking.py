@@ -1,0 +1,51 @@
+"""Processes that are forked from one that has imported already what takes seconds to import."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Forker:
+    """The process that forks the others, one at a time."""
+
+    def __init__(self, server: "subprocess.Popen[str]") -> None:
+        self._server = server
+
+    def start(self, **job: Any) -> int:
+        """Start a process that does a job, and return its id."""
+        assert self._server.stdin is not None
+        print(json.dumps(job), file=self._server.stdin, flush=True)
+        return self._answer()
+
+    def wait(self) -> int:
+        """Wait until the process that was started last has ended, and return its exit code."""
+        return self._answer()
+
+    def _answer(self) -> int:
+        assert self._server.stdout is not None
+        return int(self._server.stdout.readline())
+
+
+@contextmanager
+def serving(program: str) -> Iterator[Forker]:
+    """Start a program that calls `serve`."""
+    arguments = [sys.executable, program]
+    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True) as server:
+        yield Forker(server)
+
+
+def serve(act: Callable[..., None]) -> None:
+    """Fork a process for each job that a line of standard input describes, and tell its end."""
+    gc.freeze()  # what is imported stays in the pages that all processes share
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            act(**json.loads(line))
+            return
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
