@@ -17,7 +17,7 @@ from agentgraph.places import Tree
 from agentgraph.salvage import salvaged
 from agentgraph.saving import name_fault
 from agentgraph.shown import reason, shown
-from agentgraph.threads import Reads, Saved, SaveFault, before_edits, position_of
+from agentgraph.threads import Reads, Saved, SaveFault, position_of
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 """What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
@@ -84,7 +84,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
             "run with drop_pending=True to drop them",
             thread_id,
         )
-    kept = yield from salvaged(tree, (yield from before_edits(saved)))
+    kept = yield from salvaged(tree, saved)
     messages = [*kept.messages, *given["messages"]]
     values = kept.values_before(given.get("values", {}))
     middleware = collected({}, kept.middleware)

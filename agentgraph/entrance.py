@@ -14,11 +14,12 @@ from typing import Any
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.types import Command, Send
 
+from agentgraph.moments import MOMENT
 from agentgraph.state import STAMP, address_of
 
 _KEPT = "middleware"
 """The channel of what middleware keeps, which is no input."""
-_TOLD = ("at", "told", "by_tasks")
+_TOLD = ("at", "told", "clock")
 """What a position tells of who wrote it."""
 
 
@@ -57,7 +58,8 @@ def _unstamped(message: Any) -> Any:
             return message  # the history's reducer says what is wrong with it
     if not isinstance(message, BaseMessage) or address_of(message) is None:
         return message
-    kept = {key: value for key, value in message.response_metadata.items() if key != STAMP}
+    ours = (STAMP, MOMENT)
+    kept = {key: value for key, value in message.response_metadata.items() if key not in ours}
     return message.model_copy(update={"response_metadata": kept})
 
 

@@ -1,20 +1,15 @@
 """Agent events: what agents do, as frozen values with a JSON and a server-sent form."""
 
 import json
-from base64 import b64decode, b64encode
-from dataclasses import dataclass, fields
-from math import isfinite
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-from pydantic_core import to_jsonable_python
+from langchain_core.messages import BaseMessage
 
+from agentgraph.json_forms import as_json, from_json, message_as_json, message_from_json
 from agentgraph.run_path import RunPath, RunStep
-from agentgraph.shown import cut, shown
-
-_OURS = "$agentgraph"
-"""The only key of an object that stands for something which JSON lacks."""
-_PLAIN = (str, int, float, bool, type(None))
+from agentgraph.shown import cut
 
 Kind = Literal[
     "message",
@@ -77,8 +72,9 @@ class Action:
         break_loop: It ended the nearest loop.
         transfer_to: The agent that it handed over to.
         interrupted: The question that it asked.
-        discarded: The ids of messages, whole ones or chunks, that were told and are void: a retry,
-            a fallback or a correction has thrown them away.
+        discarded: The ids, or the `step`s, of events that were told before and are void: what a
+            retry, a fallback or a correction has thrown away, what a step had told that did not end,
+            what the loser of a race said, a question that nobody has to answer any more.
         custom: Data of an action of one's own.
     """
 
@@ -111,6 +107,12 @@ class AgentEvent:
         error: The `repr` of the exception that it failed with, if this is what happened.
         id: The event's id; that of its message or question, if it has one.
         thread_id: The thread, if the run has one.
+        turn: The turn of the thread in which it happened, from 0.
+        step: The step of the graph that told it: the id of LangGraph's checkpoint behind which that
+            ran, a colon, and the name of its node. What was told in a step that was cut short is
+            `discarded` under this name.
+        time: When it happened, in seconds since 1970, as `time.time()` counts; the same live and told
+            again, and later than all that the thread told before.
     """
 
     agent_name: str
@@ -121,6 +123,9 @@ class AgentEvent:
     error: str | None = None
     id: str
     thread_id: str | None = None
+    turn: int | None = None
+    step: str | None = None
+    time: float | None = None
 
     @property
     def message(self) -> BaseMessage | None:
@@ -163,23 +168,14 @@ class AgentEvent:
         Its keys are those of the event's attributes. The run path is a list of
         `[agent_name, iteration]`, and a message has LangChain's form `{"type": ..., "data": ...}`.
         What JSON lacks is under a key of ours: bytes are `{"$agentgraph": ["bytes", "<base64>"]}`, a
-        number that is not finite is `{"$agentgraph": ["float", "nan"]}`.
+        tuple is `{"$agentgraph": ["tuple", [...]]}`, a dict with other keys than texts is
+        `{"$agentgraph": ["items", [[key, value], ...]]}`. So are sets, dates and times, UUIDs,
+        decimals, paths, addresses, LangChain's messages, and numbers that are not finite or have
+        more than 64 bits. A pydantic model or a dataclass is told as an object of its fields, and
+        anything else as a text; neither is made again.
         """
-        output, action = self.output, self.action
         return {
-            "agent_name": self.agent_name,
-            "run_path": [[step.agent_name, step.iteration] for step in self.run_path],
-            "address": self.address,
-            "output": output
-            and {
-                "message": output.message and _as_json(message_to_dict(output.message)),
-                "custom": _as_json(output.custom),
-                "partial": output.partial,
-            },
-            "action": action and _as_json(action),
-            "error": self.error,
-            "id": self.id,
-            "thread_id": self.thread_id,
+            each.name: _FORMS.get(each.name, as_json)(getattr(self, each.name)) for each in fields(self)
         }
 
     @classmethod
@@ -191,30 +187,10 @@ class AgentEvent:
         True
 
         Args:
-            data: What `to_dict` gave, also by way of JSON.
+            data: What `to_dict` gave, also by way of JSON. No types of yours are made from it.
         """
-        output, action = _from_json(data["output"]), _from_json(data["action"])
-        return cls(
-            **{
-                **data,
-                "run_path": RunPath(RunStep(name, i) for name, i in data["run_path"]),
-                "output": output
-                and Output(
-                    **{
-                        **output,
-                        "message": output["message"] and messages_from_dict([output["message"]])[0],
-                    }
-                ),
-                "action": action
-                and Action(
-                    **{
-                        **action,
-                        "interrupted": action["interrupted"] and Interrupt(**action["interrupted"]),
-                        "discarded": tuple(action["discarded"]),
-                    }
-                ),
-            }
-        )
+        made = {name: _MADE.get(name, from_json)(told) for name, told in data.items()}
+        return cls(**made)
 
     def to_sse(self) -> str:
         r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`.
@@ -226,38 +202,46 @@ class AgentEvent:
         return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
 
 
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON data, from which `_from_json` makes it again; objects by pydantic."""
-    match value:
-        case dict():
-            told = {str(key): _as_json(each) for key, each in value.items()}
-            return {_OURS: ["dict", told]} if _OURS in told else told
-        case list() | tuple():
-            return [_as_json(each) for each in value]
-        case bytes() | bytearray():
-            return {_OURS: ["bytes", b64encode(value).decode()]}
-        case float() if not isfinite(value):
-            return {_OURS: ["float", repr(float(value))]}
-        case Action() | Interrupt():
-            return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-        case _ if type(value) in _PLAIN:
-            return value
-    try:
-        return _as_json(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
-    except Exception:
-        return shown(value)
+def _path(path: RunPath) -> list[Any]:
+    return [[as_json(step.agent_name), step.iteration] for step in path]
 
 
-def _from_json(value: Any) -> Any:
-    match value:
-        case {"$agentgraph": ["bytes", str(text)], **others} if not others:
-            return b64decode(text)
-        case {"$agentgraph": ["float", str(text)], **others} if not others:
-            return float(text)
-        case {"$agentgraph": ["dict", dict(told)], **others} if not others:
-            return {key: _from_json(each) for key, each in told.items()}
-        case dict():
-            return {key: _from_json(each) for key, each in value.items()}
-        case list():
-            return [_from_json(each) for each in value]
-    return value
+def _output(output: Output | None) -> dict[str, Any] | None:
+    if output is None:
+        return None
+    message = output.message and message_as_json(output.message)
+    return {**as_json(replace(output, message=None)), "message": message}
+
+
+def _action(action: Action | None) -> dict[str, Any] | None:
+    if action is None:
+        return None
+    return {**as_json(action), "discarded": [*map(as_json, action.discarded)]}
+
+
+def _made_path(told: list[Any]) -> RunPath:
+    return RunPath(RunStep(from_json(name), iteration) for name, iteration in told)
+
+
+def _made_output(told: dict[str, Any] | None) -> Output | None:
+    if told is None:
+        return None
+    message = told["message"] and message_from_json(told["message"])
+    return Output(**{**from_json({**told, "message": None}), "message": message})
+
+
+def _made_action(told: dict[str, Any] | None) -> Action | None:
+    if told is None:
+        return None
+    made = from_json(told)
+    asked = made["interrupted"] and Interrupt(**made["interrupted"])
+    return Action(**{**made, "interrupted": asked, "discarded": tuple(made["discarded"])})
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {"run_path": _path, "output": _output, "action": _action}
+"""How the fields of an event are told that are not just values."""
+_MADE: dict[str, Callable[[Any], Any]] = {
+    "run_path": _made_path,
+    "output": _made_output,
+    "action": _made_action,
+}

@@ -1,7 +1,7 @@
 """Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.shown import shown_error
@@ -11,7 +11,21 @@ _ASKED = "agentgraph_asked"
 _AT_BORDER = "agentgraph_at_border"
 
 
-def mark_failure(error: BaseException, address: str, agent_name: str) -> BaseException:
+class Failure(NamedTuple):
+    """Where an exception arose.
+
+    Attributes:
+        address: The address of the agent.
+        shown: The exception, as it is shown.
+        step: The name of the step.
+    """
+
+    address: str
+    shown: str
+    step: str = ""
+
+
+def mark_failure(error: BaseException, address: str, agent_name: str, step: str = "") -> BaseException:
     """Return `error` with where it arose written on it, if that is not written there yet.
 
     Nothing is written on Ctrl-C. LangGraph writes notes on an exception on its way out, and keeps its
@@ -23,7 +37,7 @@ def mark_failure(error: BaseException, address: str, agent_name: str) -> BaseExc
     marked = error
     if isinstance(error, Exception) and not _can_travel(error):
         marked = _stand_in(error, address)
-    _kept_on(marked)[_KEY] = [(address, shown_error(marked))]
+    _kept_on(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
     add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
     return marked
 
@@ -48,14 +62,14 @@ def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None
     _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
-def keep_failures(error: BaseException, found: Sequence[tuple[str, str]]) -> None:
+def keep_failures(error: BaseException, found: Sequence[Failure]) -> None:
     """Write on `error` where it arose, as `failures` gives it."""
     _kept_on(error)[_KEY] = list(found)
 
 
-def failures(error: BaseException) -> list[tuple[str, str]]:
-    """Return the failures that `error` is raised for, each as an address and a `repr`."""
-    found: list[tuple[str, str]] = _kept_on(error).get(_KEY, [])
+def failures(error: BaseException) -> list[Failure]:
+    """Return the failures that `error` is raised for."""
+    found: list[Failure] = _kept_on(error).get(_KEY, [])
     return found
 
 

@@ -27,7 +27,7 @@ from agentgraph.agents import (
 )
 from agentgraph.budgets import Summarized
 from agentgraph.middleware import ASKS, HOOKS, SUMS_UP, Mode, any_has, hooks_in, mode_fault, tools_of
-from agentgraph.signals import yields
+from agentgraph.signals import names_writer, yields
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
@@ -274,15 +274,17 @@ class Tree:
 
     @cached_property
     def speaks_early(self) -> bool:
-        """Whether a generator is among the functions: they speak before their node has ended."""
-        agents = (place.agent for place in self.places)
-        return any(isinstance(agent, FunctionAgent) and yields(agent.fn) for agent in agents)
+        """Whether something may be told before its node has ended, besides what tasks tell.
+
+        A generator speaks as it goes on; functions and middleware may write to LangGraph's stream.
+        """
+        return any(_speaks_early(place.agent) for place in self.places)
 
     @cached_property
-    def calls_again(self) -> bool:
-        """Whether middleware wraps calls of agents as tools, and so may run one several times."""
-        callers = (place.parent.agent for place in self.places if place.is_tool and place.parent)
-        return any(any_has(getattr(each, "middleware", ()), "wrap_tool_call") for each in callers)
+    def may_void(self) -> bool:
+        """Whether what lanes told may be void when they have ended: losers, and failed calls."""
+        first = any(getattr(place.agent, "on_error", "") == "first" for place in self.places)
+        return first or any(place.is_tool for place in self.places)
 
     @cached_property
     def timed(self) -> tuple[Place, ...]:
@@ -368,6 +370,12 @@ def _nodes(place: Place) -> tuple[str, ...]:
         case FunctionAgent():
             return place.node, place.question_node
     return (place.node,)
+
+
+def _speaks_early(agent: Agent) -> bool:
+    if isinstance(agent, FunctionAgent):
+        return yields(agent.fn) or names_writer(agent.fn)
+    return isinstance(agent, ChatAgent) and bool(agent.middleware)
 
 
 def _runs_tasks(place: Place) -> bool:

@@ -13,7 +13,7 @@ from agentgraph.savers import async_fault, saver_error, sync_fault
 from agentgraph.saving import save_fault
 from agentgraph.threads import (
     AllSaved,
-    KeepFailure,
+    Keep,
     NextTasks,
     Reads,
     Request,
@@ -22,11 +22,9 @@ from agentgraph.threads import (
     State,
     checked_id,
 )
+from agentgraph.time_travel import leading
 
 T = TypeVar("T")
-
-ERROR = "__error__"
-"""The channel under which LangGraph keeps how a task failed."""
 
 
 class Reader:
@@ -95,9 +93,9 @@ class Reader:
                     return self._graph.get_state(_at(thread_id, request)).values
                 return {}
             case AllSaved():
-                return list(self._saver.list(config_of(thread_id)))
-            case KeepFailure(saved=saved, task_id=task_id, error=error):
-                return self._saver.put_writes(saved.config, [(ERROR, error)], task_id)
+                return leading(self._saver.list(config_of(thread_id)))
+            case Keep(saved=saved, task_id=task_id, channel=channel, value=value):
+                return self._saver.put_writes(saved.config, [(channel, value)], task_id)
             case SaveFault(value=value):
                 return save_fault(self._saver.serde, value)
 
@@ -112,9 +110,9 @@ class Reader:
                     return (await self._graph.aget_state(_at(thread_id, request))).values
                 return {}
             case AllSaved():
-                return [saved async for saved in self._saver.alist(config_of(thread_id))]
-            case KeepFailure(saved=saved, task_id=task_id, error=error):
-                return await self._saver.aput_writes(saved.config, [(ERROR, error)], task_id)
+                return leading([saved async for saved in self._saver.alist(config_of(thread_id))])
+            case Keep(saved=saved, task_id=task_id, channel=channel, value=value):
+                return await self._saver.aput_writes(saved.config, [(channel, value)], task_id)
             case SaveFault(value=value):
                 return save_fault(self._saver.serde, value)
 

@@ -10,7 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import uuid4
@@ -24,7 +24,8 @@ from agentgraph.beginnings import UNANSWERED, Input, as_input, new_turn, resumpt
 from agentgraph.compiler import compile_tree
 from agentgraph.errors import AgentGraphError
 from agentgraph.events import AgentEvent, Interrupt
-from agentgraph.failures import failures, is_fatal
+from agentgraph.failures import failures
+from agentgraph.going_on import GoingOn, going_on, keep_left
 from agentgraph.limits import Limits, check_limits
 from agentgraph.live.activity import Activity
 from agentgraph.live.screens import Screen, screen_for
@@ -33,14 +34,15 @@ from agentgraph.locks import ahold, hold
 from agentgraph.middleware import Mode
 from agentgraph.nodes.site import LIMITS
 from agentgraph.nodes.stopping import Stop
+from agentgraph.nodes.telling import TOLD_BEFORE
 from agentgraph.pending import pending
 from agentgraph.reader import Reader, config_of
-from agentgraph.replay import recalled, replayed, told_before
-from agentgraph.runs import AsyncRun, Driver, Run, Source, Told
+from agentgraph.replay import recalled, replayed
+from agentgraph.runs import AsyncRun, Driver, Heard, Run, Source, Told
 from agentgraph.savers import is_of_database, saver_error
 from agentgraph.shown import shown
 from agentgraph.threads import Reads, keep_failure
-from agentgraph.translation import Translator
+from agentgraph.translation import Translator, is_of_an_agent
 from agentgraph.validation import validate
 from agentgraph.values import declared
 
@@ -197,8 +199,10 @@ class Runner:
             limits: What the rest of the turn may use; without them those of the runner.
 
         Returns:
-            The events, as `run` does. Questions left unanswered are reported again, under the
-            same ids. On a thread that has ended there is nothing to do, and no event.
+            The events, as `run` does. Questions left unanswered are told to be void and told again,
+            under the same ids. Where the step that goes on was killed or left, the first event makes
+            void what it had told, and what is kept of it is told again. On a thread that has ended
+            there is nothing to do, and no event.
 
         Raises:
             UnknownThreadError: The saver knows nothing of the thread.
@@ -307,9 +311,11 @@ class Runner:
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, chunks aside, from the saver alone.
 
-        A question that was reported again stands once. What a failed attempt said is not kept,
-        of a step that failed several times only the last failure is, and of a tool, or a node of
-        a graph, that asked several times with `interrupt()` only the last question.
+        They are those that were streamed and not told to be `discarded` later, in the order of the
+        streams, equal to them with ids, times and steps. Of a thread that was forked (`update_state`
+        on an older checkpoint, or a run from there) they are those of the line that leads to its latest
+        checkpoint. Where a bare graph ran it, and not a runner, a failure is told while the thread
+        stands at it, and of a tool that asked several times the last question.
 
         Args:
             thread_id: The thread.
@@ -422,11 +428,11 @@ class Runner:
         held = hold(self.saver, thread_id)
         try:
             given = self._reader.read(begin(), thread_id)
-            before = self._reader.read(told_before(self._tree, thread_id, given), thread_id)
+            on = self._reader.read(going_on(self._tree, thread_id, given), thread_id)
         except BaseException:
             held.release()
             raise
-        return Run(self._events(given, thread_id, how, before), held)
+        return Run(self._events(given, thread_id, how, on), held)
 
     def _arun(self, begin: Begin, thread_id: str, how: "_How") -> AsyncRun:
         """Return the events of a run that is admitted when it is awaited."""
@@ -437,33 +443,58 @@ class Runner:
             held = await ahold(self.saver, thread_id)
             try:
                 given = await self._reader.aread(begin(), thread_id)
-                told = told_before(self._tree, thread_id, given)
-                before = await self._reader.aread(told, thread_id)
+                on = await self._reader.aread(going_on(self._tree, thread_id, given), thread_id)
             except BaseException:
                 held.release()
                 raise
-            control = Stop()
-            events = self._aevents(given, thread_id, how, control, before)
+            control, heard = Stop(), Heard()
+            events = self._aevents(given, thread_id, how, control, on, heard)
             stops = partial(control.stop, _LEFT), partial(control.abandon, _LEFT)
-            return Driver(events, *stops, held)
+            return Driver(events, *stops, held, heard)
 
         return AsyncRun(admit)
 
     def _events(
-        self, given: Any, thread_id: str, how: "_How", before: Sequence[AgentEvent]
+        self, given: Any, thread_id: str, how: "_How", on: GoingOn
     ) -> Generator[AgentEvent, None, None]:
-        translator, control = Translator(self._tree, thread_id, before=before), Stop()
-        options = self._options(thread_id, how, control)
+        """Yield the events of a run, and keep what was heard where its reader leaves."""
+        heard = Heard()
+        try:
+            for event in on.first:
+                yield event
+            heard.upto = on.begin.time
+            with closing(self._told(given, thread_id, how, on)) as told:
+                for event in told:
+                    heard.take(event)
+                    yield event
+        except (GeneratorExit, KeyboardInterrupt):
+            if heard.upto is not None:
+                with suppress(Exception):  # nobody is there to be told
+                    self._reader.read(keep_left(heard.upto), thread_id)
+            raise
+
+    def _told(
+        self, given: Any, thread_id: str, how: "_How", on: GoingOn
+    ) -> Generator[AgentEvent, None, None]:
+        translator, control = self._translator(thread_id, on), Stop()
+        options = self._options(thread_id, how, control, on)
+        self._reader.read(on.keep(), thread_id)
         try:
             with closing(cast(Parts, self.graph.stream(given, **options))) as stream:
-                parts = _seen(stream, control, how.see)
+                parts = _seen(stream, control, how.see)  # closed behind the stop, not by the loop
                 try:
-                    yield from translator.tell(parts)
+                    for part in parts:
+                        yield from translator.feed(part)
                 finally:
                     control.stop(_LEFT)
         except BaseException as error:
-            if _is_unkept(error):
-                self._reader.read(keep_failure(error), thread_id)
+            if is_of_an_agent(error):
+                told = list(translator.fail(error))
+                if failures(error):
+                    self._reader.read(keep_failure(error, translator.failures), thread_id)
+                yield from told
+                if not (failures(error) or is_of_database(error)):  # nothing, if nobody heard of it
+                    self._reader.read(keep_failure(error, translator.failures), thread_id)
             self._raise_of_saver(error, thread_id)
             raise
 
@@ -473,25 +504,48 @@ class Runner:
         thread_id: str,
         how: "_How",
         control: Stop,
-        before: Sequence[AgentEvent],
+        on: GoingOn,
+        heard: Heard,
     ) -> AsyncGenerator[AgentEvent, None]:
-        translator = Translator(self._tree, thread_id, before=before)
-        options = self._options(thread_id, how, control)
+        for event in on.first:
+            yield event
+        if control.drain_requested:  # it was left before anything began
+            return
+        heard.upto = on.begin.time
+        translator = self._translator(thread_id, on)
+        options = self._options(thread_id, how, control, on)
+        await self._reader.aread(on.keep(), thread_id)
         try:
             async with aclosing(cast(AsyncParts, self.graph.astream(given, **options))) as stream:
-                async for event in translator.atell(_aseen(stream, control, how.see)):
-                    yield event
+                async for part in _aseen(stream, control, how.see):
+                    for event in translator.feed(part):
+                        yield event
         except BaseException as error:
-            if _is_unkept(error):
-                await self._reader.aread(keep_failure(error), thread_id)
+            if failures(error) or (is_of_an_agent(error) and not control.drain_requested):
+                told = list(translator.fail(error))
+                if failures(error):
+                    kept = keep_failure(error, translator.failures)
+                    await self._reader.aread(kept, thread_id)
+                for event in told:
+                    yield event
+                if not (failures(error) or is_of_database(error)):  # nothing, if nobody heard of it
+                    kept = keep_failure(error, translator.failures)
+                    await self._reader.aread(kept, thread_id)
             self._raise_of_saver(error, thread_id)
             raise
+        finally:
+            if control.drain_reason == _LEFT:
+                with suppress(Exception):  # nobody is there to be told
+                    await self._reader.aread(keep_left(heard.upto), thread_id)
+
+    def _translator(self, thread_id: str, on: GoingOn) -> Translator:
+        return Translator(self._tree, thread_id, begin=on.begin, waiting=on.questions)
 
     def _raise_of_saver(self, error: BaseException, thread_id: str) -> None:
-        if isinstance(error, Exception) and is_of_database(error):
+        if is_of_database(error):
             raise saver_error(error, self.saver, thread_id) from error
 
-    def _options(self, thread_id: str, how: "_How", control: Stop) -> dict[str, Any]:
+    def _options(self, thread_id: str, how: "_How", control: Stop, on: GoingOn) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
 
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
@@ -499,11 +553,12 @@ class Runner:
         """
         modes = [
             "updates",
-            *["custom"] * (self._tree.speaks_early or self._tree.calls_again),
+            *["custom"] * (self._tree.speaks_early or self._tree.runs_tasks),
             *["messages"] * how.stream,
         ]
         modes += ["tasks"] if how.see else []
         config = config_of(thread_id)
+        config["configurable"][TOLD_BEFORE] = on.before
         if how.limits is not None:
             config["configurable"][LIMITS] = how.limits
         return {
@@ -539,11 +594,6 @@ async def _aseen(stream: AsyncParts, control: Stop, see: See | None) -> AsyncIte
     with control.raising():
         async for part in stream:
             yield see(part) if see else part
-
-
-def _is_unkept(error: BaseException) -> bool:
-    """Return whether an agent ended the run by what LangGraph may not have kept as a failure."""
-    return is_fatal(error) and bool(failures(error))
 
 
 def _asked(told: Sequence[AgentEvent]) -> bool:

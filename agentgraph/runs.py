@@ -151,6 +151,22 @@ class Told:
         self._left = iter(())
 
 
+class Heard:
+    """What the reader of a run has heard.
+
+    Attributes:
+        upto: The time of the last event, in seconds since 1970; None before those that only tell again.
+    """
+
+    def __init__(self) -> None:
+        self.upto: float | None = None
+
+    def take(self, event: AgentEvent) -> None:
+        """Take an event that the reader is given."""
+        if self.upto is not None and not event.partial:
+            self.upto = max(self.upto, event.time or 0.0)
+
+
 class Driver:
     """Drives a stream of events in a task of its own, and holds its thread until that task is over."""
 
@@ -160,6 +176,7 @@ class Driver:
         stop: Callable[[], None],
         abandon: Callable[[], None],
         hold: Hold,
+        heard: Heard,
     ) -> None:
         """Make a driver inside an event loop.
 
@@ -168,7 +185,9 @@ class Driver:
             stop: Makes the stream come to its end soon.
             abandon: Makes it do so without waiting for functions in threads.
             hold: The thread, released when it has.
+            heard: Takes what the reader is given.
         """
+        self._heard = heard
         self._events, self._stop, self._abandon, self._hold = events, stop, abandon, hold
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -238,6 +257,7 @@ class Driver:
         self._wanted.clear()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(event)
+            self._heard.take(event)
         await self._wanted.wait()
 
     def _end(self, error: BaseException | None) -> None:

@@ -25,6 +25,7 @@ from agentgraph.addresses import address, as_cursor
 from agentgraph.agents import FORKS, ChatAgent, EachAgent, ParallelAgent, WorkflowAgent
 from agentgraph.history import call_id, calls_of
 from agentgraph.middleware_state import Changes
+from agentgraph.nodes.foreign import folded
 from agentgraph.places import Place, Tree
 from agentgraph.state import Position, address_of, stamped
 from agentgraph.threads import (
@@ -32,6 +33,7 @@ from agentgraph.threads import (
     Reads,
     State,
     address_at,
+    before_edits,
     namespace_of,
     order_of,
     place_of,
@@ -66,15 +68,16 @@ class Kept(NamedTuple):
 
 
 def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
-    """Return what a turn keeps that stopped behind the root's checkpoint `saved`.
+    """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
 
     A tree that changed may know nothing of what ran: then what can be found is kept.
     """
     state = yield State("", saved.checkpoint["id"])
-    place = _place(tree, position_of(saved))
+    origin = yield from before_edits(saved)
+    place = _place(tree, position_of(origin))
     runs_lanes = place is not None and isinstance(place.agent, FORKS)
     every = (yield AllSaved()) if runs_lanes else []
-    return (yield from _under_way(tree, every, saved, state.get("messages", [])))
+    return (yield from _under_way(tree, every, origin, state.get("messages", [])))
 
 
 def _under_way(
@@ -106,6 +109,7 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
     for number in sorted({*results, *calls}):
         given = results.get(number)
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
+    messages = folded(messages)
     messages += [_unfinished(call, at) for call in _unanswered(messages) if at]
     return Kept(messages, [write for each in results.values() for write in writes_in(each["values"])])
 

@@ -182,7 +182,7 @@ def async_fault(saver: BaseCheckpointSaver[Any]) -> str | None:
 
 
 def saver_error(
-    error: Exception, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
+    error: BaseException, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
 ) -> SaverError:
     """Return the error for one that a saver raised, to be raised from that.
 
@@ -206,7 +206,7 @@ def saver_error(
     )
 
 
-def is_of_database(error: Exception) -> bool:
+def is_of_database(error: BaseException) -> bool:
     """Tell whether an exception is one of a database that no agent raised, and so the saver's."""
     packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(packages & _DATABASES) and not failures(error)
@@ -225,7 +225,7 @@ def _unopened(path: str, error: Exception) -> SaverError:
     )
 
 
-def _way_out(error: Exception) -> str:
+def _way_out(error: BaseException) -> str:
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _WAYS_OUT:
         return _WAYS_OUT[code]

@@ -7,6 +7,7 @@ cannot be checked is refused when the agent is compiled or the question put, nev
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from functools import reduce
@@ -22,6 +23,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict, is_typeddict
 
 from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.moments import Moment
 from agentgraph.shown import reason, said, shown
 
 _NOTES = frozenset(
@@ -67,6 +69,8 @@ _ADDRESS = "x-agentgraph-address"
 """The keyword under which a question says who asks: LangGraph's interrupts have no field for it."""
 _CALL = "x-agentgraph-call"
 """The keyword under which it says which of the agent's tool calls asks."""
+_MOMENT = "x-agentgraph-told"
+"""The keyword under which it says when it was asked."""
 
 
 class _Refused(Exception):
@@ -242,9 +246,22 @@ def read_json(text: str) -> Any:
         raise ValueError("it is not valid JSON") from None
 
 
-def addressed(schema: dict[str, Any] | None, address: str, call: int | None = None) -> dict[str, Any]:
-    """Return a JSON schema that also says who asks: an address, and the number of a tool call."""
-    return {**(schema or {}), _ADDRESS: address, **({} if call is None else {_CALL: call})}
+def addressed(
+    schema: dict[str, Any] | None,
+    address: str,
+    call: int | None = None,
+    moment: Sequence[Any] | None = None,
+) -> dict[str, Any]:
+    """Return a JSON schema that also says who asks, and when.
+
+    Args:
+        schema: The schema.
+        address: The address of who asks.
+        call: The number of the tool call that asks, if one does.
+        moment: When it is asked.
+    """
+    carried = {_ADDRESS: address, _CALL: call, _MOMENT: moment and list(moment)}
+    return {**(schema or {}), **{key: value for key, value in carried.items() if value is not None}}
 
 
 def asker(schema: Any) -> str | None:
@@ -257,9 +274,15 @@ def asking_call(schema: dict[str, Any] | None) -> int:
     return int((schema or {}).get(_CALL, 0))
 
 
+def asked_when(schema: dict[str, Any] | None) -> Moment | None:
+    """Return the moment that `addressed` wrote into a schema, if there is one."""
+    found = (schema or {}).get(_MOMENT)
+    return Moment(*found) if found else None
+
+
 def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema that `addressed` was given; None where it only says who asks."""
-    return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL)} or None
+    return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL, _MOMENT)} or None
 
 
 def _fault(adapter: TypeAdapter[Any], answer: Any) -> str | None:

@@ -202,6 +202,25 @@ def yields(fn: Callable[..., Any]) -> bool:
     return any(typing.get_origin(hint) in _STREAMS for hint in _members(_return_hint(fn)))
 
 
+def names_writer(fn: Callable[..., Any]) -> bool:
+    """Tell whether the code of `fn` names LangGraph's stream writer.
+
+    >>> from langgraph.config import get_stream_writer
+    >>> names_writer(lambda ctx: get_stream_writer()("half done")), names_writer(lambda ctx: "done")
+    (True, False)
+    """
+    inner = inspect.unwrap(fn)
+    inner = getattr(inner, "func", inner)
+    found = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
+    return any(code is not None and _names_writer(code) for code in found)
+
+
+def _names_writer(code: Any) -> bool:
+    names = (*code.co_names, *code.co_freevars)
+    inner = (const for const in code.co_consts if inspect.iscode(const))
+    return any("stream_writer" in name for name in names) or any(map(_names_writer, inner))
+
+
 def gives_command(fn: Callable[..., Any]) -> bool:
     """Tell whether the return annotation of `fn` names a LangGraph `Command`."""
     hints = (typing.get_origin(hint) or hint for hint in _members(_return_hint(fn)))

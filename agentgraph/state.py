@@ -6,17 +6,18 @@ only file that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.graph.message import _messages_delta_reducer
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 from typing_extensions import TypedDict
 
 from agentgraph.middleware_state import applied, collected
+from agentgraph.moments import MOMENT
 from agentgraph.signals import Signal
 from agentgraph.values import Reducers, Write
 
@@ -96,7 +97,9 @@ class Position(TypedDict):
     at: NotRequired[str]
     """The address of the activation that wrote this."""
     told: NotRequired[list[Any]]
-    """What it told besides messages: `[messages before it, id, kind, data]`, and maybe an address."""
+    """What it told that is no message: `Note`s, as plain data."""
+    clock: NotRequired[list[int]]
+    """The turn, and the greatest number in it of what was told so far; in the root."""
     signal: NotRequired[Signal]
     """What the end of the lane hands to the lane around it."""
     ask: NotRequired[Question]
@@ -109,8 +112,6 @@ class Position(TypedDict):
     """How the activation ended whose node is next; that node only asks what comes after it."""
     transfers: NotRequired[int]
     """How many transfers there were in this turn, as far as this lane knows; left out for none."""
-    by_tasks: NotRequired[int]
-    """How many of the messages written with this, the first ones, were told by tasks."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written where a turn begins."""
     settled: NotRequired[dict[str, Any]]
@@ -118,15 +119,62 @@ class Position(TypedDict):
 
 
 def moved(position: Position, new: Position) -> Position:
-    """Return a new position; one without a node only adds to what is settled."""
-    if "next" in new:
+    """Return a new position; one without a node only adds to what is settled.
+
+    A turn begins with the outline of the tree, and has the next number.
+    """
+    if "next" not in new:
+        return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
+    if "clock" in new:
         return new
-    return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
+    turn, last = position.get("clock", (0, 0))
+    return {**new, "clock": [turn + ("outline" in new), last]}
+
+
+def is_remove_all(message: Any) -> bool:
+    """Tell whether a message, also as a dict, removes all before it.
+
+    >>> is_remove_all({"type": "remove", "id": REMOVE_ALL_MESSAGES})
+    True
+    """
+    found = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    return found == REMOVE_ALL_MESSAGES
+
+
+class History(DeltaChannel[list[AnyMessage]]):
+    """The channel of the messages, with LangGraph's reducer of deltas, which cannot remove all.
+
+    The reducer itself is LangGraph's: where it is, LangGraph gives each message an id.
+    """
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take the writes of a step; what stands before a removal of all is gone."""
+        if (left := _behind_removal(values)) is None:
+            return super().update(values)
+        self.value = self.typ()
+        super().update(left)
+        return True
+
+    def replay_writes(self, writes: Sequence[Any]) -> None:
+        """Take what was saved since a snapshot, likewise."""
+        if (left := _behind_removal([value for _, _, value in writes])) is not None:
+            self.value = self.typ()
+            writes = [(*writes[0][:2], each) for each in left]
+        super().replay_writes(writes)
+
+
+def _behind_removal(writes: Sequence[Any]) -> list[Any] | None:
+    """Return what was written behind the last removal of all messages; None where there is none."""
+    for i in range(len(writes))[::-1]:
+        write = writes[i] if isinstance(writes[i], list) else [writes[i]]
+        found = [n for n, each in enumerate(write) if is_remove_all(each)]
+        if found:
+            return [write[found[-1] + 1 :], *writes[i + 1 :]]
+    return None
 
 
 Messages = Annotated[
-    list[AnyMessage],
-    DeltaChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
+    list[AnyMessage], History(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)
 ]
 M = TypeVar("M", bound=BaseMessage)
 Where = Annotated[Position | None, moved]
@@ -237,27 +285,18 @@ class TaskResult(TypedDict):
     """What a call updates of the state of the agent's middleware."""
 
 
-def in_order(messages: Sequence[Any], told: Iterable[Any]) -> list[Any]:
-    """Return messages and what was told among them, `[messages before it, *entry]`, in order.
-
-    None among the messages counts as one, and is left out.
-    """
-    behind = [(before, entry) for before, *entry in told]
-    entries: list[Any] = []
-    for i, message in enumerate([*messages, None]):
-        entries += [entry for before, entry in behind if before == i]
-        if message is not None:
-            entries.append(message)
-    return entries
-
-
 def stamped(message: BaseMessage, address: str) -> BaseMessage:
-    """Return a copy of `message` that says at what address it was said, with a name and an id."""
+    """Return a copy of `message` that says at what address it was said, with a name and an id.
+
+    When it was told is written on it then.
+    """
+    metadata = {**message.response_metadata, STAMP: address}
+    metadata.pop(MOMENT, None)
     return message.model_copy(
         update={
             "id": message.id or str(uuid4()),
             "name": message.name or speaker_at(address),
-            "response_metadata": {**message.response_metadata, STAMP: address},
+            "response_metadata": metadata,
         }
     )
 

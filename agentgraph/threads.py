@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
 
@@ -15,6 +16,7 @@ from agentgraph.addresses import address, as_cursor, way_to
 from agentgraph.agents import WorkflowAgent
 from agentgraph.dependencies import in_order
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
+from agentgraph.moments import Note, note_of, step_name
 from agentgraph.places import Place, Tree
 from agentgraph.saving import cannot_be_encoded
 from agentgraph.schemas import asking_call
@@ -27,6 +29,10 @@ Reads = Generator["Request", Any, T]
 """A function that yields requests, is sent what they ask for, and returns a `T`."""
 
 
+_NOTES = "agentgraph_notes"
+"""The channel under which notes are kept that belong to no node."""
+_ERROR = "__error__"
+"""The channel under which LangGraph keeps how a task failed."""
 _CAME_TO = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """How LangGraph marks the checkpoints that `update_state` writes."""
@@ -58,7 +64,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class AllSaved:
-    """Asks for all `CheckpointTuple`s of the thread, in all namespaces, newest first."""
+    """Asks for the `CheckpointTuple`s that lead to the head, in all namespaces, each newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +75,50 @@ class SaveFault:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepFailure:
-    """Asks to keep how a task failed, as LangGraph keeps it."""
+class Keep:
+    """Asks to keep something beside a checkpoint, under a channel and the id of a task."""
 
     saved: CheckpointTuple
     task_id: str
-    error: BaseException
+    channel: str
+    value: Any
 
 
-Request = Saved | NextTasks | State | AllSaved | SaveFault | KeepFailure
+Request = Saved | NextTasks | State | AllSaved | SaveFault | Keep
 
 
-def keep_failure(error: BaseException) -> Reads[None]:
-    """Keep what ended a run, where LangGraph did not.
+def keep_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
+    """Keep what ended a run, and what told it.
 
-    It keeps the failure of a step that is alone only if that is an `Exception`.
+    LangGraph keeps the failure of a step that is alone only if that is an `Exception`.
     """
     saved: CheckpointTuple | None = yield Saved()
     if saved is None:
         return
-    ids = [each.id for each in (yield NextTasks(""))]
-    if len(ids) == 1 and ids[0] not in writes_by_task(saved):
-        yield KeepFailure(saved, ids[0], error)
+    if not isinstance(error, Exception):
+        ids = [each.id for each in (yield NextTasks(""))]
+        if len(ids) == 1 and ids[0] not in writes_by_task(saved):
+            yield Keep(saved, ids[0], _ERROR, error)
+    yield from keep_notes(saved, told)
+
+
+def keep_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
+    """Keep notes beside a checkpoint, under an id that is none of a task's."""
+    if notes:
+        yield Keep(saved, str(uuid4()), _NOTES, [note.plain() for note in notes])
+
+
+def kept_beside(saved: CheckpointTuple) -> list[Note]:
+    """Return the notes that are kept beside a checkpoint."""
+    kept = [writes.get(_NOTES, ()) for writes in writes_by_task(saved).values()]
+    return [note_of(note) for notes in kept for note in notes]
+
+
+def step_at(saved: CheckpointTuple) -> str:
+    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
+    position = position_of(saved)
+    node = position["next"] if position else None
+    return step_name(saved.checkpoint["id"], node) if node else ""
 
 
 def checked_id(thread_id: object) -> str:
@@ -142,17 +170,27 @@ def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
     """Return the root's checkpoint behind which the step ran that is next.
 
     `update_state` writes a checkpoint of its own, beside which nothing lies of what that step came
-    to. It is the one before all edits, if these left the position as it was.
+    to. It is the one before all edits, if these left the position as it was. Beside one that was
+    forked lies nothing either, if its step went on in another line.
     """
+    if not _is_edit(saved):
+        return saved
+    every: list[CheckpointTuple] = yield AllSaved()
+    line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
     origin: CheckpointTuple | None = saved
-    while origin is not None and origin.metadata.get("source") in _EDITS and not ran_behind(origin):
+    while origin is not None and _is_edit(origin):
         before = (origin.parent_config or {}).get("configurable", {})
-        origin = (yield Saved("", before["checkpoint_id"])) if "checkpoint_id" in before else None
-    if origin is None or origin is saved:
+        origin = line.get(before.get("checkpoint_id", ""))
+    if origin is None:
         return saved
     was, now = position_of(origin), position_of(saved)
     stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
     return origin if stayed else saved
+
+
+def _is_edit(saved: CheckpointTuple) -> bool:
+    """Tell whether a checkpoint is an edit behind which nothing has run."""
+    return saved.metadata.get("source") in _EDITS and not ran_behind(saved)
 
 
 def ran_behind(saved: CheckpointTuple) -> set[str]:

@@ -77,7 +77,8 @@ def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
     left: list[ag.AgentEvent] = []
     for event in events:
         if event.kind == "discarded" and event.action:
-            left = [each for each in left if each.id not in event.action.discarded]
+            void = event.action.discarded
+            left = [each for each in left if each.id not in void and each.step not in void]
         else:
             left.append(event)
     return left

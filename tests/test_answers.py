@@ -114,7 +114,8 @@ class TestADict:
         thread.run(two())
         with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
             thread.resume(two(), {"size": 3})
-        assert sorted(thread.resume(two(), {})) == ["s/p/a: [asks] A?", "s/p/b: [asks] B?"]
+        asked = [line for line in thread.resume(two(), {}) if not line.endswith("[discarded]")]
+        assert sorted(asked) == ["s/p/a: [asks] A?", "s/p/b: [asks] B?"]
         thread.resume(two(), {"s/p/a": 1, "s/p/b": 2})
         assert thread.resume(two(), {}) == []
         with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, failing, gives, says, scripted
+from driving import Async, Disk, Drive, failing, gives, says, scripted, standing
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
 
@@ -143,11 +143,14 @@ class TestTheFailure:
     def test_may_be_any(self, tmp_path: Path, error: BaseException) -> None:
         model = scripted("one")
         tree = looped(ag.chat_agent("w", model), Failing(error, True))
+        told: list[ag.AgentEvent] = []
         with ag.sqlite_saver(tmp_path / "t.db") as saver:
             runner = ag.Runner(tree, checkpointer=saver)
             with pytest.raises(type(error)):
-                list(runner.run("Go.", thread_id="t"))
-            assert list(runner.resume("t")) == []
+                told.extend(runner.run("Go.", thread_id="t"))
+            rest = list(runner.resume("t"))
+            assert standing(rest) == []
+            assert list(runner.events("t")) == standing([*told, *rest])
         assert len(model.inputs) == 1
 
     def test_is_not_retried_and_nor_is_the_agent(self, drive: Drive) -> None:
@@ -173,7 +176,7 @@ class TestTheFailure:
         again = disk.fail(tree, "resume", ValueError)
         assert transcript(again) == ["l/w: [error] ValueError('still')"]
         assert disk.resume(tree) == []
-        assert disk.events(tree) == [told[0], again[0]]
+        assert disk.events(tree) == [*told, *again]
 
     def test_leaves_the_words_to_a_new_turn(self, disk: Disk) -> None:
         model = scripted("one", "two")

@@ -456,13 +456,13 @@ class TestAModel:
         second = list(drive.resume(runner, "t"))
         assert list(runner.events("t")) == [*first, *second]
 
-    def test_that_failed_twice_is_told_again_with_its_last_failure(self, drive: Drive) -> None:
+    def test_that_failed_twice_is_told_again_with_both_failures(self, drive: Drive) -> None:
         model = scripted(ConnectionError("down"), OSError("out"), "Good.")
         runner = ag.Runner(ag.chat_agent("writer", model))
-        failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
+        first, _ = failing(drive.run(runner, "Go.", thread_id="t"), ConnectionError)
         second, _ = failing(drive.resume(runner, "t"), OSError)
         third = list(drive.resume(runner, "t"))
-        assert list(runner.events("t")) == [*second, *third]
+        assert list(runner.events("t")) == [*first, *second, *third]
 
     def test_reply_keeps_what_the_model_told_with_it(self) -> None:
         reply = AIMessage(

@@ -8,6 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+from hearing import check_heard, read, went_on
+
+import agentgraph as ag
+
 TREE = """
 import os, sys, time
 from pathlib import Path
@@ -149,31 +153,38 @@ kept = ag.parallel("p", [step("z"), ag.chat_agent(
 """
 
 RUN = """
-import sys
-sys.path.insert(0, {folder!r})
+import json, sys
+from pathlib import Path
+folder, name, method = sys.argv[1:]
+sys.path.insert(0, folder)
 import agentgraph as ag
-from agentgraph.testing import transcript
 import tree
-with ag.sqlite_saver({folder!r} + "/runs.db") as saver:
-    runner = ag.Runner(getattr(tree, {name!r}), checkpointer=saver)
-    events = runner.{call}
-    for line in events:
-        print(line.address, line.text, flush=True)
-    assert {{e.address for e in runner.events("t")}} >= {{line.address for line in events}}
+args, options = {"run": (["hi"], {"thread_id": "t"}), "resume": (["t"], {})}[method]
+with ag.sqlite_saver(folder + "/runs.db") as saver:
+    runner = ag.Runner(getattr(tree, name), checkpointer=saver)
+    for event in getattr(runner, method)(*args, **options):
+        print(json.dumps(event.to_dict()), flush=True)
+    again = [json.dumps(event.to_dict()) for event in runner.events("t")]
+    (Path(folder) / "again").write_text("\\n".join(again))
 """
 
 
-def run(folder: Path, name: str, call: str) -> subprocess.Popen:
-    code = RUN.format(folder=str(folder), name=name, call=call)
+def run(folder: Path, name: str, method: str) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", RUN, str(folder), name, method],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
 def killed_then_resumed(folder: Path, name: str) -> tuple[list[str], list[str]]:
-    """Kill a run with SIGKILL in the middle of a step, resume it, and return what both told."""
+    """Kill a run with SIGKILL in the middle of a step, resume it, and return what both told.
+
+    Of the second run that is what nobody had heard before.
+    """
     (folder / "tree.py").write_text(TREE)
-    first = run(folder, name, 'run("hi", thread_id="t")')
+    first = run(folder, name, "run")
     deadline = time.monotonic() + 60
     while not (folder / "hanging").exists():
         assert first.poll() is None, first.communicate()
@@ -183,11 +194,23 @@ def killed_then_resumed(folder: Path, name: str) -> tuple[list[str], list[str]]:
     os.kill(first.pid, signal.SIGKILL)
     told, _ = first.communicate(timeout=60)
     assert first.returncode == -signal.SIGKILL
+    heard = read(told.splitlines())
+    return lines_of(heard), resumed(folder, name, heard)
+
+
+def resumed(folder: Path, name: str, heard: list[ag.AgentEvent]) -> list[str]:
+    """Go on to the end, and return what is new to those who heard what a process told before."""
     (folder / "go").touch()
-    second = run(folder, name, 'resume("t")')
-    rest, errors = second.communicate(timeout=120)
+    second = run(folder, name, "resume")
+    told, errors = second.communicate(timeout=120)
     assert second.returncode == 0, errors
-    return told.splitlines(), rest.splitlines()
+    rest = read(told.splitlines())
+    check_heard([*heard, *rest], read((folder / "again").read_text().splitlines()))
+    return lines_of(went_on(heard, rest))
+
+
+def lines_of(events: list[ag.AgentEvent]) -> list[str]:
+    return [f"{event.address} {event.text}" for event in events]
 
 
 def starts(folder: Path) -> dict[str, int]:
@@ -330,32 +353,29 @@ def test_three_questions_in_three_branches_are_answered_one_by_one_across_proces
 
 def test_two_processes_do_not_run_on_one_thread_at_once(tmp_path):
     (tmp_path / "tree.py").write_text(TREE)
-    first = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+    first = run(tmp_path, "loop", "run")
     while not (tmp_path / "hanging").exists():
         time.sleep(0.01)
     try:
-        second = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+        second = run(tmp_path, "loop", "run")
         _, errors = second.communicate(timeout=60)
         assert second.returncode == 1
         assert "ThreadBusyError: thread 't' is busy" in errors
     finally:
         first.kill()
-        first.communicate()
-    (tmp_path / "go").touch()
-    third = run(tmp_path, "loop", 'resume("t")')
-    assert third.communicate(timeout=60)[0].splitlines()[0] == "l[7]/b l[7]/b"
-    assert third.returncode == 0
+        told, _ = first.communicate()
+    rest = resumed(tmp_path, "loop", read(told.splitlines()))
+    assert rest[0] == "l[7]/b l[7]/b"
 
 
 def test_interrupted_by_the_keyboard_a_run_goes_on_where_it_was(tmp_path):
     (tmp_path / "tree.py").write_text(TREE)
-    first = run(tmp_path, "loop", 'run("hi", thread_id="t")')
+    first = run(tmp_path, "loop", "run")
     while not (tmp_path / "hanging").exists():
         time.sleep(0.01)
     first.send_signal(signal.SIGINT)
-    _, errors = first.communicate(timeout=90)
+    told, errors = first.communicate(timeout=90)
     assert "KeyboardInterrupt" in errors
-    (tmp_path / "go").touch()
-    second = run(tmp_path, "loop", 'resume("t")')
-    assert second.communicate(timeout=60)[0].splitlines()[0] == "l[7]/b l[7]/b"
+    rest = resumed(tmp_path, "loop", read(told.splitlines()))
+    assert rest[0] == "l[7]/b l[7]/b"
     assert starts(tmp_path)["l[7]/b"] == 2

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from commands import CTRL_D, Commands
+from driving import standing
+from hearing import check_heard
 from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
@@ -117,7 +119,10 @@ def test_the_tree_goes_on_with_new_models_where_it_was_left(
         )
         first = [next(events), next(events)]
         events.close()  # type: ignore[attr-defined]
-        later = transcript(ag.Runner(load(TREE), checkpointer=saver).resume("t"))
+        runner = ag.Runner(load(TREE), checkpointer=saver)
+        heard = [*first, *runner.resume("t")]
+        check_heard(heard, list(runner.events("t")))
+    later = transcript(standing(heard))[2:]
     assert [line.partition(":")[0] for line in transcript(first)] == [
         "report/refine/write",
         "report/refine/write/critique",

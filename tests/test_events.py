@@ -80,6 +80,9 @@ def event(**told) -> AgentEvent:
         "address": "report/refine[1]/writer",
         "id": "e1",
         "thread_id": "t1",
+        "turn": 0,
+        "step": "1ef:writer",
+        "time": 1795366000.123456,
     }
     return AgentEvent(**{**given, **told})
 
@@ -201,6 +204,9 @@ def test_an_event_is_told_as_readable_data():
         "error": None,
         "id": "e1",
         "thread_id": "t1",
+        "turn": 0,
+        "step": "1ef:writer",
+        "time": 1795366000.123456,
     }
 
 
@@ -231,6 +237,9 @@ def test_to_dict_names_every_field():
         "error",
         "id",
         "thread_id",
+        "turn",
+        "step",
+        "time",
     ]
     assert {field.name for field in fields(AgentEvent)} == set(EVENTS["exit"].to_dict())
 

@@ -1,11 +1,13 @@
 """What nobody wishes for: odd names and arguments, huge texts, models that misbehave."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from driving import Drive, scripted
+from hearing import check_heard
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.types import interrupt
@@ -236,13 +238,18 @@ def test_questions_of_agents_whose_names_begin_alike_are_told_apart(drive: Drive
         for name in names
     ]
     runner = ag.Runner(ag.parallel("p", agents))
-    list(drive.run(runner, "Go.", thread_id="t"))
+    heard = list(drive.run(runner, "Go.", thread_id="t"))
     assert [question.address for question in runner.pending("t")] == [f"p/{name}" for name in names]
-    told = transcript(drive.resume(runner, "t", {"p/writer": "yes"}))
-    assert [line for line in told if "asks" not in line] == [
+    told = list(drive.resume(runner, "t", {"p/writer": "yes"}))
+    check_heard([*heard, *told], list(runner.events("t")))
+    assert [line for line in transcript(told) if "p/writer:" in line] == [
         "p/writer: writer?: yes",
         "p/writer: Done.",
     ]
+    others = [event for event in told if event.agent_name != "writer"]
+    assert Counter((event.agent_name, event.kind) for event in others) == Counter(
+        (name, kind) for name in ("write", "writer2") for kind in ("discarded", "interrupted")
+    )
     assert [question.address for question in runner.pending("t")] == ["p/write", "p/writer2"]
 
 

@@ -41,7 +41,8 @@ live.screens
 live.frames live.task_parts
 live.activity
 beginnings reader
-pending replay locks salvage savers
+going_on
+pending replay locks salvage savers time_travel
 threads translation
 tree_changes
 parts
@@ -52,16 +53,16 @@ pictures
 chat.hooks chat.model chat.tools nodes.function nodes.graph nodes.human
 nodes.each nodes.parallel nodes.workflow
 nodes.fork
-chat.call_runner nodes.leaf nodes.schedule
+chat.call_runner nodes.leaf nodes.remote nodes.schedule
 chat.acting chat.agent
 chat.approve chat.asking chat.outcome chat.step chat.summary
 chat.attempts chat.calls chat.decisions chat.edits chat.guarding chat.laid_flat chat.models chat.output
 chat.state_access chat.talking chat.tool_errors
-nodes.joining nodes.lane nodes.tasks
+nodes.foreign nodes.joining nodes.lane nodes.tasks
 nodes.activation
 nodes.ending
 chat chat.kept_errors nodes nodes.attempts nodes.site nodes.threads
-nodes.stopping
+nodes.stopping nodes.telling
 context
 validation
 workflow_faults
@@ -73,16 +74,17 @@ around_tools builders history entrance
 composites
 agents
 events schemas state templates
+moments
 budgets dependencies failures limits middleware middleware_state run_path saving signals values
-errors
+errors json_forms
 comparing shown
 """
 """The modules from top to bottom; those of one line do not import each other."""
 
 PURE = """
 addresses agents around_tools budgets builders comparing composites dependencies errors events failures
-history leaf_faults limits live.activity live.frames live.screens live.task_parts live.watched
-middleware middleware_state parts places position
+history json_forms leaf_faults limits live.activity live.frames live.screens live.task_parts
+live.watched middleware middleware_state moments parts places position
 prebuilt.plan_execute prebuilt.planning prebuilt.plans prebuilt.progress prebuilt.supervisor
 prebuilt.validated prebuilt.with_helpers run_path schemas shown signals templates tools translation
 tree_changes validation workflow_faults

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 from driving import scripted
+from hearing import check_heard
 from langchain.agents.middleware import AgentMiddleware
 
 import agentgraph as ag
@@ -47,21 +48,24 @@ class Gate:
         return "Done."
 
 
-async def left(runner: ag.Runner, gate: Gate) -> AsyncIterator[ag.AgentEvent]:
-    """Leave a run while a function waits in its thread, then go on with it."""
+async def left(runner: ag.Runner, gate: Gate) -> list[str]:
+    """Leave a run while a function waits in its thread, go on with it, and return what it said."""
+    heard: list[ag.AgentEvent] = []
 
     async def reading() -> None:
         async with aclosing(runner.arun("Go.", thread_id="t")) as run:
-            async for _ in run:
-                pass
+            async for event in run:
+                heard.append(event)
 
     read = asyncio.create_task(reading())
     await asyncio.to_thread(gate.inside.wait, 20)
     asyncio.get_running_loop().call_later(0.05, gate.may_end.set)
     read.cancel()
     await asyncio.wait({read})
-    async for event in runner.aresume("t"):
-        yield event
+    heard.extend([event async for event in runner.aresume("t")])
+    again = [event async for event in runner.aevents("t")]
+    check_heard(heard, again)
+    return [event.text for event in again]
 
 
 def says(name: str, log: list[str]) -> ag.Agent:
@@ -72,17 +76,13 @@ def says(name: str, log: list[str]) -> ag.Agent:
     return ag.function_agent(name, fn)
 
 
-async def texts(events: AsyncIterator[ag.AgentEvent]) -> list[str]:
-    return [event.text async for event in events]
-
-
 @pytest.mark.parametrize("middleware", [[], [Passing()]], ids=["without", "with"])
 def test_a_sync_model_of_an_async_run_that_is_left_is_asked_once(middleware: list[Any]) -> None:
     gate = Gate()
     model = scripted(lambda messages: gate.wait())
     writer = ag.chat_agent("writer", model, middleware=middleware)
     runner = ag.Runner(ag.sequential("s", [writer, ag.function_agent("last", lambda ctx: "Last.")]))
-    assert asyncio.run(texts(left(runner, gate))) == ["Last."]
+    assert asyncio.run(left(runner, gate)) == ["Done.", "Last."]
     assert (gate.passed, len(model.inputs)) == (1, 1)
 
 
@@ -96,7 +96,7 @@ def test_a_sync_tool_of_an_async_run_that_is_left_runs_once(middleware: list[Any
 
     model = scripted(calls(call("pay")), "Paid.")
     runner = ag.Runner(ag.chat_agent("writer", model, tools=[pay], middleware=middleware))
-    assert asyncio.run(texts(left(runner, gate)))[-1] == "Paid."
+    assert asyncio.run(left(runner, gate))[-1] == "Paid."
     assert gate.passed == 1
 
 
@@ -111,7 +111,7 @@ def test_a_thread_in_an_agent_as_a_tool_is_kept_when_the_run_is_left(middleware:
     model = scripted(calls(call("inner", request="Pay.")), "Paid.")
     tools = [ag.agent_tool(inner, description="Pays.")]
     runner = ag.Runner(ag.chat_agent("writer", model, tools=tools, middleware=middleware))
-    assert asyncio.run(texts(left(runner, gate)))[-1] == "Paid."
+    assert asyncio.run(left(runner, gate))[-1] == "Paid."
     assert (gate.passed, last) == (1, ["after"])
 
 

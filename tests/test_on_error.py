@@ -328,7 +328,7 @@ def test_where_none_is_first_all_failures_are_raised_as_one_and_a_resume_tries_a
     ]
     assert str(error) == "x2 1"
     told = transcript(drive.resume(runner, "t"))
-    assert told == ["p/y: y", "p/x/x1/x2: [error] ValueError('x2 2')"]
+    assert told == ["p/y: y", "p: [discarded]", "p/x/x1/x2: [error] ValueError('x2 2')"]
     assert ran == ["x1", "x2", "y", "x2", "y"]
     assert history(runner) == ["Go.", "y"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import openai
 import pytest
-from driving import Drive, failing
+from driving import Drive, failing, standing
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Failure, OpenAIServer, Reply, serving
 
@@ -282,8 +282,10 @@ class TestAFailingServer:
         )
         assert [(event.kind, event.partial, event.text) for event in events] == [
             ("message", True, "Bees "),
+            ("discarded", False, ""),
             ("error", False, ""),
         ]
+        assert standing(events) == events[2:]
         resumed = list(drive.resume(runner, "t", stream=True))
         assert transcript(resumed) == [
             "report/writer: Bees dance.",

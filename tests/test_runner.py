@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from driving import standing
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import interrupt
 from pydantic import BaseModel
@@ -398,7 +399,10 @@ def test_falsy_answers_are_answers(answer):
 def test_resume_without_an_answer_reports_the_question_again_under_its_id():
     runner = ag.Runner(ag.sequential("s", [says("a"), ag.human("b", "b?")]))
     asked = list(runner.run("hi", thread_id="t"))[-1]
-    assert list(runner.resume("t")) == [asked]
+    void, again = runner.resume("t")
+    assert void.action.discarded == (again.id,) == (asked.id,)
+    assert again.action == asked.action
+    assert list(runner.events("t"))[1:] == [again]
 
 
 class Verdict(BaseModel):
@@ -540,7 +544,7 @@ def test_new_input_on_a_thread_that_waits_is_refused_unless_the_questions_are_dr
         "drop_pending=True to drop them"
     )
     lines = transcript(runner.run("again", thread_id="t", drop_pending=True))
-    assert lines == ["s/a: a", "s/a/b: [asks] b?"]
+    assert lines == ["s: [discarded]", "s/a: a", "s/a/b: [asks] b?"]
     assert runner.pending("t")[0].id != question.id
 
 
@@ -713,7 +717,9 @@ def test_a_failure_is_an_event_then_raised_and_resume_tries_only_that_step_again
     told = []
     with pytest.raises(ValueError, match="b failed") as caught:
         iter_into(told, runner.run("hi", thread_id="t"))
-    assert transcript(told) == ["s/a: a", "s/a/b: half", "s/a/b: [error] ValueError('b failed')"]
+    failed = "s/a/b: [error] ValueError('b failed')"
+    assert transcript(told) == ["s/a: a", "s/a/b: half", "s/a/b: [discarded]", failed]
+    assert list(runner.events("t")) == standing(told) == [told[0], told[3]]
     assert "This happened in the agent 'b', at s/b." in caught.value.__notes__
     assert transcript(runner.resume("t")) == ["s/a/b: half", "s/a/b: b", "s/a/b/c: c"]
     assert len(calls) == 1
@@ -831,10 +837,6 @@ def test_a_failure_outside_every_agent_is_the_roots():
 # replays
 
 
-def by_id(events):
-    return list({event.id: event for event in events}.values())
-
-
 def test_a_thread_is_told_again_as_it_was_streamed(tmp_path):
     tree = ag.sequential(
         "s",
@@ -862,8 +864,7 @@ def test_branches_and_questions_are_told_again_each_once():
     streamed += runner.resume("t", {"s/p/b": "two"})
     streamed += runner.resume("t", {"s/p/q/d": 3, "s/p/a": 1})
     told = list(runner.events("t"))
-    assert sorted(e.id for e in told) == sorted(e.id for e in by_id(streamed))
-    assert {e.id: e for e in told} == {e.id: e for e in streamed}
+    assert told == standing(streamed)
     assert told[-1].text == "z"
 
 
@@ -887,7 +888,7 @@ def test_async_runs_pause_resume_and_replay(tmp_path):
             streamed += await acollect(runner.aresume("t", {"s/p/b": 2, "s/p/q/d": 3}))
             assert streamed[-1].text == "z"
             told = await acollect(runner.aevents("t"))
-            assert {e.id: e for e in told} == {e.id: e for e in streamed}
+            assert told == standing(streamed)
 
     asyncio.run(main())
 

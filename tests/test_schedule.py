@@ -6,7 +6,7 @@ import pytest
 from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
-from agentgraph.failures import asked_beside, failures, mark_failure
+from agentgraph.failures import Failure, asked_beside, failures, mark_failure
 from agentgraph.nodes.schedule import Schedule
 from agentgraph.nodes.stopping import Stop
 
@@ -151,7 +151,10 @@ def test_all_failures_are_told_with_the_first_of_the_order_and_the_questions_bes
     made.note({2: failed("late", "p/c"), 0: failed("early", "p/a"), 1: asked("q")})
     with pytest.raises(ValueError, match="early") as caught:
         made.finished()
-    assert failures(caught.value) == [("p/a", "ValueError('early')"), ("p/c", "ValueError('late')")]
+    assert failures(caught.value) == [
+        Failure("p/a", "ValueError('early')"),
+        Failure("p/c", "ValueError('late')"),
+    ]
     assert [one.id for one in asked_beside(caught.value)] == ["q"]
 
 
@@ -212,7 +215,7 @@ def test_the_first_success_decides_and_the_others_are_stopped():
     assert made.control.drain_requested
     made.note({1: cancelled()})
     assert list(made.finished()) == [2]
-    assert made.failures() == [("p/a", "ValueError('no')")]
+    assert made.failures() == [Failure("p/a", "ValueError('no')")]
 
 
 def test_of_two_successes_that_a_resume_finds_the_one_that_ended_first_stands():
@@ -244,7 +247,10 @@ def test_where_all_fail_that_might_be_first_all_failures_are_raised_as_one():
     made.note({1: failed("b", "p/b")})
     with pytest.raises(ValueError, match="a") as caught:
         made.finished()
-    assert failures(caught.value) == [("p/a", "ValueError('a')"), ("p/b", "ValueError('b')")]
+    assert failures(caught.value) == [
+        Failure("p/a", "ValueError('a')"),
+        Failure("p/b", "ValueError('b')"),
+    ]
 
 
 def test_one_that_asks_may_still_be_first_where_the_others_failed():

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
 import agentgraph as ag
-from agentgraph.failures import failures, mark_failure
+from agentgraph.failures import Failure, failures, mark_failure
 from agentgraph.shown import LONGEST, as_json, said, shown
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
@@ -195,7 +195,7 @@ def test_an_exception_that_can_be_kept_stays_what_it_is():
     error = ValueError("no")
     assert mark_failure(error, "s/a", "a") is error
     assert mark_failure(error, "s", "s") is error
-    assert failures(error) == [("s/a", "ValueError('no')")]
+    assert failures(error) == [Failure("s/a", "ValueError('no')")]
 
 
 def test_a_model_is_told_of_a_tool_that_failed_whatever_it_raised(drive):

@@ -49,11 +49,10 @@ def test_both_versions_of_a_stream_are_translated(version):
     ]
 
 
-def test_updates_alone_tell_all_but_chunks():
+def test_all_but_chunks_is_told_without_the_stream_of_messages():
     graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
-    parts = graph.stream(
-        {"messages": ["hi"]}, CONFIG, stream_mode=["updates"], subgraphs=True, version="v2"
-    )
+    modes = ["updates", "custom"]
+    parts = graph.stream({"messages": ["hi"]}, CONFIG, stream_mode=modes, subgraphs=True, version="v2")
     events = list(ag.translate(tree(), parts, thread_id="t"))
     assert sorted(transcript(events)) == sorted(LINES)
     assert {event.thread_id for event in events} == {"t"}
@@ -144,16 +143,14 @@ DESK_LINES = [
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-@pytest.mark.parametrize(
-    "modes", [["updates"], ["updates", "custom"], ["updates", "messages"], ag.STREAM_MODES]
-)
+@pytest.mark.parametrize("modes", [["updates", "custom"], ag.STREAM_MODES])
 def test_transfers_and_agents_as_tools_are_told_once_in_every_stream_mode(version, modes):
     options = {"stream_mode": modes, "subgraphs": True, "version": version}
     parts = ag.compile_agent(desk()).stream({"messages": ["hi"]}, **options)
     assert transcript(ag.translate(desk(), parts)) == DESK_LINES
 
 
-@pytest.mark.parametrize("modes", [["updates"], ag.STREAM_MODES])
+@pytest.mark.parametrize("modes", [["updates", "custom"], ag.STREAM_MODES])
 def test_transfers_and_agents_as_tools_of_an_async_stream_are_told_once(modes):
     async def main():
         parts = ag.compile_agent(desk()).astream(
@@ -221,7 +218,7 @@ def told_by_a_server(*parts: dict[str, Any]) -> list[str]:
 
 
 def note(name: str, how: str) -> dict[str, Any]:
-    return {"type": "custom", "data": {"agentgraph": {"at": f"pair/{name}", "failed": how}}}
+    return {"type": "custom", "data": {"agentgraph": {"failed": [f"pair/{name}", how, "step"]}}}
 
 
 def test_a_failure_on_a_server_is_told_where_a_note_says() -> None:

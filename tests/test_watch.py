@@ -172,7 +172,7 @@ def test_a_refused_run_shows_nothing(watch: Watch) -> None:
         with pytest.raises(error):
             watch(runner, *arguments, thread_id="t", console=console, **answers)
         assert printed(console) == ""
-    assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) == 2
+    assert len(watch(runner, "Go.", thread_id="t", drop_pending=True, console=pipe())) == 3
 
 
 def test_values_reach_a_turn_and_a_thread_that_goes_on(watch: Watch) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, Sync, collect, failing, scripted
+from driving import Async, Disk, Drive, Sync, collect, failing, scripted, standing
 from langchain_core.messages import HumanMessage
 from langgraph.types import RetryPolicy, interrupt
 
@@ -747,14 +747,14 @@ def test_the_error_of_a_step_that_is_undone_is_told_at_once(drive):
 def test_a_final_failure_is_raised_again_by_every_resume_and_nothing_runs(drive, resumes, tmp_path):
     ran = Ledger()
     disk = Disk(drive, tmp_path / "x.db")
-    streamed = disk.fail(undoable(ran), "run", StepFailedError)
+    told = disk.fail(undoable(ran), "run", StepFailedError)
     before = list(ran)
     for _ in range(resumes):
         again = disk.fail(undoable(ran), "resume", StepFailedError)
         assert transcript(again) == [f"wf: [error] StepFailedError({FINAL!r})"]
-        assert again == streamed[-1:]
+        told += again
     assert ran == before
-    assert disk.events(undoable(ran)) == streamed
+    assert disk.events(undoable(ran)) == told
 
 
 def test_a_new_turn_after_a_final_failure_starts_afresh(drive, tmp_path):
@@ -1087,9 +1087,9 @@ def test_a_failure_inside_undoes_the_inner_steps_and_then_the_outer_ones(drive, 
     ]
     assert ran == ["a", "x", "y", "undo_x", "undo_a"]
     again = disk.fail(nested(ran), "resume", StepFailedError)
-    assert again == streamed[-1:]
+    assert transcript(again) == transcript(streamed[-1:])
     assert len(ran) == 5
-    assert disk.events(nested(ran)) == streamed
+    assert disk.events(nested(ran)) == [*streamed, *again]
 
 
 def test_a_failure_inside_where_only_the_inner_steps_can_be_undone_is_final_all_the_same(drive):
@@ -1151,7 +1151,9 @@ def test_a_workflow_in_a_loop_is_undone_where_it_failed(drive, tmp_path):
     ]
     assert ran == ["a", "b", "a", "b", "undo_a"]
     assert disk.events(tree()) == streamed
-    assert disk.fail(tree(), "resume", StepFailedError) == streamed[-1:]
+    again = disk.fail(tree(), "resume", StepFailedError)
+    assert transcript(again) == transcript(streamed[-1:])
+    assert disk.events(tree()) == [*streamed, *again]
 
 
 def test_a_parallel_in_a_step_and_a_workflow_in_a_branch(drive):
@@ -1302,17 +1304,13 @@ def test_questions_of_steps_are_answered_in_any_order_and_subset_by_new_runners(
         disk.resume(asking(ran), {at: ASKED[at] for at in batch})
         left = [at for at in left if at not in batch]
     assert pending(drive, disk, asking(ran)) == []
-    told = {event.id: event for event in disk.told}
+    told = {event.id: event for event in standing(disk.told)}
     said = [event for event in told.values() if event.kind == "message"]
     assert sorted(transcript(said)) == ANSWERED
     assert len(said) == len([event for event in disk.told if event.kind == "message"])
     assert sorted(ran) == ["begin", "free", "s1", "x", "y", "z"]
     again = disk.events(asking(ran))
-    assert {event.id: event for event in again} == told
-    assert len(again) == len(told)
-    for strand in (("wf/h", "wf/x"), ("wf/s/s1", "wf/s/q", "wf/y"), ("wf/i", "wf/y")):
-        streamed = [event.id for event in told.values() if event.address in strand]
-        assert [event.id for event in again if event.address in strand] == streamed
+    assert again == list(told.values()) == standing(disk.told)
 
 
 def test_a_dependent_waits_for_an_answer_while_the_siblings_go_on(drive):
@@ -1325,7 +1323,7 @@ def test_a_dependent_waits_for_an_answer_while_the_siblings_go_on(drive):
         "wf/s/s1/q: [asks] Well?",
     ]
     told = transcript(drive.resume(runner, "t", {"wf/h": "Me."}))
-    assert [line for line in told if "[asks]" not in line] == ["wf/h: Me.", "wf/x: x"]
+    assert [line for line in told if "wf/h:" in line or "wf/x:" in line] == ["wf/h: Me.", "wf/x: x"]
     assert "y" not in ran
     assert "z" not in ran
 

@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from agentgraph.addresses import Cursor, address, entered, numbered_call
+from agentgraph.addresses import Cursor, address, entered, is_in_call, numbered_call
 from agentgraph.agents import AgentTool
 from agentgraph.chat.attempts import Attempts, came_of
 from agentgraph.chat.calls import before_calls
@@ -23,7 +23,6 @@ from agentgraph.chat.guarding import is_guarded
 from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.step import Step
 from agentgraph.context import Context
-from agentgraph.failures import failures
 from agentgraph.history import REQUEST, unchanged
 from agentgraph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.nodes.site import Site, Surroundings
@@ -181,8 +180,25 @@ class LaneTool:
         """Forget what came of the attempt before, and tell of failures in this one."""
         scope.outcome.restart()
         at = self._address(scope, attempts)
-        with attempts.running(at, self.lane.place.node), _told(scope.outcome):
+        with attempts.running(at, self.lane.place.node), self._told(scope, attempts):
             yield
+
+    @contextmanager
+    def _told(self, scope: Scope, attempts: Attempts) -> Iterator[None]:
+        """Tell of failures inside the agent, for its caller may go on with them.
+
+        What was asked beside them nobody has to answer then.
+        """
+        try:
+            yield
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            tree, place, teller = self.site.tree, self.lane.place, scope.outcome.teller
+            cursor = self._cursor(scope, attempts)
+            teller.void_questions(lambda at: is_in_call(tree, at, place, cursor))
+            teller.fail(error)
+            raise
 
     def _address(self, scope: Scope, attempts: Attempts) -> str:
         return address(self.lane.place, entered(self.lane.place, self._cursor(scope, attempts)))
@@ -232,16 +248,3 @@ def context_parameters(given: BaseTool) -> tuple[str, ...]:
 
 def _has_context(hint: Any) -> bool:
     return hint is Context or any(_has_context(each) for each in get_args(hint))
-
-
-@contextmanager
-def _told(outcome: Outcome) -> Iterator[None]:
-    """Tell of failures inside an agent, for its caller may go on with them."""
-    try:
-        yield
-    except GraphBubbleUp:
-        raise
-    except Exception as error:
-        for at, shown in failures(error):
-            outcome.tell("error", [at, shown])
-        raise

@@ -13,13 +13,13 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import set_config_context
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
+from agentgraph.addresses import is_in_call, parse_address
 from agentgraph.chat.kept_errors import as_data, from_data
-from agentgraph.nodes.activation import Activation, tell_again
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.attempts import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.saving import saver_of
 
@@ -132,15 +132,16 @@ class Attempts:
         """Tell that the attempt before this one is void.
 
         Where a run goes on that was told before, unless the process ended first: then this attempt
-        never began. It is told as the node does it; what its tasks write to the stream is not the
-        tree's.
+        never began.
         """
         before = self._last[0] if self._last else None
         if self._last is None and self._kept and not self._has_begun:
             before = self._kept[-1]["address"]
-        if before is not None:
-            with set_config_context(self._activation.config) as context:
-                context.run(tell_again, before, self.said)
+        found = parse_address(self._activation.site.tree, before) if before else None
+        if before and found:
+            tree, teller = self._activation.site.tree, self._activation.teller
+            told = teller.told_where(lambda at: is_in_call(tree, at, *found))
+            teller.void([*told, *self.said], before)
 
     @property
     def _saver(self) -> BaseCheckpointSaver[Any] | None:

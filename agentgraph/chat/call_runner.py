@@ -27,6 +27,7 @@ from agentgraph.chat.tool_errors import told_of
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.nodes.lane import Lane
 from agentgraph.nodes.stopping import stoppable
+from agentgraph.nodes.telling import Writer
 from agentgraph.nodes.threads import Contained, run_off_loop
 from agentgraph.position import may_do_by_tools
 from agentgraph.state import TaskResult
@@ -63,14 +64,14 @@ class CallRunner:
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), self._in_scope(scope):
+        with _reported(outcome), Contained(), self._in_scope(scope):
             outcome.add(self._answer(scope) or self._run(scope), scope.state)
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with outcome.activation.reported(outcome.opened.number), Contained(), self._in_scope(scope):
+        with _reported(outcome), Contained(), self._in_scope(scope):
             outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
             return outcome.result(self._may)
 
@@ -173,7 +174,8 @@ class CallRunner:
     def _in_scope(self, scope: Scope) -> AbstractContextManager[None]:
         """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
         names = self._built.channels.names
-        return in_scope(scope, with_state(get_config(), names, scope.state, scope.update))
+        config = Writer(scope.outcome.teller).within(get_config())
+        return in_scope(scope, with_state(config, names, scope.state, scope.update))
 
     def _runtime(self, scope: Scope) -> ToolRuntime:
         """Return what LangGraph gives to tools, with the state where something asks for it."""
@@ -190,6 +192,10 @@ class CallRunner:
             execution_info=runtime.execution_info,
             server_info=runtime.server_info,
         )
+
+
+def _reported(outcome: Outcome) -> AbstractContextManager[None]:
+    return outcome.activation.reported(outcome.opened.number, outcome.teller)
 
 
 class _UnknownToolError(Exception):

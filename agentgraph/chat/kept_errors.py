@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.failures import failures, keep_failures
+from agentgraph.failures import Failure, failures, keep_failures
 from agentgraph.schemas import plain
 from agentgraph.shown import said
 
@@ -38,7 +38,7 @@ def from_data(data: Mapping[str, Any]) -> Exception:
     error = _made(data)
     for name, value in data["attributes"].items():
         object.__getattribute__(error, "__dict__")[name] = value
-    keep_failures(error, [(at, shown) for at, shown in data["failures"]])
+    keep_failures(error, [Failure(*each) for each in data["failures"]])
     return error
 
 

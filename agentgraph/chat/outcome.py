@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.prebuilt.tool_node import msg_content_output
@@ -19,10 +18,11 @@ from agentgraph.handoffs import (
     update_of,
 )
 from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.foreign import is_word
 from agentgraph.saving import check_names
 from agentgraph.shown import shown
 from agentgraph.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
-from agentgraph.state import Position, TaskResult, stamped
+from agentgraph.state import Position, TaskResult, address_of, speaker_of, stamped
 from agentgraph.tools import Content
 from agentgraph.values import Write
 
@@ -47,9 +47,11 @@ class Outcome:
             channels: The names in the state of the agent's middleware.
         """
         self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
+        self.teller = activation.new_teller(is_beside=True)
         self._channels = {*channels}
         self._state: list[dict[str, Any]] = []
         self._messages: list[Any] = []
+        self._rewritten: set[str] = set()
         self.restart()
 
     @property
@@ -64,8 +66,9 @@ class Outcome:
 
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
+        self.teller.take_back()
         self._writes: list[Write] = []
-        self._told: list[Any] = []
+        self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
         self._transfers = 0
         self._refused: Ask | None = None
@@ -80,10 +83,6 @@ class Outcome:
         if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest
-
-    def tell(self, kind: str, data: Any) -> None:
-        """Tell something that is no message."""
-        self._told.append([len(self._messages), str(uuid4()), kind, data])
 
     def set_values(self, values: dict[str, Any]) -> None:
         """Write values of the run."""
@@ -114,11 +113,31 @@ class Outcome:
     def _update(self, update: Mapping[str, Any], state: State) -> None:
         """Take an update: messages, state of the middleware, and else values of the run."""
         messages = convert_to_messages(update.get("messages", []))
-        self._messages += map(self._named, new_messages(messages, state))
+        for message in new_messages(messages, state):
+            self._add_message(self._named(message))
         own = {key: value for key, value in update.items() if key in self._channels}
         self._state += [own] if own else []
         rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
         self.set_values({**update.get("values", {}), **rest})
+
+    def _add_message(self, message: BaseMessage) -> None:
+        """Add a message, or what it replaces or removes by its id: a word of the agent, or the user's.
+
+        What ran, and what others said, stays as it was said.
+        """
+        was = self.activation.standing(message.id) if message.id else None
+        if was is None:
+            self._messages += [] if isinstance(message, RemoveMessage) else [message]
+        elif address_of(was) is None:
+            if was.type == message.type == "human" and was in self.activation.written_here:
+                self._rewritten.add(str(was.id))
+                self._messages.append(message)
+        elif speaker_of(was) == self.activation.name:
+            is_removal = isinstance(message, RemoveMessage)
+            is_here = address_of(was) == self.activation.address
+            if not is_removal or (is_word(was) and is_here):
+                self.teller.note("discarded", [was.id])
+                self._messages.append(message)
 
     def result(self, may: May) -> TaskResult:
         """Return all of it, if the graph has edges for it.
@@ -143,8 +162,12 @@ class Outcome:
                 )
         self._check_saved()
         at = self.activation.address
-        position = Position(next=None, cursor=[], tree="", at=at, told=self._told)
-        messages = [m if isinstance(m, RemoveMessage) else stamped(m, at) for m in self._messages]
+        messages = [m if self._is_stamped_by_none(m) else stamped(m, at) for m in self._messages]
+        for message in messages:
+            if not self._is_stamped_by_none(message):
+                self.teller.say(message)
+        told = [note.plain() for note in self.teller.end()]
+        position = Position(next=None, cursor=[], tree="", at=at, told=told)
         result = TaskResult(
             messages=messages,
             values=self._writes,
@@ -158,6 +181,9 @@ class Outcome:
             result["transfers"] = self._transfers
         return result
 
+    def _is_stamped_by_none(self, message: BaseMessage) -> bool:
+        return isinstance(message, RemoveMessage) or message.id in self._rewritten
+
     def _check_saved(self) -> None:
         """Refuse what cannot be saved; what a lane wrote was looked at there."""
         check, tool = self.activation.check, self.opened.call["name"]
@@ -165,7 +191,7 @@ class Outcome:
             check(f"the result of the tool {tool!r}", message)
         for name, value in ((name, v) for update in self._state for name, v in update.items()):
             check(f"the state {name!r} that the tool {tool!r} gave", value)
-        for _, _, _, data in self._told:
+        for data in self._custom:
             check(f"custom data of the tool {tool!r}", data)
         own = [write for write in self._writes if write["by"] == self.activation.address]
         for write in own:
@@ -214,7 +240,8 @@ class Outcome:
                 self.set_values(values)
             case Custom(data=data):
                 named = f"custom data of the tool {self.opened.call['name']!r}"
-                self.tell("custom", self.activation.plain(named, data))
+                self._custom.append(self.activation.plain(named, data))
+                self.teller.note("custom", self._custom[-1])
             case Ask():
                 self._refused = item
             case Content(content=content):

@@ -14,21 +14,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
 from agentgraph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.chat.state_access import with_state
 from agentgraph.comparing import is_same
-from agentgraph.history import calls_of, paired
+from agentgraph.history import paired
 from agentgraph.middleware_state import change_between
 from agentgraph.nodes.activation import Activation
-from agentgraph.state import address_of, speaker_of, with_id
+from agentgraph.nodes.foreign import is_said, is_word
+from agentgraph.state import address_of, is_remove_all, speaker_of, with_id
 from agentgraph.values import copied
 
 _CONTEXT = ("messages", "jump_to", "structured_response")
@@ -193,7 +194,7 @@ class Step:
         gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
-            if before is None and isinstance(message, AIMessage | ToolMessage):
+            if before is None and is_said(message):
                 self._activation.say(message)
                 said.add(message.id)
             elif _is_other(before, message) and self._write(message):
@@ -227,8 +228,7 @@ class Step:
         left = {message.id for message in self.messages}
         gone: set[str | None] = set()
         for message in self._activation.said_before():
-            is_word = isinstance(message, AIMessage) and not calls_of(message)
-            if is_word and message.id in self._removed - left:
+            if is_word(message) and message.id in self._removed - left:
                 self._activation.take_back(str(message.id))
                 gone.add(message.id)
         return gone
@@ -251,7 +251,7 @@ class Step:
         before, self._touched = {message.id for message in self.messages}, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
-        if not any(getattr(each, "id", None) == REMOVE_ALL_MESSAGES for each in several):
+        if not any(map(is_remove_all, several)):
             self._removed |= before - {message.id for message in self.messages}
 
     def _write_value(self, key: str, value: Any) -> None:

@@ -21,6 +21,7 @@ from agentgraph.chat.outcome import Outcome
 from agentgraph.chat.output import keep_text
 from agentgraph.chat.step import Step, own_state
 from agentgraph.history import calls_of
+from agentgraph.moments import note_of
 from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane
@@ -52,7 +53,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             self.built.check_mode(activation, "sync")
             scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
-                return self._update(activation, input, [self.runner.run(scopes[0])], by_tasks=False)
+                return self._update(activation, input, [self.runner.run(scopes[0])], is_alone=True)
             starts = self._starts(self.tasks, scopes)
             results = run_tasks(starts, control, in_order=not self.agent.parallel_tools)
             return self._update(activation, input, results)
@@ -65,7 +66,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(
-                    activation, input, [await self.runner.arun(scopes[0])], by_tasks=False
+                    activation, input, [await self.runner.arun(scopes[0])], is_alone=True
                 )
             starts = self._starts(self.atasks, scopes)
             results = await arun_tasks(starts, control, in_order=not self.agent.parallel_tools)
@@ -138,16 +139,19 @@ class ToolsNode(Runnable[LaneState, Update]):
         state: LaneState,
         results: Sequence[TaskResult],
         *,
-        by_tasks: bool = True,
+        is_alone: bool = False,
     ) -> Update:
-        """Say the results in the order of the calls, but last the one that ends the agent."""
+        """Write the results in the order of the calls, but last the one that ends the agent.
+
+        What a call that was alone told besides is kept with the node; else the task keeps it.
+        """
         ending, how = self._decide(results)
-        activation.said_by_tasks = by_tasks
         activation.write(self._joined(activation, state, results))
         for result in results:
             activation.add_transfers(result.get("transfers", 0))
         for result in sorted(results, key=lambda each: each is ending):
-            activation.say_all(result["messages"], [] if by_tasks else result["position"]["told"])
+            notes = map(note_of, result["position"]["told"]) if is_alone else ()
+            activation.keep_told(result["messages"], [*notes])
         step = self._step(activation, results)
         if ending is None and activation.progress.get("answer"):
             self.built.leave(activation, Leaving(keeps=True), step)

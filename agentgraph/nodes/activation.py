@@ -4,27 +4,36 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, cast
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
-from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 
 from agentgraph.addresses import address, as_cursor, attempt, attempts
 from agentgraph.agents import HistoryPolicy
 from agentgraph.context import Context
 from agentgraph.errors import InvalidOutputError
-from agentgraph.failures import failures, mark_border, mark_failure
+from agentgraph.failures import mark_border, mark_failure
 from agentgraph.history import visible
 from agentgraph.middleware_state import Change, Record
+from agentgraph.moments import Note
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import begin_step
+from agentgraph.nodes.telling import Teller, Writer
 from agentgraph.nodes.threads import is_cancelled
 from agentgraph.saving import check_names, check_saved
-from agentgraph.schemas import addressed, answer_fault, asker, checkable, plain_at
+from agentgraph.schemas import (
+    addressed,
+    answer_fault,
+    asked_when,
+    asker,
+    asking_call,
+    checkable,
+    plain_at,
+    unaddressed,
+)
 from agentgraph.signals import Signal
 from agentgraph.state import (
     STAMP,
@@ -35,6 +44,7 @@ from agentgraph.state import (
     Question,
     Update,
     address_of,
+    speaker_of,
     stamped,
 )
 from agentgraph.values import Write
@@ -45,23 +55,28 @@ class Activation:
 
     def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
         begin_step(config)
+        self._given = config
         position = site.arrived(state.get("position"))
-        self.site, self.config = site, config
+        self.site = site
         self.cursor = as_cursor(position["cursor"])
         self.address = site.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
         name = site.place.name
-        self.mark = {"agent_name": name, "agent_address": self.address, "lc_agent_name": name}
-        self.said_by_tasks = False
         self.asked_behind: int | None = None
         self.seen = site.surroundings(state, config)
+        self.teller = self.new_teller(is_beside=site.is_surrounded)
+        self.config = Writer(self.teller, passes_ours=site.runs_trees).within(config)
+        self.mark = {
+            "agent_name": name,
+            "agent_address": self.address,
+            "agent_turn": self.seen.clock.turn,
+            "agent_step": self.teller.step,
+            "lc_agent_name": name,
+        }
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self._answer = position.get("answer", [])
         self._said: list[BaseMessage] = []
-        self._told: list[Any] = []
-        self._untold: list[Any] = []
-        self._live = 0
         self._writes: list[Write] = []
         self._signal: Signal | None = None
         self._target: str | None = None
@@ -71,7 +86,6 @@ class Activation:
         self._untracked = state.get("untracked")
         self._middleware: Change = {}
         self._new_untracked: Mapping[str, Any] | None = None
-        self._voids = False
         self._inner_transfers = 0
 
     @property
@@ -126,18 +140,19 @@ class Activation:
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False, is_stamped: bool = False) -> None:
+    def say(self, message: BaseMessage, *, live: bool = False) -> None:
         """Say a message; told at once if `live`, else when the node has ended."""
-        if not self.said_by_tasks:
-            self.check("the message", message)
-        self._said.append(message)
+        self.check("the message", message)
         if isinstance(message, RemoveMessage):
+            self._said.append(message)
             return
-        if not is_stamped and not self._is_mine(message):
-            self._said[-1] = stamped(message, self.address)
-        self._untold.append(self._said[-1])
+        self._say_at(self.address, message)
         if live:
-            self._tell_live()
+            self.teller.tell()
+
+    def _say_at(self, address: str, message: BaseMessage) -> None:
+        self._said.append(stamped(message, address))
+        self.teller.say(self._said[-1])
 
     def rewrite(self, message: BaseMessage) -> None:
         """Replace a message of the user's under its id; that is not told."""
@@ -145,43 +160,35 @@ class Activation:
         self._said.append(message)
 
     def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
-        """Replace a message of the agent's under its id: void it, and say it as it is now."""
+        """Replace a message under its id: void it, and say it as it is now.
+
+        One of the agent's own keeps its address; another's is said at this one.
+        """
+        is_own = speaker_of(was) == self.name
+        at = address_of(was) if is_own else None
         self._void(was.id)
-        self.say(stamped(message, address_of(was) or self.address), is_stamped=True)
+        self.check("the message", message)
+        self._say_at(at or self.address, message)
 
     def take_back(self, message_id: str) -> None:
         """Void a message that this activation said, and remove it from the history."""
         self._void(message_id)
         self._said.append(RemoveMessage(id=message_id))
 
-    def say_all(self, messages: Sequence[BaseMessage], told: Sequence[Any]) -> None:
-        """Say messages, and tell what was told among them: `[messages before it, id, kind, data]`."""
-        begin = len(self._said)
-        self._told += [[begin + before, *entry] for before, *entry in told]
-        for i, message in enumerate(messages):
-            self._untold += [entry for before, *entry in told if before == i]
-            self.say(message)
-        self._untold += [entry for before, *entry in told if before >= len(messages)]
-        if self.said_by_tasks:
-            self._untold.clear()
+    def keep_told(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
+        """Write what tasks, or a call, have told."""
+        self._said += messages
+        self.teller.notes += notes
 
     def tell(self, kind: str, data: Any = None) -> None:
-        """Tell something that is no message: `custom` data, or a signal.
-
-        It is told at once, and all before it, for a server's stream leaves the position out.
-        """
+        """Tell at once something that is no message: `custom` data, or a signal."""
         self.check("custom data", data)
-        told = [str(uuid4()), kind, data]
-        self._told.append([len(self._said), *told])
-        self._untold.append(told)
-        self._tell_live()
+        self.teller.note(kind, data)
+        self.teller.tell()
 
     def _void(self, message_id: str | None) -> None:
         """Tell that a message is void, when the node has ended: one that fails voids nothing."""
-        void = [str(uuid4()), "discarded", [message_id]]
-        self._told.append([len(self._said), *void])
-        self._untold.append(void)
-        self._voids = True
+        self.teller.note("discarded", [message_id])
 
     def signal(self, signal: Signal) -> None:
         """End with a signal."""
@@ -241,6 +248,13 @@ class Activation:
         schema = addressed(question["response_schema"], self.address)
         return ask_until_it_fits(question["value"], schema)
 
+    def standing(self, message_id: str | None) -> BaseMessage | None:
+        """Return the message of an id as it is now, if this activation sees one in the history."""
+        for message in reversed(self._said):
+            if message.id == message_id:
+                return None if isinstance(message, RemoveMessage) else message
+        return next((each for each in self.seen.messages if each.id == message_id), None)
+
     @property
     def said_ids(self) -> set[str | None]:
         """The ids of the messages that it has said in this step."""
@@ -248,8 +262,13 @@ class Activation:
 
     def last_text(self) -> str | None:
         """Return the text of the last message said, or None."""
-        said = [m for m in self._said if not isinstance(m, RemoveMessage)]
-        return str(said[-1].text) if said else None
+        gone: set[str | None] = set()
+        for message in reversed(self._said):
+            if isinstance(message, RemoveMessage):
+                gone.add(message.id)
+            elif address_of(message) is not None and message.id not in gone:
+                return str(message.text)
+        return None
 
     def update(self) -> Update:
         """Return what the node writes, with where the lane goes on.
@@ -263,10 +282,11 @@ class Activation:
         ending = None if self._stays else self._ending()
         position = ending.position(self.config) if ending else cast(Position, self._stays)
         position["at"] = self.address
-        if self.said_by_tasks:
-            position["by_tasks"] = len(self._said)
-        if self._told:
-            position["told"] = self._told
+        if ending:
+            ending.tell(self.teller)
+        if notes := self.teller.end():
+            position["told"] = [note.plain() for note in notes]
+        position["clock"] = self.seen.clock.state
         update = Update(position=position)
         if self._said:
             update["messages"] = self._said
@@ -276,38 +296,51 @@ class Activation:
             update["middleware"] = {self.site.place.node: self._middleware}
         if self._new_untracked is not None:
             update["untracked"] = [self.address, self._new_untracked]
-        entries = ending.entries() if ending else []
-        if entries or self._voids:
-            self._untold += entries
-            self._tell_live()
         return ending.onto(update) if ending else update
 
-    def reported(self, call: int | None = None) -> "_Reported":
+    def new_teller(self, *, is_beside: bool) -> Teller:
+        """Return a teller of this activation, for all that it tells or for one tool call of several."""
+        return Teller(self.seen.clock, self.address, self._given, is_beside=is_beside)
+
+    def reported(self, call: int | None = None, teller: Teller | None = None) -> "_Reported":
         """Write on questions and failures from a `with` block at what address they arose.
+
+        What was told in it before is void then.
 
         Args:
             call: The number of the tool call that runs in it, if one does.
+            teller: What that call tells with.
         """
-        return _Reported(self, call)
+        return _Reported(self, call, teller or self.teller)
 
-    def left_by(self, error: BaseException, call: int | None) -> BaseException:
+    def left_by(self, error: BaseException, call: int | None, teller: Teller) -> BaseException:
         """Return what leaves the activation for an exception, with its address on it.
 
         A question says, too, which tool call asks, or behind how many messages of a graph: there
         it is the graph agent's, whoever asks inside.
         """
+        teller.take_back()
         if isinstance(error, GraphInterrupt):
             self._check_questions(error.args[0])
             for asked in error.args[0]:
-                if asker(asked.response_schema) is None or self.asked_behind is not None:
-                    schema = checkable(asked.response_schema)
-                    number = self.asked_behind if call is None else call
-                    asked.response_schema = addressed(schema, self.address, number)
+                if asked_when(asked.response_schema) is None or self.asked_behind is not None:
+                    self._put(asked, call, teller)
         elif isinstance(error, ParentCommand):
             return self._report(self._led_out(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
             return self._report(error)
         return error
+
+    def _put(self, asked: Any, call: int | None, teller: Teller) -> None:
+        """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
+        given = asked.response_schema
+        is_ours = asker(given) is not None and self.asked_behind is None
+        schema = unaddressed(given if is_ours else checkable(given))
+        number = self.asked_behind if call is None else call
+        if is_ours:
+            number = asking_call(given)
+        moment = teller.ask(asked.id, asked.value, schema).moment if call is None else None
+        asked.response_schema = addressed(schema, self.address, number, moment)
 
     def _check_questions(self, asked: Sequence[Any]) -> None:
         """Refuse questions that cannot be saved, as a failure of this activation."""
@@ -316,8 +349,8 @@ class Activation:
                 if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
                     self.check("the question", one.value)
         except InvalidOutputError as error:
-            mark_failure(error, self.address, self.name)
-            tell_failures(error)
+            mark_failure(error, self.address, self.name, self.teller.step)
+            self.teller.failed(error)
             raise error from None
 
     def said_before(self) -> list[BaseMessage]:
@@ -367,10 +400,10 @@ class Activation:
 
     def _report(self, error: BaseException) -> BaseException:
         """Tell of a failure, and return what to raise for it."""
-        marked = mark_failure(error, self.address, self.name)
+        marked = mark_failure(error, self.address, self.name, self.teller.step)
         if self.has_ended:
             mark_border(marked)
-        tell_failures(marked)
+        self.teller.failed(marked)
         return marked
 
     def _led_out(self, command: Command[Any]) -> InvalidOutputError:
@@ -382,19 +415,14 @@ class Activation:
             "TransferTo(name), from a tool or a function agent in the sub_agents of a chat agent"
         )
 
-    def _tell_live(self) -> None:
-        tell_live(self.address, self._untold, self._live)
-        self._live += len(self._untold)
-        self._untold.clear()
-
 
 class _Reported:
     """No `@contextmanager`: nodes are entered too often for what one costs."""
 
-    __slots__ = ("_activation", "_call")
+    __slots__ = ("_activation", "_call", "_teller")
 
-    def __init__(self, activation: Activation, call: int | None) -> None:
-        self._activation, self._call = activation, call
+    def __init__(self, activation: Activation, call: int | None, teller: Teller) -> None:
+        self._activation, self._call, self._teller = activation, call, teller
 
     def __enter__(self) -> None:
         pass
@@ -404,7 +432,7 @@ class _Reported:
     ) -> None:
         if error is None:
             return
-        leaves = self._activation.left_by(error, self._call)
+        leaves = self._activation.left_by(error, self._call, self._teller)
         if leaves is not error:
             raise leaves from None if isinstance(error, ParentCommand) else error
 
@@ -415,27 +443,3 @@ def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
         answer = interrupt(value, response_schema=schema)
         if answer_fault(schema, answer) is None:
             return answer
-
-
-def tell_live(address: str, entries: Sequence[Any], first: int = 0) -> None:
-    """Tell entries of an activation before its node ends, numbered from the `first` one."""
-    tell = get_runtime().stream_writer
-    for number, entry in enumerate(entries, first):
-        tell({STAMP: {"at": address, "n": number, "entry": entry}})
-
-
-def tell_again(address: str, said: Sequence[str | None]) -> None:
-    """Tell that what was told at an address and inside it is void, for it runs again elsewhere.
-
-    Args:
-        address: The address of a lane.
-        said: The ids of its messages, for who began to listen in the middle.
-    """
-    ids = [each for each in said if each]
-    get_runtime().stream_writer({STAMP: {"at": address, "again": ids}})
-
-
-def tell_failures(error: BaseException) -> None:
-    """Tell where a failure arose, for a server's stream tells only that the run failed."""
-    for at, shown in failures(error):
-        get_runtime().stream_writer({STAMP: {"at": at, "failed": shown}})

@@ -10,7 +10,6 @@ never saved, and is raised there; a resume does not find it, and asks the functi
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -22,13 +21,15 @@ from agentgraph.agents import CheckedAgent
 from agentgraph.context import Context
 from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.failures import add_note
+from agentgraph.moments import Entry, Note
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import fail_next
+from agentgraph.nodes.telling import Teller
 from agentgraph.places import Place
 from agentgraph.saving import check_saved
 from agentgraph.schemas import plain_at
 from agentgraph.signals import Verdict
-from agentgraph.state import Border, Position, Update, address_of, in_order, stamped
+from agentgraph.state import Border, Position, Update, address_of, stamped
 
 
 class Ending:
@@ -64,7 +65,7 @@ class Ending:
         self._failure: BaseException | None = None
         self._seen: Surroundings | None = None
         self._messages: list[BaseMessage] = []
-        self._told: list[Any] = []
+        self._entries: list[Entry] = []
         self._values: dict[str, Any] = {}
 
     def position(self, config: RunnableConfig) -> Position:
@@ -99,17 +100,17 @@ class Ending:
         cursor = settled(self._site.tree, place, cursor)
         return any(self._sends_back(checked, place, cursor) for checked in place.checks)
 
-    def entries(self) -> list[Any]:
-        """Return what the checks said and told, in order."""
-        return in_order(self._messages, self._told)
+    def tell(self, teller: Teller) -> None:
+        """Tell what the checks said and told, in order."""
+        for entry in self._entries:
+            if isinstance(entry, Note):
+                teller.note(entry.kind, entry.data, address=entry.address)
+            else:
+                teller.say(entry)
 
     def onto(self, update: Update) -> Update:
         """Return what a node writes with what the checks added, and how a function failed."""
         messages = update.get("messages", [])
-        if self._told:
-            position = update["position"]
-            behind = [[len(messages) + before, *entry] for before, *entry in self._told]
-            position["told"] = [*position.get("told", ()), *behind]
         if self._messages:
             update["messages"] = [*messages, *self._messages]
         if self._values:
@@ -157,14 +158,14 @@ class Ending:
             verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
             check_saved(get_config(), at, _given(verdict))
             custom = [plain_at(at, "custom data of a check", data) for data in verdict.custom]
-            told = [[str(uuid4()), "custom", data, at] for data in custom]
+            notes = [Note("", "custom", data, at) for data in custom]
             messages = [stamped(message, at) for message in verdict.messages]
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
         if verdict.failed and (self._new or not self._how.get("failed")):
             raise CheckFailedError(verdict.failed)
-        self._told += [[len(self._messages), *entry] for entry in told]
+        self._entries += [*notes, *messages]
         self._messages += messages
         self._values.update(verdict.values)
         self._seen = None

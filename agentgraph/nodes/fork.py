@@ -6,17 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple, NoReturn
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from agentgraph.addresses import Cursor, address, as_cursor, entered
+from agentgraph.addresses import Cursor, address, as_cursor, entered, is_inside
 from agentgraph.dependencies import upstream
-from agentgraph.failures import failures, is_fatal, mark_failure
+from agentgraph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.middleware_state import Changes, collected
-from agentgraph.nodes.activation import Activation, tell_failures, tell_live
+from agentgraph.nodes.activation import Activation
 from agentgraph.nodes.ending import Ending
 from agentgraph.nodes.joining import joined
 from agentgraph.nodes.lane import Lane, LaneCall, LaneResult
@@ -24,6 +23,7 @@ from agentgraph.nodes.schedule import Schedule, arun_lanes, run_lanes
 from agentgraph.nodes.site import Site, Surroundings
 from agentgraph.nodes.stopping import Stop, begin_step, inner_stop
 from agentgraph.nodes.tasks import check_threads, named_task
+from agentgraph.nodes.telling import Teller
 from agentgraph.nodes.threads import Contained, is_cancelled
 from agentgraph.signals import Signal
 from agentgraph.state import Border, LaneState, Position, Update, stamped
@@ -43,12 +43,14 @@ class Fork(NamedTuple):
         cursor: The counters at it.
         around: What is visible at it.
         control: Stops its lanes.
+        teller: Tells what the fork itself tells.
     """
 
     address: str
     cursor: Cursor
     around: Surroundings
     control: Stop
+    teller: Teller
 
 
 class Job(NamedTuple):
@@ -153,15 +155,17 @@ class ForkNode(Runnable[LaneState, Update]):
         begin_step(config)
         cursor = as_cursor(self.site.arrived(state.get("position"))["cursor"])
         around = self.site.surroundings(state, config)
-        return Fork(self.site.address(cursor), cursor, around, inner_stop())
+        at = self.site.address(cursor)
+        teller = Teller(around.clock, at, config, is_beside=True)
+        return Fork(at, cursor, around, inner_stop(), teller)
 
     def _raise(self, fork: Fork, error: BaseException) -> NoReturn:
         """Raise an error that says where it arose; here, if it does not say so yet."""
         if is_cancelled(error):
             raise error
-        error = mark_failure(error, fork.address, self.site.place.name)
+        error = mark_failure(error, fork.address, self.site.place.name, fork.teller.step)
         named = self.failure(fork, error) if isinstance(error, Exception) else error
-        tell_failures(named)
+        fork.teller.failed(named)
         raise named from (error.__cause__ if named is error else error)
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
@@ -173,7 +177,7 @@ class ForkNode(Runnable[LaneState, Update]):
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
-            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
+            return _finished(self._kept(fork, lane, job, *ended), job, schedule.results, number)
 
         return run
 
@@ -186,11 +190,13 @@ class ForkNode(Runnable[LaneState, Update]):
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
-            return _finished(self._kept(lane, job, *ended), job, schedule.results, number)
+            return _finished(self._kept(fork, lane, job, *ended), job, schedule.results, number)
 
         return run
 
-    def _kept(self, lane: Lane, job: Job, result: LaneResult, error: Exception | None) -> LaneResult:
+    def _kept(
+        self, fork: Fork, lane: Lane, job: Job, result: LaneResult, error: Exception | None
+    ) -> LaneResult:
         """Return the result of a lane, with how it failed where that is kept; that is told at once."""
         if error is None:
             return result
@@ -198,16 +204,20 @@ class ForkNode(Runnable[LaneState, Update]):
         marked = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
-        found = failures(marked)
-        said = result["messages"]
-        told = [[len(said), str(uuid4()), "error", [at, shown]] for at, shown in found]
-        at, shown = found[0]
-        position = Position(next=None, cursor=[], tree="", at=at, told=told, by_tasks=len(said))
-        messages = [*said, *(stamped(message, at) for message in self.instead(shown))]
+        at, shown, _ = failures(marked)[0]
+        teller = fork.teller.beside()
+        teller.void_questions(self._inside(lane, job))
+        teller.fail(marked)
+        instead = [stamped(message, at) for message in self.instead(shown)]
+        for message in instead:
+            teller.say(message)
+        told = [note.plain() for note in teller.end()]
+        position = Position(next=None, cursor=[], tree="", at=at, told=told)
+        messages = [*result["messages"], *instead]
         return {**result, "messages": messages, "failed": shown, "position": position}
 
     def _update(
-        self, fork: Fork, jobs: Sequence[Job], results: Results, failed: Sequence[Any]
+        self, fork: Fork, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> Update:
         signals = {result["signal"] for result in results.values()}
         signal: Signal | None = (
@@ -224,11 +234,15 @@ class ForkNode(Runnable[LaneState, Update]):
         )
         position = ending.position({})
         position["at"] = fork.address
-        position["by_tasks"] = len(messages)
-        errors = [[str(uuid4()), "error", [*each]] for each in failed]
-        if errors:
-            position["told"] = [[0, *entry] for entry in errors]
-        tell_live(fork.address, [*errors, *ending.entries()])
+        for number, job in enumerate(jobs):
+            if number not in results:
+                fork.teller.void(fork.teller.told_where(self._inside(self.lanes[job.lane], job)))
+        for failure in failed:
+            fork.teller.error(failure)
+        ending.tell(fork.teller)
+        if notes := fork.teller.end():
+            position["told"] = [note.plain() for note in notes]
+        position["clock"] = fork.around.clock.state
         update = Update(position=position)
         if messages:
             update["messages"] = messages
@@ -237,6 +251,11 @@ class ForkNode(Runnable[LaneState, Update]):
         if changes := self._changes(results):
             update["middleware"] = changes
         return ending.onto(update)
+
+    def _inside(self, lane: Lane, job: Job) -> Callable[[str], bool]:
+        """Return what tells whether an address is inside a lane that a job runs."""
+        place, cursor = lane.place, entered(lane.place, job.cursor)
+        return lambda at: is_inside(self.site.tree, at, place, cursor)
 
     def _changes(self, results: Results) -> Changes:
         """Return what middleware changed in the lanes; what ran for one call or item begins anew."""

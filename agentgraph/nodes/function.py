@@ -4,11 +4,20 @@ from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, closing
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    HumanMessage,
+    RemoveMessage,
+    message_chunk_to_message,
+)
 
 from agentgraph.agents import FunctionAgent
+from agentgraph.comparing import is_same
 from agentgraph.errors import InvalidOutputError
 from agentgraph.nodes.activation import Activation
+from agentgraph.nodes.foreign import is_word
 from agentgraph.nodes.leaf import LeafNode
 from agentgraph.nodes.site import Site
 from agentgraph.nodes.stopping import stoppable
@@ -27,7 +36,7 @@ from agentgraph.signals import (
     allowed,
     is_async,
 )
-from agentgraph.state import Question
+from agentgraph.state import Question, address_of, is_remove_all, speaker_of, stamped
 
 
 class FunctionNode(LeafNode):
@@ -106,7 +115,7 @@ class FunctionNode(LeafNode):
             case BaseMessageChunk():
                 activation.say(message_chunk_to_message(item), live=live)
             case BaseMessage():
-                activation.say(item, live=live)
+                _say(activation, item, live=live)
             case Custom(data=data):
                 activation.tell("custom", activation.plain("custom data", data))
             case KeptValues(values=values):
@@ -151,6 +160,44 @@ class FunctionNode(LeafNode):
         text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})
+
+
+def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
+    """Say a message; one that is in the history under its id is replaced there.
+
+    What another agent said is given to the function as a user's message: that is no new message.
+    """
+    if isinstance(message, RemoveMessage):
+        _remove(activation, message)
+        return
+    was = activation.standing(message.id) if message.id else None
+    if was is None:
+        activation.say(message, live=live)
+        return
+    at, is_human = address_of(was), isinstance(message, HumanMessage)
+    if is_same(message, was) or (at is not None and is_same(stamped(message, at), stamped(was, at))):
+        return
+    if at is None and is_human and was.type == "human":
+        if any(each.id == was.id for each in activation.written_here):
+            activation.rewrite(message)
+    elif at is None:
+        activation.say(message, live=live)
+    elif not is_human or speaker_of(was) == activation.name:
+        activation.say_instead(message, was)
+
+
+def _remove(activation: Activation, removal: RemoveMessage) -> None:
+    """Remove a message of the history: a word is void then, and what ran stays.
+
+    A removal of all is for the context of an agent, and a function has none.
+    """
+    was = None if is_remove_all(removal) else activation.standing(removal.id)
+    if was is None:
+        return
+    if address_of(was) is None:
+        activation.say(removal)
+    elif is_word(was):
+        activation.take_back(str(was.id))
 
 
 def known_target(activation: Activation, target: str) -> str:

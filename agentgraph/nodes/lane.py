@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
@@ -17,6 +18,7 @@ from agentgraph.failures import each_once
 from agentgraph.middleware_state import Changes
 from agentgraph.nodes.site import SURROUNDINGS, Site, Surroundings
 from agentgraph.nodes.stopping import LaneStop, Stop
+from agentgraph.nodes.telling import without_writer
 from agentgraph.places import Place
 from agentgraph.position import start
 from agentgraph.signals import Signal
@@ -106,7 +108,9 @@ class Lane(NamedTuple):
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
         surroundings = call.see()
         comes = start(call.site.tree, self.place, call.cursor)
-        configurable = {**_in_namespace(call.namespace), SURROUNDINGS: surroundings}
+        own = without_writer(get_config())["configurable"][CONFIG_KEY_RUNTIME]
+        named = _in_namespace(call.namespace)
+        configurable = {**named, SURROUNDINGS: surroundings, CONFIG_KEY_RUNTIME: own}
         return {
             "input": {"position": call.site.position(comes, surroundings.transfers)},
             "config": {"configurable": configurable},

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import NodeTimeoutError
 from langgraph.types import RetryPolicy, TimeoutPolicy
 
@@ -53,6 +54,7 @@ class LeafNode(Runnable[LaneState, Update]):
         with activation.reported(), Contained():
             if activation.has_ended:
                 return activation.update()
+            var_child_runnable_config.set(activation.config)
             if self._timeout:
                 raise AgentGraphError(
                     f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
@@ -67,6 +69,7 @@ class LeafNode(Runnable[LaneState, Update]):
         with activation.reported(), Contained():
             if activation.has_ended:
                 return activation.update()
+            var_child_runnable_config.set(activation.config)
             if self._timeout and self._timeout.run_timeout:
                 async with _stopped(self.site.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                     await self.arun(activation)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
-from agentgraph.failures import each_once, failures, is_fatal, raise_together
+from agentgraph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.nodes.lane import LaneResult
 from agentgraph.nodes.stopping import Stop
 from agentgraph.nodes.tasks import Start, numbered, unwrapped, watched
@@ -142,7 +142,7 @@ class Schedule:
             raise self._raised[left[0]]
         return dict(sorted(self.results.items()))
 
-    def failures(self) -> list[tuple[str, str]]:
+    def failures(self) -> list[Failure]:
         """Return where lanes failed and how, each as an address and a `repr`."""
         return [failure for error in self._raised.values() for failure in failures(error)]
 

@@ -8,9 +8,11 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
+from agentgraph.agents import GraphAgent
 from agentgraph.errors import ReducerError
 from agentgraph.limits import Limits, check_limits
 from agentgraph.middleware_state import Records, applied
+from agentgraph.nodes.telling import Clock, clock_of
 from agentgraph.places import Place, Tree, targets
 from agentgraph.position import Judge, Next, advance, transfer
 from agentgraph.signals import Signal
@@ -43,6 +45,8 @@ class Surroundings:
     """The values that end a conflict at a join, by name."""
     middleware: Records = field(default_factory=dict)
     """What the middleware of chat agents keeps, where the node reads it."""
+    clock: Clock = field(default_factory=Clock)
+    """Numbers what is told in the step of the root."""
 
     def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "Surroundings":
         """Return these with new messages after them, and with what was written applied."""
@@ -68,6 +72,8 @@ class Site:
     Attributes:
         has_border: Whether an activation may end with a function still to be asked, so that the
             node can be the next one again.
+        runs_trees: Whether a graph runs here that may itself be a compiled tree.
+        is_surrounded: Whether a lane is around the one that the place is in.
     """
 
     def __init__(
@@ -83,9 +89,10 @@ class Site:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border = has_border
         self._limits = check_limits(limits)
+        self.runs_trees = isinstance(place.agent, GraphAgent)
         self.targets = targets(tree, place)
         self.target_agents = [target.agent for target in self.targets.values()]
-        self._is_surrounded = _is_surrounded(place)
+        self.is_surrounded = _is_surrounded(place)
         self._last: tuple[Cursor, str] | None = None
 
     def address(self, cursor: Cursor) -> str:
@@ -108,11 +115,12 @@ class Site:
         """Return all that is visible here: what is around the lane, and the lane's own."""
         position = state.get("position")
         transfers = position.get("transfers", 0) if position else 0
-        if not self._is_surrounded:
+        if not self.is_surrounded:
             settled = position.get("settled", {}) if position else {}
             records = state.get("middleware", {})
+            clock = clock_of(position, config)
             return Surroundings(
-                state["messages"], state["values"], transfers, self.reducers, settled, records
+                state["messages"], state["values"], transfers, self.reducers, settled, records, clock
             )
         around: Surroundings = config["configurable"][SURROUNDINGS]
         changes = state.get("middleware")
@@ -126,12 +134,12 @@ class Site:
 
     def update(self, writes: Sequence[Write]) -> Any:
         """Return writes as a node of this lane writes them: merged in the root, else as they are."""
-        return list(writes) if self._is_surrounded else self.reducers.update(writes)
+        return list(writes) if self.is_surrounded else self.reducers.update(writes)
 
     def and_kept(self, update: Any, values: Mapping[str, Any]) -> Any:
         """Return what `update` gave, and after it values that the package keeps itself."""
         kept = Write(by="", values=dict(values))
-        if self._is_surrounded:
+        if self.is_surrounded:
             return [*(update or ()), kept]
         before = [update] if isinstance(update, dict) else update or ()
         return self.reducers.update([*(Write(by="", values=each) for each in before), kept])

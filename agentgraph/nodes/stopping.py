@@ -22,7 +22,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
-_RESUME_MAP = "__pregel_resume_map"
+RESUME_MAP = "__pregel_resume_map"
 """Where LangGraph keeps the answers that a run is resumed with, in `config["configurable"]`."""
 
 
@@ -133,7 +133,7 @@ class LaneStop(Stop):
 
     def begin_step(self, config: RunnableConfig) -> None:
         """Note that a node of the lane begins; the first one may have an answer to take."""
-        may_answer = not self._begun and bool(config.get("configurable", {}).get(_RESUME_MAP))
+        may_answer = not self._begun and bool(config.get("configurable", {}).get(RESUME_MAP))
         is_due = may_answer or self._fails_next
         self._begun, self._fails_next = True, False
         if not is_due:

@@ -90,7 +90,7 @@ class WorkflowNode(ForkNode):
         """Return the error that names the step which failed."""
         if isinstance(error, StepFailedError) and error.workflow == fork.address:
             return error
-        at, shown = failures(error)[0]
+        at, shown, _ = failures(error)[0]
         if at == fork.address:  # no step failed, but the join of what they wrote
             return error
         step = speaker_at(at.removeprefix(f"{fork.address}/").partition("/")[0])

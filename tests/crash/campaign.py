@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from driving import standing
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -244,3 +245,15 @@ def lane(address: str) -> str:
     ends = [i + 2 for i, part in enumerate(parts) if part.startswith("fork")]
     ends += [i + 1 for i, part in enumerate(parts) if "(" in part]
     return "/".join(parts[: max(ends, default=0)])
+
+
+def check_heard(heard: Iterable[ag.AgentEvent], again: Sequence[ag.AgentEvent], at: str = "") -> None:
+    """Check that what stands of all that was heard is what is told again."""
+    left = standing(event for event in heard if not event.partial)
+    assert [*map(line, left)] == [*map(line, again)], f"{at}: {[*map(line, heard)]}"
+    assert left == again, at
+
+
+def line(event: ag.AgentEvent) -> tuple[Any, ...]:
+    void = event.action.discarded if event.action else ()
+    return (event.address, event.kind, event_text(event), *void, event.id[:6], str(event.time)[-9:])

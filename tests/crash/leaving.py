@@ -72,22 +72,28 @@ class Count:
 
     Attributes:
         left: Whether it was time to leave.
+        heard: The events.
     """
 
     def __init__(self, leave_at: int, world: World, held_at: int = 0, waiting: int = 0) -> None:
         self.leave_at, self.held_at, self.world = leave_at, held_at, world
-        self.seen, self.left, self._waiting = 0, leave_at == 0, waiting
+        self.left, self._waiting = leave_at == 0, waiting
+        self.heard: list[ag.AgentEvent] = []
 
-    def leaves(self) -> bool:
+    @property
+    def seen(self) -> int:
+        return len(self.heard)
+
+    def leaves(self, event: ag.AgentEvent) -> bool:
         """Count an event, and return whether to leave now."""
-        if self._counts():
+        if self._counts(event):
             while not self._is_in_the_middle():
                 time.sleep(_MOMENT)
         return self.left
 
-    async def aleaves(self) -> bool:
+    async def aleaves(self, event: ag.AgentEvent) -> bool:
         """Count an event as `leaves` does, on the event loop."""
-        if self._counts():
+        if self._counts(event):
             while not self._is_in_the_middle():
                 await asyncio.sleep(_MOMENT)
         return self.left
@@ -95,8 +101,8 @@ class Count:
     def _is_in_the_middle(self) -> bool:
         return self.seen != self.held_at or self.world.waiting >= self._waiting
 
-    def _counts(self) -> bool:
-        self.seen += 1
+    def _counts(self, event: ag.AgentEvent) -> bool:
+        self.heard.append(event)
         self.left = self.left or self.seen == self.leave_at
         if not self.left and self.seen >= self.held_at:
             self.world.gate.set()
@@ -110,8 +116,8 @@ Make = Callable[[], Any]
 def closes(make: Make, count: Count) -> None:
     with closing(make()) as run:
         if not count.left:
-            for _ in run:
-                if count.leaves():
+            for event in run:
+                if count.leaves(event):
                     break
         count.world.gate.set()
 
@@ -121,16 +127,16 @@ def drops(make: Make, count: Count) -> None:
         make()
         count.world.gate.set()
         return
-    for _ in make():
-        if count.leaves():
+    for event in make():
+        if count.leaves(event):
             count.world.gate.set()
             break
 
 
 def raises(make: Make, count: Count) -> None:
     with suppress(LeftError):
-        for _ in make():
-            if count.left or count.leaves():
+        for event in make():
+            if count.leaves(event) or count.left:
                 count.world.gate.set()
                 raise LeftError
 
@@ -140,8 +146,8 @@ def throws(make: Make, count: Count) -> None:
         yield from make()
 
     run = handed_on()
-    for _ in run:
-        if count.left or count.leaves():
+    for event in run:
+        if count.leaves(event) or count.left:
             count.world.gate.set()
             with suppress(LeftError):
                 run.throw(LeftError())
@@ -151,8 +157,8 @@ def throws(make: Make, count: Count) -> None:
 async def acloses_by_with(make: Make, count: Count) -> None:
     async with aclosing(make()) as run:
         if not count.left:
-            async for _ in run:
-                if await count.aleaves():
+            async for event in run:
+                if await count.aleaves(event):
                     break
         open_soon(count.world)
 
@@ -160,8 +166,8 @@ async def acloses_by_with(make: Make, count: Count) -> None:
 async def acloses(make: Make, count: Count) -> None:
     run = make()
     if not count.left:
-        async for _ in run:
-            if await count.aleaves():
+        async for event in run:
+            if await count.aleaves(event):
                 break
     open_soon(count.world)
     await run.aclose()
@@ -172,8 +178,8 @@ async def adrops(make: Make, count: Count) -> None:
         make()
         open_soon(count.world)
         return
-    async for _ in make():
-        if await count.aleaves():
+    async for event in make():
+        if await count.aleaves(event):
             open_soon(count.world)
             break
 
@@ -181,8 +187,8 @@ async def adrops(make: Make, count: Count) -> None:
 async def araises(make: Make, count: Count) -> None:
     with suppress(LeftError):
         async with aclosing(make()) as run:
-            async for _ in run:
-                if count.left or await count.aleaves():
+            async for event in run:
+                if await count.aleaves(event) or count.left:
                     open_soon(count.world)
                     raise LeftError
 
@@ -205,8 +211,8 @@ async def times_out(make: Make, count: Count) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(loop.time() if count.left else None) as timeout:
             open_soon(count.world, _TURNS if count.left else 0)
-            async for _ in make():
-                if not count.left and await count.aleaves():
+            async for event in make():
+                if await count.aleaves(event):
                     timeout.reschedule(loop.time())
                     open_soon(count.world)
 
@@ -223,8 +229,8 @@ ASYNC = {
 
 
 async def consumed(make: Make, count: Count, reached: asyncio.Event) -> None:
-    async for _ in make():
-        if await count.aleaves():
+    async for event in make():
+        if await count.aleaves(event):
             reached.set()
 
 
@@ -256,29 +262,33 @@ def open_soon(world: World, turns: int = _TURNS) -> None:
     later(turns)
 
 
-def finish(runner: ag.Runner) -> None:
-    """Bring the thread to its end at once, from wherever it was left."""
+def finish(runner: ag.Runner) -> list[ag.AgentEvent]:
+    """Bring the thread to its end at once, from wherever it was left, and return what is told."""
+    heard: list[ag.AgentEvent] = []
     answers: tuple[str, ...] = ()
     for _ in range(10):
         try:
             told = list(runner.resume("t", *answers))
         except ag.UnknownThreadError:
             told = list(runner.run("Go.", thread_id="t"))
-        if not any(event.kind == "interrupted" for event in told):
-            return
+        heard += told
+        if not runner.pending("t"):
+            return heard
         answers = (ANSWER,)
     raise AssertionError("the thread does not come to its end")
 
 
-async def afinish(runner: ag.Runner) -> None:
+async def afinish(runner: ag.Runner) -> list[ag.AgentEvent]:
+    heard: list[ag.AgentEvent] = []
     answers: tuple[str, ...] = ()
     for _ in range(10):
         try:
             told = [event async for event in runner.aresume("t", *answers)]
         except ag.UnknownThreadError:
             told = [event async for event in runner.arun("Go.", thread_id="t")]
-        if not any(event.kind == "interrupted" for event in told):
-            return
+        heard += told
+        if not await runner.apending("t"):
+            return heard
         answers = (ANSWER,)
     raise AssertionError("the thread does not come to its end")
 

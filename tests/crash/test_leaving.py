@@ -62,7 +62,7 @@ def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_p
             agent, partial(left, SYNC[how], TREES[tree], count, driven), leave_nothing
         )
         assert failed is None, f"left after {leave_at} events: {shown(failed)}"
-        check_end(driven, agent, world, wanted, whole, TREES[tree], leave_at, is_async=False)
+        check_end(driven, agent, world, wanted, whole, TREES[tree], count, is_async=False)
         if not count.left:
             break
 
@@ -75,7 +75,7 @@ def left(leave: Callable[..., None], tree: Tree, count: Count, driven: Way, runn
     running = +count.world.running
     assert not running, f"still running: {running}"
     check_file(driven.path)
-    finish(runner)
+    count.heard += finish(runner)
 
 
 @pytest.mark.parametrize(("tree", "how", "way"), cases(ASYNC, "async"))
@@ -93,7 +93,7 @@ def test_an_async_run_that_is_left_goes_on_at_once(
         assert failed is None, f"left after {leave_at} events: {shown(failed)}"
         told = sorted({str(what["message"]) for what in complaints})
         assert not told, f"left after {leave_at} events: the event loop complains: {told}"
-        check_end(driven, agent, world, wanted, whole, TREES[tree], leave_at, is_async=True)
+        check_end(driven, agent, world, wanted, whole, TREES[tree], count, is_async=True)
         if not count.left:
             break
 
@@ -117,7 +117,7 @@ async def aleft(
         assert not running, f"still running: {running}"
         check_tasks()
         check_file(driven.path)
-    await afinish(runner)
+    count.heard += await afinish(runner)
     await turns()
     check_tasks()
 
@@ -162,18 +162,19 @@ def check_end(
     wanted: Any,
     whole: World,
     tree: Tree,
-    leave_at: int,
+    count: Count,
     *,
     is_async: bool,
 ) -> None:
     """Check that all was done, once where it had ended, and is told as if nobody had left."""
-    at = f"left after {leave_at} events"
+    at = f"left after {count.leave_at} events"
     again = set(tree.again) if is_async else set()
     once = {name: times for name, times in whole.ended.items() if name not in again}
     ended = {name: times for name, times in world.ended.items() if name not in again}
     assert ended == once, f"{at}: what ended ran again: {ended}"
     assert all(times <= world.ended[name] <= times + 1 for name, times in whole.ended.items()), at
-    assert lines(driven.events(agent)) == wanted, f"{at}: events() tells something else"
+    again_told = driven.events(agent)
+    assert lines(again_told) == wanted, f"{at}: events() tells something else"
 
 
 GATED = [name for name, tree in TREES.items() if tree.held_at and name not in ("coroutines", "hook")]
@@ -273,16 +274,20 @@ def test_a_run_may_be_cancelled_again_and_again(tree: str, way: str, tmp_path: P
     """Each call is cancelled behind its first event, until one comes to the end."""
     spec, world, driven = TREES[tree], World(), Way(way, tmp_path)
     agent = spec.build(world)
+    heard: list[ag.AgentEvent] = []
 
     async def again_and_again(runner: ag.Runner) -> None:
-        await is_cancelled(partial(runner.arun, "Go.", thread_id="t"), counter(1, spec, world))
+        first = counter(1, spec, world)
+        await is_cancelled(partial(runner.arun, "Go.", thread_id="t"), first)
+        heard.extend(first.heard)
         for _ in range(20):
             resumed = Count(1, world)
             await is_cancelled(partial(runner.aresume, "t"), resumed)
+            heard.extend(resumed.heard)
             check_tasks()
             if not resumed.left:
                 break
-        await afinish(runner)
+        heard.extend(await afinish(runner))
 
     failed = driven.drive(agent, leave_nothing, again_and_again)
     assert failed is None, shown(failed)
@@ -290,7 +295,8 @@ def test_a_run_may_be_cancelled_again_and_again(tree: str, way: str, tmp_path: P
     assert {n: world.ended[n] for n in whole.ended if n not in spec.again} == {
         n: times for n, times in whole.ended.items() if n not in spec.again
     }
-    assert lines(driven.events(agent)) == wanted
+    again = driven.events(agent)
+    assert lines(again) == wanted
 
 
 def test_what_hangs_is_found_out() -> None:

@@ -36,17 +36,13 @@ def decided(asked: specs.Asked, decision: dict[str, Any] | None) -> specs.Render
 
 
 def tool(spec: specs.Chat, here: Here, lane: Lane, call: specs.Asked) -> Result:
-    """Run a tool that does what its arguments say; its actions count when it has ended.
-
-    A thread keeps the last question of a tool only, as LangGraph's savers do.
-    """
+    """Run a tool that does what its arguments say; its actions count when it has ended."""
     name, text, call_id = call
     args, given, answers = json.loads(text), [], []
     fails = False
-    asked = [data for kind, data in args["does"] if kind == "interrupted"]
     for kind, data in args["does"]:
         if kind == "interrupted":
-            lane.tell(here, kind, data, kept=data is asked[-1])
+            lane.tell(here, kind, data)
             answers.append(scripts.answer(here.address, data))
         elif kind == "error" and spec.on_tool_error == "return":
             fails = True

@@ -7,16 +7,21 @@ among each other is open: they are sorted into declared order, and nothing else 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import acts
 import specs
 from conversations import Case, Heard, Turn
+from driving import standing
 from lanes import Lane
 from record import Record, rendered, steps
 from reference import turn
 
 import agentgraph as ag
+
+UNKEPT = ("discarded", "error", "values")
+"""What of the reference's events is not compared one by one."""
 
 
 def check(case: Case, record: Record, heard: Heard) -> Lane:
@@ -26,44 +31,35 @@ def check(case: Case, record: Record, heard: Heard) -> Lane:
         The lane of the reference at the end.
     """
     lane = Lane()
-    turns: list[tuple[int, int, Sequence[ag.AgentEvent]]] = []
+    ends = [0]
     for heard_turn in heard.turns:
         lane.write(case.values)
-        begin, expected = len(lane.events), expected_events(case.tree, lane, heard_turn.text)
-        told = settled(whole(heard_turn.events), expected)
-        assert [plain(event) for event in told] == expected
-        turns.append((begin, len(lane.events), told))
+        expected = expected_events(case.tree, lane, heard_turn.text)
+        ends.append(len(lane.events))
+        assert errors(heard_turn.events) == errors_in(expected)
         check_chunks(heard_turn.events, case.tree, streamed=case.stream)
         check_pending(heard_turn, expected)
-    check_replayed(heard.replayed, lane, turns)
     told = [event for heard_turn in heard.turns for event in heard_turn.events]
+    assert standing(event for event in told if not event.partial) == list(heard.replayed)
+    for number, (begin, end) in enumerate(pairwise(ends)):
+        check_told([event for event in told if event.turn == number], lane.events[begin:end])
     assert {event.thread_id for event in [*told, *heard.replayed]} <= {heard.thread_id}
-    assert errors(heard.replayed) <= errors(told)
     check_sights(case.tree, record, lane)
     assert rendered(heard.state["messages"]) == [said.message for said in lane.history]
     assert heard.state["values"] == lane.values
     return lane
 
 
-def check_replayed(
-    replayed: Sequence[ag.AgentEvent],
-    lane: Lane,
-    turns: Sequence[tuple[int, int, Sequence[ag.AgentEvent]]],
-) -> None:
-    """Compare what is told again with what was told: a later turn may have replaced a message."""
-    left = [event for event in replayed if event.kind != "error"]
-    for begin, end, told in turns:
-        expected = [event for event in lane.events[begin:end] if event.kind != "values"]
-        kept = [event for event, wanted in zip(told, expected, strict=True) if wanted.kept]
-        again, left = left[: len(kept)], left[len(kept) :]
-        assert settled(again, [wanted for wanted in expected if wanted.kept]) == kept
-    assert left == []
+def check_told(told: Sequence[ag.AgentEvent], reference: Sequence[specs.Event]) -> None:
+    """Compare what a turn told, and what stands of it, with the events of the reference."""
+    left = [event for event in standing(whole(told)) if event.kind != "error"]
+    wanted = [each for each in reference if each.kept and each.kind not in UNKEPT]
+    assert [plain(event) for event in settled(left, wanted)] == wanted
 
 
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:
     """Compare what was told by a bare graph that streams all that it can."""
-    expected = expected_events(tree, Lane(), "hello")
-    assert [plain(event) for event in settled(whole(events), expected)] == expected
+    check_told(events, expected_events(tree, Lane(), "hello"))
     check_chunks(events, tree, streamed=True)
 
 
@@ -113,14 +109,8 @@ def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event
 
 
 def whole(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return events without chunks, and each question only where it was told first."""
-    told: dict[str, ag.AgentEvent] = {}
-    for event in events:
-        if not event.partial:
-            key = f"error {len(told)}" if event.kind == "error" else f"{event.id} {plain(event)}"
-            assert event.kind == "interrupted" or key not in told
-            assert told.setdefault(key, event) == event
-    return list(told.values())
+    """Return events without chunks."""
+    return [event for event in events if not event.partial]
 
 
 def plain(event: ag.AgentEvent) -> specs.Event:
@@ -143,9 +133,14 @@ def plain(event: ag.AgentEvent) -> specs.Event:
     return specs.Event(event.address, path, event.kind, data)
 
 
-def errors(events: Iterable[ag.AgentEvent]) -> set[tuple[str, str | None]]:
-    """Return where something failed, and how."""
-    return {(event.address, event.error) for event in events if event.kind == "error"}
+def errors(events: Iterable[ag.AgentEvent]) -> Counter[Any]:
+    """Return where something failed, and how, and how often."""
+    return Counter((event.address, event.error) for event in events if event.kind == "error")
+
+
+def errors_in(expected: Iterable[specs.Event]) -> Counter[Any]:
+    """Return the same of what the reference says."""
+    return Counter((event.address, event.data) for event in expected if event.kind == "error")
 
 
 def settled(

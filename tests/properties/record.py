@@ -27,15 +27,13 @@ class FailedError(Exception):
 class Record:
     """What was seen by address, which tool calls have ended, and the models by agent.
 
-    `cut` counts the calls of functions that were cancelled or closed before their end; `failed` has the
-    addresses of those that failed.
+    `cut` counts the calls of functions that were cancelled or closed before their end.
     """
 
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
     tried: Counter[str] = field(default_factory=Counter)
     cut: Counter[str] = field(default_factory=Counter)
-    failed: set[str] = field(default_factory=set)
     noted: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedChatModel] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.Lock)
@@ -55,9 +53,6 @@ class Record:
         left = iter(items)
         try:
             yield left
-        except FailedError:
-            self.failed.add(ctx.address)
-            raise
         except (GeneratorExit, asyncio.CancelledError):
             signal = items and items[-1][0] in ("interrupted", "exit", "break_loop")
             if not (signal and next(left, None) is None):

@@ -139,12 +139,8 @@ class Stack:
     def tool(
         self, asked: specs.Asked, lane: Lane, run: Callable[[], Result], counted: list[specs.Middleware]
     ) -> Result:
-        """Run a tool call, with the wraps around it; those that ended before it are counted.
-
-        A thread keeps the last question of a call only, as LangGraph's savers do, of those that an
-        agent asks inside as well.
-        """
-        counts, begin = dict(self.kept.counts), len(lane.events)
+        """Run a tool call, with the wraps around it; those that ended before it are counted."""
+        counts = dict(self.kept.counts)
         for each in counted if not self.spec.parallel_tools else ():
             _add(each, counts)
         call = _Call(self, asked, lane, run, counts)
@@ -159,9 +155,6 @@ class Stack:
                 lane.tell(self.here, "error", str(error), kept=False)
                 continue
             counted += call.ended
-            questions = [n for n in range(begin, len(lane.events)) if _is_question(lane.events[n])]
-            for number in set(questions[:-1]).intersection(call.questions):
-                lane.events[number] = replace(lane.events[number], kept=False)
             return result
 
     def count(self, several: Sequence[specs.Middleware]) -> None:
@@ -201,7 +194,6 @@ class _Call:
     """A tool call with the wraps around it, which may be tried several times.
 
     Attributes:
-        questions: The numbers of the events that are questions of wraps.
         ended: The wraps that ended, this time.
     """
 
@@ -216,7 +208,6 @@ class _Call:
         self.stack, self.asked, self.lane, self.run, self.counts = stack, asked, lane, run, counts
         self.seen, self.failed = stack.seen(), Counter[str]()
         self.answered: set[str] = set()
-        self.questions: list[int] = []
         self.ended: list[specs.Middleware] = []
 
     def wrapped(self, wraps: Sequence[specs.Middleware]) -> Result:
@@ -244,4 +235,3 @@ class _Call:
         if each.does == "ask" and acts.may_ask(self.asked[1]) and each.name not in self.answered:
             self.answered.add(each.name)
             self.lane.tell(self.stack.here, "interrupted", acts.asks(each, self.asked))
-            self.questions.append(len(self.lane.events) - 1)

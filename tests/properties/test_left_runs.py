@@ -12,8 +12,9 @@ from uuid import uuid4
 
 import specs
 from building import build, declared
-from comparison import expected_events, name_at, plain, settled
+from comparison import expected_events, name_at, plain, settled, whole
 from conversations import MOST_RESUMES, Case, as_argument, some_of
+from driving import standing
 from hypothesis import event, given
 from lanes import Lane
 from record import Record, rendered
@@ -27,24 +28,32 @@ MOST_LEAVES = 8
 Request = tuple[str, tuple[Any, ...], dict[str, Any], int | None]
 """A method of a runner with its arguments, and behind how many events it is left."""
 Talk = Generator[Request, Any, list[ag.AgentEvent]]
+"""Gives the events of the thread in the end."""
 
 
 def _talk(case: Case, record: Record) -> Talk:
-    """Run a turn to its end, leaving it at random; return what the thread tells of it then."""
+    """Run a turn to its end, leaving it at random; return what the thread tells of it then.
+
+    That is what the readers heard, each up to where it left, without what was void later.
+    """
     choices, thread_id = random.Random(case.seed), str(uuid4())
     options: dict[str, Any] = {"stream": case.stream}
     left = choices.randint(1, 12)  # a run that is left before its first event may not have begun
     given = {"thread_id": thread_id, "values": case.values, **options}
     told = yield "run", ("hello",), given, left
+    heard = [*told]
     for n in range(MOST_RESUMES):
         was_left = left is not None and len(told) == left
         questions = yield "pending", (thread_id,), {}, None
         if not was_left and not questions:
             event(f"left {min(n, 5)} times, {min(record.cut.total(), 3)} calls cut")
-            return (yield "events", (thread_id,), {}, None)
+            again = list((yield "events", (thread_id,), {}, None))
+            assert standing(whole(heard)) == again
+            return again
         left = choices.randint(0, 12) if n < MOST_LEAVES else None
         answers = as_argument(some_of(questions, choices), questions, choices)
         told = yield "resume", (thread_id, *answers), options, left
+        heard += told
     raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 

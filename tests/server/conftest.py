@@ -23,10 +23,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of a server with the graphs of `langgraph.json`, and those of the tests."""
     folder = tmp_path_factory.mktemp("server")
     shutil.copytree(TESTS.parent / "notebooks", folder / "notebooks")
-    shutil.copy(TESTS / "server" / "graphs.py", folder)
+    for file in ("graphs.py", "remote_graphs.py"):
+        shutil.copy(TESTS / "server" / file, folder)
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
     names = ("everything", "planned", "failing", "rounds", "asking")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
+    for name in ("remote_asking", "remote_counting", "remote_failing"):
+        config["graphs"][name] = f"./remote_graphs.py:{name}"
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = _free_port()
     with (folder / "log").open("w") as log:

@@ -22,11 +22,12 @@ GRAPHS = json.loads((Path(__file__).parents[2] / "langgraph.json").read_text())[
 
 
 def told(event: ag.AgentEvent) -> dict[str, Any]:
-    """Return an event without what is another one in each run: ids."""
+    """Return an event without what is another one in each run: ids, and when it was told."""
     data = event.to_dict()
-    data.update(id=None, thread_id=None)
+    data.update(id=None, thread_id=None, step=None, time=None)
     if message := event.message:
         data["output"]["message"]["data"]["id"] = None
+        data["output"]["message"]["data"]["response_metadata"].pop("agentgraph_told", None)
         data["output"]["message"]["data"].pop("tool_call_id", message)
     if event.action and event.action.interrupted:
         data["action"]["interrupted"]["id"] = None
@@ -118,6 +119,8 @@ def test_a_run_on_the_server_tells_the_same_events_as_one_here(server: str, stre
     at_home = here(everything, "yes")
     away = there(server, everything, "yes", stream=stream)
     assert by_address(away) == by_address(at_home)
+    times = [event.time for event in away if not event.partial and event.kind != "discarded"]
+    assert times == sorted(set(times))
     assert (
         len(
             {event.kind for event in away} & {"message", "custom", "break_loop", "interrupted", "error"}

@@ -1,0 +1,88 @@
+"""When something was told: the order of a thread's events, and the one form of what is no message."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+_A_SECOND = 1_000_000
+MOMENT = "agentgraph_told"
+"""Where a message has its moment, in its `response_metadata`."""
+
+
+class Moment(NamedTuple):
+    """When something was told: the events of a thread stand in the order of the numbers.
+
+    Attributes:
+        turn: The turn of the thread, from 0.
+        number: Microseconds since 1970, and greater than all numbers of the thread before it, also
+            where the clock of the machine goes back.
+        step: The step of the graph that told it, as `step_name` gives it.
+        streamed: Whether it was written to the stream when it was told, and the update of its node
+            tells it no more.
+    """
+
+    turn: int
+    number: int
+    step: str
+    streamed: bool = False
+
+    @property
+    def time(self) -> float:
+        """When it was, in seconds since 1970."""
+        return self.number / _A_SECOND
+
+
+class Note(NamedTuple):
+    """What an agent tells that is no message.
+
+    Attributes:
+        id: Its id.
+        kind: "custom", "exit", "break_loop", "transfer_to", "interrupted", "discarded" or "error".
+        data: What it says, by its kind.
+        address: Who tells it.
+        moment: When, once it is told.
+    """
+
+    id: str
+    kind: str
+    data: Any
+    address: str
+    moment: Moment | None = None
+
+    def plain(self) -> list[Any]:
+        """Return the note as plain data, as it is saved and streamed."""
+        return [self.id, self.kind, self.data, self.address, list(self.moment or ())]
+
+
+Entry = BaseMessage | Note
+"""What agents tell."""
+
+
+def note_of(plain: Sequence[Any]) -> Note:
+    """Return the note that plain data tells."""
+    note_id, kind, data, address, moment = plain
+    return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
+
+
+def moment_of(entry: Entry) -> Moment | None:
+    """Return when something was told; None for what no agent told."""
+    if isinstance(entry, Note):
+        return entry.moment
+    moment = entry.response_metadata.get(MOMENT)
+    return Moment(*moment) if moment else None
+
+
+def time_of(entry: Entry) -> float:
+    """Return when something was told, in seconds since 1970; 0 for what no agent told."""
+    moment = moment_of(entry)
+    return moment.time if moment else 0.0
+
+
+def step_name(checkpoint_id: str, node: str) -> str:
+    """Return the name of a step: the checkpoint of LangGraph's behind which it ran, and its node.
+
+    >>> step_name("1ef4f797", "writer.tools")
+    '1ef4f797:writer.tools'
+    """
+    return f"{checkpoint_id}:{node}"

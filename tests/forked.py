@@ -1,0 +1,199 @@
+"""A thread that is forked at its older checkpoints, for tests of what it tells of its lines."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from driving import Drive, Sync, standing
+from langgraph.checkpoint.memory import InMemorySaver
+
+import agentgraph as ag
+from agentgraph.reader import Reader
+from agentgraph.replay import recalled
+from agentgraph.validation import validate
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+
+
+_ALL: Any = {
+    "stream_mode": list(ag.STREAM_MODES),
+    "subgraphs": True,
+    "version": "v2",
+    "durability": "sync",
+}
+FORKS = ("edited and resumed", "edited and invoked", "invoked")
+"""The ways in which a thread is forked."""
+
+
+class Counted:
+    """Function agents that say their name and how many were asked before them, so each word once."""
+
+    def __init__(self) -> None:
+        self._count = count()
+
+    def __call__(self, name: str, **options: Any) -> ag.Agent:
+        def say(ctx: ag.Context) -> str:
+            return f"{name}{next(self._count)}"
+
+        return ag.function_agent(name, say, **options)
+
+
+class Thread:
+    """A thread in memory, or in a file with a new runner each time.
+
+    Attributes:
+        told: What the readers of the runs were told, by the ids of the events.
+        heard: All of it but chunks, in order.
+    """
+
+    def __init__(self, drive: Drive, tree: ag.Agent, path: Path | None = None) -> None:
+        self.drive, self.tree, self.path = drive, tree, path
+        self._in_memory = ag.Runner(tree, checkpointer=InMemorySaver())
+        self.told: dict[str, ag.AgentEvent] = {}
+        self.heard: list[ag.AgentEvent] = []
+        self._begun = 0
+
+    def run(self, text: str = "Go.", **options: Any) -> list[str]:
+        return self._tell("run", text, thread_id="t", **options)
+
+    def resume(self, *answers: Any) -> list[str]:
+        return self._tell("resume", "t", *answers)
+
+    def replay(self, at: Any) -> list[str]:
+        """Go on from a checkpoint as `graph.invoke(None, config)` does."""
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return self._note(ag.translate(self.tree, runner.graph.stream(None, at, **_ALL)))
+
+        async def go_on(runner: ag.Runner) -> list[ag.AgentEvent]:
+            parts = runner.graph.astream(None, at, **_ALL)
+            return [event async for event in ag.atranslate(self.tree, parts)]
+
+        return self._note(self._asked(go_on))
+
+    def edit(self, at: Any, values: Any = None, **options: Any) -> Any:
+        """Edit the state at a checkpoint, and return the config of the one that this makes."""
+        self._begun = len(self.heard)
+        update = {"values": {"edited": True}} if values is None and not options else values
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return runner.graph.update_state(at, update, **options)
+        return self._asked(lambda runner: runner.graph.aupdate_state(at, update, **options))
+
+    def fork(self, how: str, at: Any) -> list[str]:
+        """Go on from a checkpoint in one of several ways."""
+        match how:
+            case "edited and resumed":
+                self.edit(at)
+                return self.resume()
+            case "edited and invoked":
+                return self.replay(self.edit(at))
+            case "invoked":
+                return self.replay(at)
+        raise ValueError(how)
+
+    def events(self) -> list[ag.AgentEvent]:
+        """Return the events of the thread: some of what readers were told, in that order.
+
+        What a run made void may be of a line that the thread goes back to later. But it makes nothing
+        void that leads to the head where it ends.
+        """
+        events = self._call("events", "t")
+        before = [event for event in self.heard[: self._begun] if event.kind != "discarded"]
+        left = standing([*before, *self.heard[self._begun :]])
+        assert events == [event for event in left if event in events]
+        assert len({event.id for event in events}) == len(events)
+        return events
+
+    def lines(self) -> list[str]:
+        return lines(self.events())
+
+    def pending(self) -> list[ag.Interrupt]:
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return runner.pending("t")
+        return self._asked(lambda runner: runner.apending("t"))
+
+    def check_pending(self, *addresses: str) -> None:
+        """Check which questions wait, by us and by LangGraph."""
+        questions = self.pending()
+        assert [question.address for question in questions] == list(addresses)
+        assert {each.id for each in self.state().interrupts} == {question.id for question in questions}
+
+    def recalled(self) -> list[str]:
+        """Return what `watch` is told of the turn so far: what was said, and the ends of agents."""
+        reads = recalled(validate(self.tree), "t")
+        if self.drive is Sync:
+            with self._runner() as runner:
+                came = Reader(runner.saver, runner.graph).read(reads, "t")
+        else:
+            came = self._asked(lambda runner: Reader(runner.saver, runner.graph).aread(reads, "t"))
+        return lines(event for event in came if isinstance(event, ag.AgentEvent))
+
+    def state(self, at: Any = CONFIG) -> Any:
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return runner.graph.get_state(at)
+        return self._asked(lambda runner: runner.graph.aget_state(at))
+
+    def history(self) -> list[Any]:
+        """Return the states at all checkpoints of the root, the newest first."""
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return list(runner.graph.get_state_history(CONFIG))
+
+        async def collect(runner: ag.Runner) -> list[Any]:
+            return [state async for state in runner.graph.aget_state_history(CONFIG)]
+
+        return self._asked(collect)
+
+    def before(self, node: str, nth: int = 0) -> Any:
+        """Return the config of the first checkpoint at which a node is next, or of a later one."""
+        return [each.config for each in self.history()[::-1] if each.next == (node,)][nth]
+
+    def _tell(self, method: str, *args: Any, **options: Any) -> list[str]:
+        return self._note(self._call(method, *args, **options))
+
+    def _note(self, events: Iterable[ag.AgentEvent]) -> list[str]:
+        told = [replace(event, thread_id="t") for event in events]
+        self._begun = len(self.heard)
+        self.heard += [event for event in told if not event.partial]
+        self.told.update((event.id, event) for event in told)
+        return lines(told)
+
+    def _call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return list(getattr(runner, method)(*args, **options))
+
+        async def collect(runner: ag.Runner) -> list[ag.AgentEvent]:
+            return [event async for event in getattr(runner, f"a{method}")(*args, **options)]
+
+        return self._asked(collect)
+
+    @contextmanager
+    def _runner(self) -> Iterator[ag.Runner]:
+        if self.path is None:
+            yield self._in_memory
+            return
+        with ag.sqlite_saver(self.path) as saver:
+            yield ag.Runner(self.tree, checkpointer=saver)
+
+    def _asked(self, ask: Any) -> Any:
+        async def opened() -> Any:
+            if self.path is None:
+                return await ask(self._in_memory)
+            async with ag.async_sqlite_saver(self.path) as saver:
+                return await ask(ag.Runner(self.tree, checkpointer=saver))
+
+        return asyncio.run(opened())
+
+
+def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
+    """Return what was said and asked, in short."""
+    whole = [event for event in events if not event.partial and event.kind != "discarded"]
+    return [event.text or f"{event.agent_name}?" for event in whole]

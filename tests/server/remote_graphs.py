@@ -1,0 +1,65 @@
+"""Graphs that a LangGraph server runs in the tests, for agents here that run them there."""
+
+import operator
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+CHOICE = {"type": "string", "enum": ["yes", "no"]}
+
+
+class Counted(MessagesState):
+    turns: Annotated[int, operator.add]
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"messages": [AIMessage(text)]}
+
+
+def build_asking() -> Any:
+    """Return a graph that asks three questions at once, when it has said something."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("begin", lambda state: says("I begin."))
+    graph.add_edge(START, "begin")
+    for name in "abc":
+        graph.add_node(name, asks(name))
+        graph.add_edge("begin", name)
+        graph.add_edge(name, END)
+    return graph.compile()
+
+
+def asks(name: str) -> Any:
+    def node(state: MessagesState) -> dict[str, Any]:
+        return says(f"{name}: {interrupt({'print': name}, response_schema=CHOICE)}")
+
+    return node
+
+
+def count(state: Counted) -> dict[str, Any]:
+    """Says which turn of its thread it is, which its own state keeps."""
+    return {**says(f"Turn {state.get('turns', 0) + 1}."), "turns": 1}
+
+
+failed: set[str] = set()
+
+
+def fail_once(state: MessagesState) -> dict[str, Any]:
+    text = str(state["messages"][0].text)
+    if text not in failed:
+        failed.add(text)
+        raise RuntimeError("no ink")
+    return says("Printed.")
+
+
+remote_asking = build_asking()
+remote_counting = StateGraph(Counted).add_node(count).add_edge(START, "count").compile()
+remote_failing = (
+    StateGraph(MessagesState)
+    .add_node("begin", lambda state: says("I begin."))
+    .add_node(fail_once)
+    .add_edge(START, "begin")
+    .add_edge("begin", "fail_once")
+    .compile()
+)
