@@ -16,11 +16,11 @@ from langgraph.types import Command
 
 from agentgraph.addresses import root_address
 from agentgraph.events import AgentEvent
-from agentgraph.moments import Entry, Moment, Note, moment_of, time_of
+from agentgraph.moments import Entry, Moment, Note, moment_of, number_told
 from agentgraph.nodes.telling import Before, Clock
 from agentgraph.places import Tree
 from agentgraph.replay import UNTOLD, all_told, entries
-from agentgraph.state import address_of
+from agentgraph.state import address_of, clock_in
 from agentgraph.threads import (
     AllSaved,
     Reads,
@@ -29,6 +29,7 @@ from agentgraph.threads import (
     keep_notes,
     kept_beside,
     namespace_of,
+    newest,
     position_of,
     step_at,
     writes_by_task,
@@ -74,7 +75,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     if saved is None or position is None:
         return GoingOn()
     is_turn = not isinstance(given, Command | None)
-    turn, last = position.get("clock", (0, 0))
+    turn, last = clock_in(position)
     heard = _heard(saved)
     if position["next"] is None and heard is None:
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
@@ -94,7 +95,9 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         void = _unheard(tree, line, heard, _heads(every) if is_cut else ())
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
-    clock = Clock(turn, max([last, *map(_number, [*told, *kept_beside(saved), *kept_beside(origin)])]))
+    clock = Clock(
+        turn, max([last, *map(number_told, [*told, *kept_beside(saved), *kept_beside(origin)])])
+    )
     note = partial(_note, clock, root_address(tree))
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     keeps = [note("discarded", dropped)] if dropped else []
@@ -104,7 +107,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         begin=Moment(turn + is_turn, clock.last, ""),
         first=[translator.event(each) for each in [*first, *again]],
         questions=list(map(translator.event, left)),
-        before=(clock.last, [_known(each, left) for each in told]),
+        before=(clock.last, [_known(each, {note.id for note in left}) for each in told]),
         notes=[*(open_[each] for each in answered), *keeps, note("resumed", None)],
         beside=origin,
     )
@@ -115,8 +118,8 @@ def keep_left(heard: float | None) -> Reads[None]:
     saved: CheckpointTuple | None = yield Saved()
     position = position_of(saved) if saved else None
     if heard is not None and saved is not None and position is not None:
-        turn, last = position.get("clock", (0, 0))
-        clock = Clock(turn, max([last, *map(_number, kept_beside(saved))]))
+        turn, last = clock_in(position)
+        clock = Clock(turn, max([last, *map(number_told, kept_beside(saved))]))
         yield from keep_notes(saved, [_note(clock, "", "left", heard)])
 
 
@@ -142,7 +145,7 @@ def _unheard(
     void = [
         each
         for note in all_told(line)
-        if isinstance(note, Note) and note.kind == "discarded" and time_of(note) > heard
+        if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
         for each in note.data
     ]
     told = entries(tree, line)
@@ -162,25 +165,22 @@ def names(every: Iterable[CheckpointTuple]) -> list[str]:
 
 def _heads(every: Iterable[CheckpointTuple]) -> list[str]:
     """Return the names of the steps that are next, in each namespace."""
-    heads: dict[str, CheckpointTuple] = {}
-    for saved in every:
-        heads.setdefault(namespace_of(saved), saved)
-    return names(heads.values())
+    return names(newest(every).values())
 
 
 def _heard(saved: CheckpointTuple) -> float | None:
     """Return up to when a reader who left had heard what was told; None where none left."""
     marks = [note for note in kept_beside(saved) if note.kind in UNTOLD]
-    last = max(marks, key=_number, default=None)
+    last = max(marks, key=number_told, default=None)
     return last.data if last is not None and last.kind == "left" else None
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:
     """Tell whether the last run of a step neither asked nor failed, and so was killed or left."""
     kept = kept_beside(saved)
-    begun = max((_number(note) for note in kept if note.kind == "resumed"), default=0)
-    failed = [_number(note) for note in kept if note.kind == "error"]
-    asked = [_number(note) for note in map(question_note, _interrupts(saved))]
+    begun = max((number_told(note) for note in kept if note.kind == "resumed"), default=0)
+    failed = [number_told(note) for note in kept if note.kind == "error"]
+    asked = [number_told(note) for note in map(question_note, _interrupts(saved))]
     if not begun:
         by_task = writes_by_task(saved).values()
         return not any(each.keys() & {"__error__", "__interrupt__"} for each in by_task)
@@ -233,12 +233,7 @@ def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:
     return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
 
 
-def _known(entry: Entry, waiting: Collection[Entry]) -> tuple[str, str, bool]:
+def _known(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:
     """Return an entry as nodes know it: who told it, its id, and whether it waits for an answer."""
     at = entry.address if isinstance(entry, Note) else address_of(entry)
-    return at or "", entry.id or "", entry in waiting
-
-
-def _number(entry: Entry) -> int:
-    moment = moment_of(entry)
-    return moment.number if moment else 0
+    return at or "", entry.id or "", entry.id in waiting

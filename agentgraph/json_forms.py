@@ -6,6 +6,7 @@ from other programs, too. So only the types in this file are made from JSON: a p
 dataclass becomes an object of its fields, an `Enum` its value, and anything else a text.
 """
 
+import ipaddress
 import json
 import re
 from base64 import b64decode, b64encode
@@ -14,14 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -71,12 +64,8 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     **{
         kind.__name__.lower(): (kind, str, kind)
         for kind in (
-            IPv4Address,
-            IPv4Interface,
-            IPv4Network,
-            IPv6Address,
-            IPv6Interface,
-            IPv6Network,
+            *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
+            *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
         )
     },
 }

@@ -73,10 +73,10 @@ def moment_of(entry: Entry) -> Moment | None:
     return Moment(*moment) if moment else None
 
 
-def time_of(entry: Entry) -> float:
-    """Return when something was told, in seconds since 1970; 0 for what no agent told."""
+def number_told(entry: Entry) -> int:
+    """Return the number of what was told; 0 for what no agent told."""
     moment = moment_of(entry)
-    return moment.time if moment else 0.0
+    return moment.number if moment else 0
 
 
 def step_name(checkpoint_id: str, node: str) -> str:

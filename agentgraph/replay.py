@@ -14,12 +14,14 @@ from agentgraph.moments import Entry, Moment, Note, moment_of
 from agentgraph.nodes.attempts import standing
 from agentgraph.places import Tree
 from agentgraph.shown import shown_error
+from agentgraph.state import clock_in
 from agentgraph.threads import (
     AllSaved,
     Reads,
     address_at,
     kept_beside,
     namespace_of,
+    newest,
     opened,
     position_of,
     step_at,
@@ -47,8 +49,7 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     every = standing((yield AllSaved()))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
-    newest = {namespace_of(saved): saved for saved in reversed(every)}
-    left = {address_at(tree, saved) for saved in newest.values()}
+    left = {address_at(tree, saved) for saved in newest(every).values()}
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
@@ -56,7 +57,7 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
-        (position["clock"][1], 1, position["at"])
+        (clock_in(position)[1], 1, position["at"])
         for position in filter(None, map(position_of, mine))
         if "at" in position and position["at"] not in left
     ]
@@ -140,5 +141,4 @@ def _shown_errors(saved: CheckpointTuple) -> list[str]:
 
 
 def _turn(saved: CheckpointTuple) -> int:
-    position = position_of(saved)
-    return position.get("clock", [0])[0] if position else 0
+    return clock_in(position_of(saved))[0]

@@ -118,6 +118,12 @@ class Position(TypedDict):
     """The values with which a resume settles conflicts at the next node of the root."""
 
 
+def clock_in(position: Position | None) -> tuple[int, int]:
+    """Return the turn, and the greatest number of what was told in it, as a position knows it."""
+    turn, last = position.get("clock", (0, 0)) if position else (0, 0)
+    return turn, last
+
+
 def moved(position: Position, new: Position) -> Position:
     """Return a new position; one without a node only adds to what is settled.
 
@@ -127,7 +133,7 @@ def moved(position: Position, new: Position) -> Position:
         return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
     if "clock" in new:
         return new
-    turn, last = position.get("clock", (0, 0))
+    turn, last = clock_in(position)
     return {**new, "clock": [turn + ("outline" in new), last]}
 
 

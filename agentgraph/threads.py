@@ -206,6 +206,14 @@ def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     return tasks
 
 
+def newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
+    """Return the last checkpoint of each namespace."""
+    heads: dict[str, CheckpointTuple] = {}
+    for saved in newest_first:
+        heads.setdefault(namespace_of(saved), saved)
+    return heads
+
+
 def namespace_of(saved: CheckpointTuple) -> str:
     """Return the namespace of a checkpoint; empty for the outermost lane."""
     return str(saved.config["configurable"].get("checkpoint_ns", ""))

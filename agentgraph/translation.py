@@ -23,7 +23,7 @@ from agentgraph.addresses import RunPaths, root_address
 from agentgraph.agents import Agent, ChatAgent
 from agentgraph.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.failures import Failure, asked_beside, failures
-from agentgraph.moments import Entry, Moment, Note, moment_of, note_of
+from agentgraph.moments import Entry, Moment, Note, moment_of, note_of, number_told
 from agentgraph.parts import Parts, as_message, as_question, is_message
 from agentgraph.places import Tree
 from agentgraph.run_path import RunPath, RunStep
@@ -211,7 +211,7 @@ class Translator:
                 self._forget_failures(node)
             elif isinstance(update, Mapping) and node in self._tree.by_node:
                 self._forget_failures(node)
-                for entry in sorted(entries_in(update), key=_number):
+                for entry in sorted(entries_in(update), key=number_told):
                     moment = moment_of(entry)
                     if moment and not moment.streamed and moment.number > self.last.number:
                         yield from self._told(entry)
@@ -352,11 +352,6 @@ def _interrupt(tree: Tree, note: Note) -> Interrupt:
         value=value,
         response_schema=schema,
     )
-
-
-def _number(entry: Entry) -> int:
-    moment = moment_of(entry)
-    return moment.number if moment else 0
 
 
 def _says(chunk: AIMessageChunk) -> bool:

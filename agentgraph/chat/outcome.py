@@ -166,8 +166,7 @@ class Outcome:
         for message in messages:
             if not self._is_stamped_by_none(message):
                 self.teller.say(message)
-        told = [note.plain() for note in self.teller.end()]
-        position = Position(next=None, cursor=[], tree="", at=at, told=told)
+        position = Position(next=None, cursor=[], tree="", at=at, told=self.teller.end())
         result = TaskResult(
             messages=messages,
             values=self._writes,

@@ -285,7 +285,7 @@ class Activation:
         if ending:
             ending.tell(self.teller)
         if notes := self.teller.end():
-            position["told"] = [note.plain() for note in notes]
+            position["told"] = notes
         position["clock"] = self.seen.clock.state
         update = Update(position=position)
         if self._said:

@@ -211,8 +211,7 @@ class ForkNode(Runnable[LaneState, Update]):
         instead = [stamped(message, at) for message in self.instead(shown)]
         for message in instead:
             teller.say(message)
-        told = [note.plain() for note in teller.end()]
-        position = Position(next=None, cursor=[], tree="", at=at, told=told)
+        position = Position(next=None, cursor=[], tree="", at=at, told=teller.end())
         messages = [*result["messages"], *instead]
         return {**result, "messages": messages, "failed": shown, "position": position}
 
@@ -241,7 +240,7 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.teller.error(failure)
         ending.tell(fork.teller)
         if notes := fork.teller.end():
-            position["told"] = [note.plain() for note in notes]
+            position["told"] = notes
         position["clock"] = fork.around.clock.state
         update = Update(position=position)
         if messages:

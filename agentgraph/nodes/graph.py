@@ -336,7 +336,7 @@ def _kept(telling: Telling) -> TaskResult:
     for message in result["messages"]:
         if address_of(message) is not None:
             teller.say(message)
-    result["position"]["told"] = [note.plain() for note in teller.end()]
+    result["position"]["told"] = teller.end()
     return result
 
 

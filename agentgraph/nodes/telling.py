@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -22,7 +22,7 @@ from agentgraph.failures import Failure, failures
 from agentgraph.moments import MOMENT, Entry, Moment, Note, step_name
 from agentgraph.schemas import plain
 from agentgraph.shown import shown
-from agentgraph.state import STAMP, Position, address_of
+from agentgraph.state import STAMP, Position, address_of, clock_in
 
 TOLD_BEFORE = "__agentgraph_told_before"
 """Where a run that goes on finds in `config["configurable"]` what its thread knows: a `Before`."""
@@ -76,10 +76,10 @@ class Clock:
 
 
 def clock_of(position: Position | None, config: RunnableConfig) -> Clock:
-    """Return the clock of a step of the root."""
-    turn, last = position.get("clock", (0, 0)) if position else (0, 0)
-    known: Before = config.get("configurable", {}).get(TOLD_BEFORE) or (0, ())
-    return Clock(turn, max(last, known[0]), known[1])
+    """Return the clock of a step of the root; only the first of a run goes on with what was told."""
+    turn, last = clock_in(position)
+    known, before = cast(Before, config.get("configurable", {}).get(TOLD_BEFORE) or (0, ()))
+    return Clock(turn, max(last, known), () if last > known else before)
 
 
 class Teller:
@@ -127,8 +127,8 @@ class Teller:
         """Tell at once what is to be told."""
         self._tell(is_streamed=True)
 
-    def end(self) -> list[Note]:
-        """Tell the rest, as the node ends, and return all that is no message.
+    def end(self) -> list[list[Any]]:
+        """Tell the rest, as the node ends, and return all that is no message, as plain data.
 
         What is alone in the root is told by the update of its node. A server's stream leaves out of
         that what is no message, so then all of it is written to the stream.
@@ -137,7 +137,7 @@ class Teller:
         self._tell(is_streamed=self._is_beside or notes)
         self._streamed.clear()
         self._is_over = True
-        return self.notes
+        return [note.plain() for note in self.notes]
 
     def ask(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
         """Tell at once a question that LangGraph asks, and return what told it."""
