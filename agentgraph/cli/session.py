@@ -5,8 +5,10 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -194,12 +196,21 @@ class Session:
         return f"{how}: {shlex.join([*_program(), *self._where.resume(*options)])}"
 
     def _stop_soon(self, *_: object) -> NoReturn:
-        """Stop the run on Ctrl-C: LangGraph waits for the steps that run in other threads."""
-        signal.signal(signal.SIGINT, self._stop_at_once)
+        """Stop the run on Ctrl-C: LangGraph waits for the steps that run in other threads.
+
+        A thread waits for the next one: Python calls no handler while its main thread waits for a lock.
+        """
+        signal.signal(signal.SIGINT, lambda *_: None)
+        signalled, wakes = socket.socketpair()
+        wakes.setblocking(False)
+        signal.set_wakeup_fd(wakes.detach())
+        threading.Thread(target=self._stop_at_once, args=[signalled], daemon=True).start()
         self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
         raise KeyboardInterrupt
 
-    def _stop_at_once(self, *_: object) -> NoReturn:
+    def _stop_at_once(self, signalled: socket.socket) -> NoReturn:
+        while signalled.recv(1)[0] != signal.SIGINT:
+            pass
         if self._printer.draws:
             os.write(1, _SHOW_CURSOR)
         line = without_controls(self._on("Stopped. Go on"))
