@@ -1,8 +1,11 @@
 """Trees of agents, compiled to LangGraph state graphs and told as agent events."""
 
-from agentgraph.agents import Agent
-from agentgraph.budgets import summarized, trimmed
-from agentgraph.builders import (
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agentgraph.agents.agents import Agent
+from agentgraph.agents.budgets import summarized, trimmed
+from agentgraph.agents.builders import (
     agent,
     agent_tool,
     chat_agent,
@@ -10,9 +13,15 @@ from agentgraph.builders import (
     graph_agent,
     human,
 )
-from agentgraph.compiler import compile_agent
-from agentgraph.composites import loop, parallel, sequential, step, workflow
-from agentgraph.context import Context
+from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.context import Context, Entry
+from agentgraph.agents.limits import Limits
+from agentgraph.agents.prebuilt.plan_execute import plan_execute
+from agentgraph.agents.prebuilt.supervisor import supervisor
+from agentgraph.agents.prebuilt.validated import validated
+from agentgraph.agents.prebuilt.with_helpers import with_helpers
+from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.agents.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.errors import (
     AgentGraphError,
     CheckFailedError,
@@ -36,20 +45,15 @@ from agentgraph.errors import (
     UnknownThreadError,
     ValueConflictError,
 )
-from agentgraph.events import Action, AgentEvent, Interrupt, Output
-from agentgraph.history import Entry
-from agentgraph.limits import Limits
-from agentgraph.live.watched import Watched
-from agentgraph.prebuilt.plan_execute import plan_execute
-from agentgraph.prebuilt.supervisor import supervisor
-from agentgraph.prebuilt.validated import validated
-from agentgraph.prebuilt.with_helpers import with_helpers
-from agentgraph.run_path import RunPath, RunStep
-from agentgraph.runner import Runner
-from agentgraph.savers import async_sqlite_saver, sqlite_saver
-from agentgraph.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
-from agentgraph.skills import load
-from agentgraph.translation import STREAM_MODES, atranslate, translate
+from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.events.translation import STREAM_MODES, atranslate, translate
+from agentgraph.graph.compiler import compile_agent
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.savers import async_sqlite_saver, sqlite_saver
+
+if TYPE_CHECKING:
+    from agentgraph.show.watching import Watched, awatch, watch
+    from agentgraph.skills import load
 
 __all__ = [
     "STREAM_MODES",
@@ -96,6 +100,7 @@ __all__ = [
     "agent_tool",
     "async_sqlite_saver",
     "atranslate",
+    "awatch",
     "chat_agent",
     "compile_agent",
     "function_agent",
@@ -113,6 +118,21 @@ __all__ = [
     "translate",
     "trimmed",
     "validated",
+    "watch",
     "with_helpers",
     "workflow",
 ]
+
+_LOADED_WHEN_USED = {
+    "Watched": "agentgraph.show.watching",
+    "awatch": "agentgraph.show.watching",
+    "load": "agentgraph.skills",
+    "watch": "agentgraph.show.watching",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what no run needs: it is loaded when it is first used."""
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOADED_WHEN_USED[name]), name)

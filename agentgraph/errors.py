@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentgraph.shown import shown
+from agentgraph.safe_repr import shown
 
 
 class AgentGraphError(Exception):

@@ -24,11 +24,11 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from agentgraph.display import event_text
 from agentgraph.errors import AgentGraphError
-from agentgraph.events import AgentEvent
-from agentgraph.history import call_id, calls_of
-from agentgraph.shown import shown
+from agentgraph.events.events import AgentEvent
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.safe_repr import shown
+from agentgraph.show.lines import event_text
 
 Reply = str | AIMessage | BaseException
 Response = Reply | Callable[[list[BaseMessage]], Reply]

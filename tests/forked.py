@@ -12,9 +12,9 @@ from driving import Drive, Sync, standing
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.reader import Reader
-from agentgraph.replay import recalled
-from agentgraph.validation import validate
+from agentgraph.threads.reader import Reader
+from agentgraph.threads.replay import recalled
+from agentgraph.tree.validation import validate
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 

@@ -9,11 +9,11 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
 
 import agentgraph as ag
-from agentgraph.live.activity import Activity, Row
-from agentgraph.live.task_parts import Began, Ended, TaskParts
+from agentgraph.events.translation import STREAM_MODES, Translator
+from agentgraph.show.activity import Activity, Row
+from agentgraph.show.task_parts import Began, Ended, TaskParts
 from agentgraph.testing import call, calls
-from agentgraph.translation import STREAM_MODES, Translator
-from agentgraph.validation import validate
+from agentgraph.tree.validation import validate
 
 
 class Told:

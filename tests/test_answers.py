@@ -124,7 +124,7 @@ class TestADict:
     def test_serves_a_watched_thread_too(self) -> None:
         runner = ag.Runner(form())
         list(runner.run("Go.", thread_id="t"))
-        assert runner.watch(thread_id="t", answers={"size": 3}).text == "{'size': 3}"
+        assert ag.watch(runner, thread_id="t", answers={"size": 3}).text == "{'size': 3}"
 
 
 def test_a_typed_name_of_no_question_is_no_answer_to_the_only_one() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from agentgraph.budgets import Summarized, Trimmed, fitting, summarized, trimmed
+from agentgraph.agents.budgets import Summarized, Trimmed, fitting, summarized, trimmed
 from agentgraph.testing import ScriptedChatModel, pairing_faults
 
 MODEL = ScriptedChatModel(responses=[])

@@ -12,9 +12,9 @@ from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain_core.messages import BaseMessage, ToolMessage
 
 import agentgraph as ag
-from agentgraph.addresses import address, parse_address
-from agentgraph.places import lay_out
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+from agentgraph.tree.addresses import address, parse_address
+from agentgraph.tree.places import lay_out
 
 DONE: Counter[str] = Counter()
 """The effects, by name: trees that stand for other processes share them."""

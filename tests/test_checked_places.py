@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from agentgraph.addresses import RunPaths, address, attempts, is_inside, parse_address, settled
-from agentgraph.agents import Agent, CheckedAgent
-from agentgraph.builders import agent_tool, chat_agent, function_agent
-from agentgraph.composites import loop, parallel, sequential, step, workflow
-from agentgraph.places import Place, Tree, lay_out
-from agentgraph.position import Next, advance, earlier, ends, may_do, start, transfer
-from agentgraph.signals import Verdict
+from agentgraph.agents.agents import Agent, CheckedAgent
+from agentgraph.agents.builders import agent_tool, chat_agent, function_agent
+from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.signals import Verdict
 from agentgraph.testing import ScriptedChatModel
+from agentgraph.tree.addresses import RunPaths, address, attempts, is_inside, parse_address, settled
+from agentgraph.tree.places import Place, Tree, lay_out
+from agentgraph.tree.position import Next, advance, earlier, ends, may_do, start, transfer
 
 
 def say(ctx) -> str:

@@ -11,7 +11,7 @@ import pytest
 from commands import CTRL_C, CTRL_D, Commands, wait_until
 
 import agentgraph as ag
-from agentgraph.events import AgentEvent
+from agentgraph.events.events import AgentEvent
 
 AGENTS = """
 import time

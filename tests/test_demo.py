@@ -10,8 +10,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
 import agentgraph as ag
+from agentgraph.cli.demo import models
 from agentgraph.cli.target import load
-from agentgraph.demo import models
 from agentgraph.testing import transcript
 
 TREE = f"{Path(models.__file__).parent / 'tree.py'}:report"

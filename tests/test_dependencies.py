@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgraph.dependencies import dependency_faults, in_order, upstream
+from agentgraph.agents.dependencies import dependency_faults, in_order, upstream
 
 DIAMOND = {"d": ["b", "c"], "c": ["a"], "b": ["a"], "a": []}
 

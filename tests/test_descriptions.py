@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import agentgraph as ag
-from agentgraph.agents import Agent
+from agentgraph.agents.agents import Agent
 from agentgraph.testing import ScriptedChatModel
 
 

@@ -9,7 +9,8 @@ from langchain_core.messages import AIMessage, ToolCall
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.display import event_text, print_event, tree_lines
+from agentgraph.show.lines import event_text, print_event
+from agentgraph.show.outline import tree_lines
 from agentgraph.testing import ScriptedChatModel, transcript
 
 
@@ -111,7 +112,7 @@ def test_an_event_is_coloured_on_a_terminal() -> None:
 
 
 def test_all_but_the_console_works_without_rich() -> None:
-    code = "import sys; sys.modules['rich'] = None; import agentgraph.display, agentgraph.testing"
+    code = "import sys; sys.modules['rich'] = None; import agentgraph.show.lines, agentgraph.testing"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import agentgraph
-from agentgraph import AgentGraphError, display, drawing, testing
-from agentgraph.agents import AgentTool, Step
-from agentgraph.budgets import Summarized, Trimmed
-from agentgraph.live.watched import Watched
+from agentgraph import AgentGraphError, testing
+from agentgraph.agents.agents import AgentTool, Step
+from agentgraph.agents.budgets import Summarized, Trimmed
+from agentgraph.show import drawing, lines, outline
 
 MODULES = [
     info.name
@@ -47,9 +47,9 @@ def the_public() -> Iterator[tuple[str, Any]]:
         thing = getattr(agentgraph, name)
         members = [each for each in typing.get_args(thing) if inspect.isclass(each)]
         yield from [(each.__name__, each) for each in members] or [(name, thing)]
-    for given in (AgentTool, Step, Summarized, Trimmed, Watched):
+    for given in (AgentTool, Step, Summarized, Trimmed):
         yield given.__name__, given
-    for module in (testing, display, drawing):
+    for module in (testing, drawing, lines, outline):
         for name, thing in vars(module).items():
             if getattr(thing, "__module__", "") == module.__name__ and not name.startswith("_"):
                 yield name, thing

@@ -12,7 +12,7 @@ from langchain.agents.middleware import ModelCallLimitMiddleware
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import agentgraph as ag
-from agentgraph.drawing import mermaid
+from agentgraph.show.drawing import mermaid
 from agentgraph.testing import ScriptedChatModel
 
 

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.state import SNAPSHOT_FREQUENCY
+from agentgraph.graph.state import SNAPSHOT_FREQUENCY
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 

@@ -7,8 +7,8 @@ from time import perf_counter
 import pytest
 from rich.cells import cell_len
 
-from agentgraph.live.activity import Row
-from agentgraph.live.frames import ascii_only, duration, frame, html, plain, spinner
+from agentgraph.show.activity import Row
+from agentgraph.show.frames import ascii_only, duration, frame, html, plain, spinner
 
 ROWS = [
     Row(

@@ -15,12 +15,13 @@ from langchain_core.messages import (
 )
 
 from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
-from agentgraph.addresses import RunPaths
-from agentgraph.budgets import summarized, trimmed
-from agentgraph.history import POLICIES, TRANSFERRED, paired, unchanged, visible
-from agentgraph.places import lay_out
-from agentgraph.state import speaker_at, stamped
+from agentgraph.agents.budgets import summarized, trimmed
+from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.graph.history import POLICIES, paired, unchanged, visible
+from agentgraph.graph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
+from agentgraph.tree.addresses import RunPaths
+from agentgraph.tree.places import lay_out
 
 
 def say(ctx) -> str:

@@ -10,7 +10,13 @@ from langchain_core.tools import tool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 
 import agentgraph as ag
-from agentgraph.chat.laid_flat import InnerWraps, asking_by, check_shape, edited_calls, wrap_inside
+from agentgraph.graph.chat.laid_flat import (
+    InnerWraps,
+    asking_by,
+    check_shape,
+    edited_calls,
+    wrap_inside,
+)
 from agentgraph.testing import ScriptedChatModel
 
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph_sdk.schema import StreamPart
 
 import agentgraph as ag
-from agentgraph.parts import Part, Parts, as_message, as_question
+from agentgraph.events.parts import Part, Parts, as_message, as_question
 
 AT = {"agent_address": "writer", "langgraph_checkpoint_ns": "review:1|legal:2|writer:3"}
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agentgraph import Agent, agent_tool, chat_agent, function_agent, human, loop, parallel, sequential
-from agentgraph.places import Place, Tree, has_tools, lay_out, targets
 from agentgraph.testing import ScriptedChatModel
+from agentgraph.tree.places import Place, Tree, has_tools, lay_out, targets
 
 
 def say(ctx) -> str:

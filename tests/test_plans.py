@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentgraph.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
+from agentgraph.agents.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
 
 FORM = '{"name": ..., "task": ..., "depends_on": [...]}'
 NO_PLAN = 'it is no plan; a plan is JSON such as {"steps": ["...", "..."]}'

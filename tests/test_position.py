@@ -20,13 +20,13 @@ from agentgraph import (
     parallel,
     sequential,
 )
-from agentgraph.addresses import Cursor, RunPaths, address, cursor_at, parse_address
-from agentgraph.agents import ChatAgent, LoopAgent, ParallelAgent
-from agentgraph.places import Place, Tree, lay_out, targets
-from agentgraph.position import Next, advance, ends, may_do, start, transfer
-from agentgraph.run_path import RunPath, RunStep
-from agentgraph.signals import May, Signal
+from agentgraph.agents.agents import ChatAgent, LoopAgent, ParallelAgent
+from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.agents.signals import May, Signal
 from agentgraph.testing import ScriptedChatModel
+from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
+from agentgraph.tree.places import Place, Tree, lay_out, targets
+from agentgraph.tree.position import Next, advance, ends, may_do, start, transfer
 
 Ending = Callable[[Place, Cursor], Signal | None]
 

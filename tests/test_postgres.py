@@ -89,7 +89,7 @@ def test_async_calls_on_the_sync_saver_are_refused(server: str) -> None:
             "aresume": lambda: anext(runner.aresume("t")),
             "apending": lambda: runner.apending("t"),
             "aevents": lambda: anext(runner.aevents("t")),
-            "awatch": lambda: runner.awatch("Go."),
+            "awatch": lambda: ag.awatch(runner, "Go."),
         }
         for call in calls.values():
 
@@ -112,7 +112,7 @@ def test_sync_calls_on_the_async_saver_are_refused(server: str) -> None:
             lambda: runner.resume("t"),
             lambda: runner.pending("t"),
             lambda: runner.events("t"),
-            lambda: runner.watch("Go."),
+            lambda: ag.watch(runner, "Go."),
         ]
         for call in calls:
             with pytest.raises(ag.AgentGraphError) as caught:

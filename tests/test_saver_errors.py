@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
-from agentgraph.savers import is_of_database, saver_error
+from agentgraph.threads.savers import is_of_database, saver_error
 
 BYTES = b"no database, but a text that is longer than the header of one" * 20
 

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 import agentgraph as ag
-from agentgraph.locks import hold
+from agentgraph.threads.locks import hold
 
 
 def tree():

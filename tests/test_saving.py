@@ -13,8 +13,8 @@ from langgraph.types import Command, interrupt
 from value_runs import Thread
 
 import agentgraph as ag
-from agentgraph.saving import save_fault
-from agentgraph.signals import Verdict
+from agentgraph.agents.signals import Verdict
+from agentgraph.graph.saving import save_fault
 from agentgraph.testing import call, calls
 
 LOCK = threading.Lock()
@@ -185,7 +185,7 @@ def test_a_message_of_a_graph_that_cannot_be_saved_is_refused(thread: Thread) ->
     ids=["values", "custom", "message"],
 )
 def test_what_a_check_gives_and_cannot_be_saved_is_refused(thread: Thread, verdict: Verdict) -> None:
-    from agentgraph.agents import CheckedAgent
+    from agentgraph.agents.agents import CheckedAgent
 
     given = [verdict]
     inner = ag.function_agent("a", lambda ctx: "one")

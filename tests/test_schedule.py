@@ -6,9 +6,9 @@ import pytest
 from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
-from agentgraph.failures import Failure, asked_beside, failures, mark_failure
-from agentgraph.nodes.schedule import Schedule
-from agentgraph.nodes.stopping import Stop
+from agentgraph.graph.failures import Failure, asked_beside, failures, mark_failure
+from agentgraph.graph.nodes.schedule import Schedule
+from agentgraph.graph.nodes.stopping import Stop
 
 CLOCK = iter(range(1_000_000))
 

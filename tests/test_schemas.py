@@ -14,15 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from agentgraph import AgentGraphError
-from agentgraph.schemas import (
-    addressed,
-    answer_fault,
-    asker,
-    json_schema,
-    plain,
-    schema_fault,
-    unaddressed,
-)
+from agentgraph.agents.schemas import answer_fault, json_schema, plain, schema_fault
+from agentgraph.graph.questions import addressed, asker, unaddressed
 
 
 class Address(BaseModel):

@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
 import agentgraph as ag
-from agentgraph.failures import Failure, failures, mark_failure
-from agentgraph.shown import LONGEST, as_json, said, shown
+from agentgraph.graph.failures import Failure, failures, mark_failure
+from agentgraph.safe_repr import LONGEST, as_json, said, shown
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 DATA = st.recursive(
@@ -136,7 +136,7 @@ def test_wrong_input_is_refused_whatever_it_is():
     for call in (
         lambda: runner.run(MUTE),
         lambda: runner.run("Go.", values=MUTE),
-        lambda: runner.watch("Go.", answers=MUTE),
+        lambda: ag.watch(runner, "Go.", answers=MUTE),
     ):
         with pytest.raises(ag.AgentGraphError, match="<Mute, whose repr fails>"):
             call()

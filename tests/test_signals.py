@@ -19,7 +19,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
-from agentgraph.signals import EVERYTHING, May, allowed, is_async, yields
+from agentgraph.agents.functions import allowed, is_async, yields
+from agentgraph.agents.signals import EVERYTHING, May
 
 StrOrExit = str | Exit
 

@@ -18,8 +18,8 @@ from langgraph.types import RetryPolicy
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.agents import Agent
-from agentgraph.prebuilt.plan_execute import plan_execute
+from agentgraph.agents.agents import Agent
+from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.skills import ValueIs, json_schema
 from agentgraph.skills.schema import KINDS
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript

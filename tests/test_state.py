@@ -23,7 +23,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer as reduced
 from typing_extensions import TypedDict
 
-from agentgraph.state import (
+from agentgraph.graph.state import (
     SNAPSHOT_FREQUENCY,
     address_of,
     speaker_at,
@@ -31,7 +31,7 @@ from agentgraph.state import (
     stamped,
     state_types,
 )
-from agentgraph.values import Reducers
+from agentgraph.graph.values import Reducers
 
 THREAD = {"configurable": {"thread_id": "t"}}
 LaneState, Conversation, InnerState, *_ = state_types(Reducers())

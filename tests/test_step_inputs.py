@@ -4,7 +4,7 @@ import pytest
 from driving import says
 
 import agentgraph as ag
-from agentgraph.templates import bare_in
+from agentgraph.agents.templates import bare_in
 from agentgraph.testing import transcript
 
 

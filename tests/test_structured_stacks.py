@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from test_random_stacks import HOOKS, look, made
 
 import agentgraph as ag
-from agentgraph.chat.output import wanted_by
+from agentgraph.graph.chat.output import wanted_by
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

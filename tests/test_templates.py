@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgraph import AgentGraphError, MissingValueError
-from agentgraph.templates import fill
+from agentgraph.agents.templates import fill
 
 BEES = {"topic": "bees"}
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.display import one_line, print_event, without_controls
+from agentgraph.show.lines import one_line, print_event, without_controls
 from agentgraph.testing import transcript
 
 TITLE, CLEAR, BELL, BACK = "\x1b]0;owned\x07", "\x1b[2J\x9b", "\a\b", "\rDone: thread t"

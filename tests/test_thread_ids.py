@@ -21,8 +21,8 @@ def calls(runner, thread_id):
         "resume": lambda: runner.resume(thread_id),
         "pending": lambda: runner.pending(thread_id),
         "events": lambda: runner.events(thread_id),
-        "watch": lambda: runner.watch("Go.", thread_id=thread_id),
-        "watch on": lambda: runner.watch(thread_id=thread_id),
+        "watch": lambda: ag.watch(runner, "Go.", thread_id=thread_id),
+        "watch on": lambda: ag.watch(runner, thread_id=thread_id),
     }
 
 
@@ -35,8 +35,8 @@ def async_calls(runner, thread_id):
         "aresume": lambda: anext(runner.aresume(thread_id)),
         "apending": lambda: runner.apending(thread_id),
         "aevents": lambda: anext(runner.aevents(thread_id)),
-        "awatch": lambda: runner.awatch("Go.", thread_id=thread_id),
-        "awatch on": lambda: runner.awatch(thread_id=thread_id),
+        "awatch": lambda: ag.awatch(runner, "Go.", thread_id=thread_id),
+        "awatch on": lambda: ag.awatch(runner, thread_id=thread_id),
     }
 
 

@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.testing import transcript
-from agentgraph.tree_changes import inside, parsed
-from agentgraph.validation import validate
+from agentgraph.tree.changes import inside, parsed
+from agentgraph.tree.validation import validate
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ class TestWhatIsAddedBehind:
         list(runner.run("Go.", thread_id="t"))
         longer = ag.Runner(seq("s", asks(), says("c")), checkpointer=runner.saver)
         assert longer.pending("t") == runner.pending("t")
-        assert longer.watch(thread_id="t", answers="Yes.").text == "c"
+        assert ag.watch(longer, thread_id="t", answers="Yes.").text == "c"
 
 
 def chat(*tools: ag.Agent, **options: Any) -> ag.Agent:

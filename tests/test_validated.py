@@ -13,8 +13,8 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
 
 import agentgraph as ag
-from agentgraph.display import tree_lines
 from agentgraph.errors import CheckFailedError
+from agentgraph.show.outline import tree_lines
 from agentgraph.testing import call, calls, transcript
 
 

@@ -28,9 +28,9 @@ from agentgraph import (
     summarized,
     trimmed,
 )
-from agentgraph.agents import FunctionAgent
+from agentgraph.agents.agents import FunctionAgent
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.validation import validate
+from agentgraph.tree.validation import validate
 
 
 def say(ctx) -> str:

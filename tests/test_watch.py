@@ -23,11 +23,11 @@ from rich.console import Console
 
 import agentgraph as ag
 from agentgraph.cli.screens import Printed
-from agentgraph.live.activity import Row
-from agentgraph.live.screens import Lines, Screen, Terminal, screen_for
-from agentgraph.replay import recalled
+from agentgraph.show.activity import Row
+from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
-from agentgraph.validation import validate
+from agentgraph.threads.replay import recalled
+from agentgraph.tree.validation import validate
 
 TERMINAL = {"TERM": "xterm-256color"}
 Watch = Callable[..., Any]
@@ -39,8 +39,8 @@ def watch(request: pytest.FixtureRequest) -> Watch:
 
     def watched(runner: ag.Runner, *args: Any, **options: Any) -> Any:
         if request.param == "watch":
-            return runner.watch(*args, **options)
-        return asyncio.run(runner.awatch(*args, **options))
+            return ag.watch(runner, *args, **options)
+        return asyncio.run(ag.awatch(runner, *args, **options))
 
     return watched
 
@@ -290,7 +290,7 @@ def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_al
         watch(again, thread_id="t", answers=answers, console=there)
         assert known(there) == known(here)
         live = known(here)
-        here.activity.recall(one._reader.read(recalled(tree, "t"), "t"))
+        here.activity.recall(one.engine.read(recalled(tree, "t"), "t"))
         assert known(here) == live
     assert answered == 7
     assert {row.name for row in known(here) if row.state == "failed"} == {"bad"}
@@ -431,7 +431,7 @@ def test_ctrl_c_leaves_the_tree_as_it_was_and_the_thread_can_go_on() -> None:
     tree = ag.sequential("s", [says("a"), ag.function_agent("slow", slow), says("b")])
     runner = ag.Runner(tree)
     with pytest.raises(KeyboardInterrupt):
-        runner.watch("Go.", thread_id="t", console=console)
+        ag.watch(runner, "Go.", thread_id="t", console=console)
     assert on_screen(console)[1:] == [
         "agent    kind        state       time  last",
         "s        sequential  ■ stopped  0.0 s",
@@ -440,7 +440,7 @@ def test_ctrl_c_leaves_the_tree_as_it_was_and_the_thread_can_go_on() -> None:
         "└─ b     function    · waiting",
     ]
     assert printed(console).count("\x1b[?25h") == 1
-    assert runner.watch(thread_id="t", console=pipe()).text == "b"
+    assert ag.watch(runner, thread_id="t", console=pipe()).text == "b"
 
 
 def test_what_agents_say_cannot_break_the_screen(watch: Watch) -> None:
@@ -481,8 +481,8 @@ def test_an_event_loop_may_run_already() -> None:
     runner = ag.Runner(ag.sequential("s", [ag.function_agent("hum", hum)]))
 
     async def cell() -> list[str]:
-        watched = runner.watch("Go.", console=terminal())
-        awaited = await runner.awatch("Go.", console=terminal())
+        watched = ag.watch(runner, "Go.", console=terminal())
+        awaited = await ag.awatch(runner, "Go.", console=terminal())
         return [watched.text, awaited.text]
 
     assert asyncio.run(cell()) == ["Hum.", "Hum."]
@@ -494,8 +494,8 @@ def test_a_timeout_needs_the_async_twin() -> None:
 
     runner = ag.Runner(ag.function_agent("hum", hum, timeout=5))
     with pytest.raises(ag.AgentGraphError, match="awatch"):
-        runner.watch("Go.", console=pipe())
-    assert asyncio.run(runner.awatch("Go.", console=pipe())).text == "Hum."
+        ag.watch(runner, "Go.", console=pipe())
+    assert asyncio.run(ag.awatch(runner, "Go.", console=pipe())).text == "Hum."
 
 
 def test_a_thread_that_is_run_is_not_asked_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,7 +506,7 @@ def test_a_thread_that_is_run_is_not_asked_what_runs(monkeypatch: pytest.MonkeyP
         runner.graph, "stream", lambda *args, **o: modes.append(o["stream_mode"]) or stream(*args, **o)
     )
     list(runner.run("Go."))
-    runner.watch("Go.", console=pipe())
+    ag.watch(runner, "Go.", console=pipe())
     assert modes == [["updates"], ["updates", "tasks"]]
 
 
@@ -535,7 +535,7 @@ def test_without_rich_it_is_said_what_to_install() -> None:
         "import agentgraph as ag\n"
         "runner = ag.Runner(ag.function_agent('a', lambda ctx: 'x'))\n"
         "print([event.text for event in runner.run('Go.')])\n"
-        "try: runner.watch('Go.')\n"
+        "try: ag.watch(runner, 'Go.')\n"
         "except ag.AgentGraphError as error: print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -563,12 +563,12 @@ def fails(ctx) -> str:
 agents = [ag.function_agent("slow", slow), ag.function_agent("hum", hum), ag.human("boss", "Print?")]
 runner = ag.Runner(ag.sequential("s", agents))
 ----
-runner.watch("Go.", thread_id="t")
+ag.watch(runner, "Go.", thread_id="t")
 ----
-await runner.awatch(thread_id="t", answers="yes")
+await ag.awatch(runner, thread_id="t", answers="yes")
 ----
 try:
-    ag.Runner(ag.function_agent("fax", fails)).watch("Go.")
+    ag.watch(ag.Runner(ag.function_agent("fax", fails)), "Go.")
 except ValueError as error:
     print(error)
 """

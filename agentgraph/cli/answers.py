@@ -8,10 +8,10 @@ from pydantic_core import from_json
 from rich.console import Console
 from rich.text import Text
 
-from agentgraph.display import one_line, without_controls
+from agentgraph.agents.schemas import answer_fault
 from agentgraph.errors import AgentGraphError
-from agentgraph.events import Interrupt
-from agentgraph.schemas import answer_fault
+from agentgraph.events.events import Interrupt
+from agentgraph.show.lines import one_line, without_controls
 
 Schema = Mapping[str, Any] | None
 

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from agentgraph.agents import Agent
-from agentgraph.beginnings import UNANSWERED
+from agentgraph.agents.agents import Agent
 from agentgraph.cli.answers import given_answers
-from agentgraph.cli.demo import demonstrate
+from agentgraph.cli.demo.command import demonstrate
 from agentgraph.cli.session import (
     STOPPED,
     WRONG_USE,
@@ -24,11 +23,14 @@ from agentgraph.cli.session import (
     open_runner,
 )
 from agentgraph.cli.target import load
-from agentgraph.compiler import compile_agent
-from agentgraph.display import tree_lines, without_controls
-from agentgraph.drawing import mermaid
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
+from agentgraph.graph.compiler import compile_agent
+from agentgraph.show.drawing import mermaid
+from agentgraph.show.lines import without_controls
+from agentgraph.show.outline import tree_lines
+from agentgraph.show.watching import watch
 from agentgraph.skills import json_schema
+from agentgraph.threads.beginnings import UNANSWERED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -182,7 +184,7 @@ def run(
     given = _standard_input() if text == "-" else text
     with open_runner(agent, db) as runner:
         start = partial(
-            runner.watch, given, thread_id=where.thread_id, values=values, drop_pending=drop_pending
+            watch, runner, given, thread_id=where.thread_id, values=values, drop_pending=drop_pending
         )
         sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
 
@@ -217,7 +219,7 @@ def resume(
     where = target.thread(thread, _there(db))
     with open_runner(agent, db) as runner:
         given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
-        start = partial(runner.watch, thread_id=thread, answers=given, values=values)
+        start = partial(watch, runner, thread_id=thread, answers=given, values=values)
         sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
 
 

@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentgraph.events import AgentEvent
-from agentgraph.live.screens import Screen
+from agentgraph.events.events import AgentEvent
+from agentgraph.show.screens import Screen
 
 QUIET = 30.0
 """After how many seconds without an event it is said what runs."""

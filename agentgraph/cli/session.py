@@ -20,16 +20,17 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from agentgraph.agents import Agent
+from agentgraph.agents.agents import Agent
 from agentgraph.cli.answers import ask, choices_of, name_of
 from agentgraph.cli.screens import Printed
-from agentgraph.display import one_line, print_event, without_controls
 from agentgraph.errors import AgentGraphError, MissingValueError
-from agentgraph.events import AgentEvent, Interrupt
-from agentgraph.live.screens import Screen, Terminal, is_live
-from agentgraph.runner import Runner
-from agentgraph.savers import sqlite_saver
-from agentgraph.shown import said
+from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.safe_repr import said
+from agentgraph.show.lines import one_line, print_event, without_controls
+from agentgraph.show.screens import Screen, Terminal, is_live
+from agentgraph.show.watching import watch
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.savers import sqlite_saver
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
@@ -39,7 +40,7 @@ _SHOWN = 80
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 Start = Callable[..., Any]
-"""`Runner.watch` with all but where it is shown."""
+"""`watch` with all but where it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class Session:
                 answers = self._ask(questions)
                 if answers is None:
                     return self._pause(questions)
-                self._watch(partial(self._runner.watch, thread_id=thread_id, answers=answers))
+                self._watch(partial(watch, self._runner, thread_id=thread_id, answers=answers))
         except KeyboardInterrupt:
             return self._stop()
         except Exception as error:

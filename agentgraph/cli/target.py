@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import agentgraph.skills
-from agentgraph.agents import AGENTS, Agent
-from agentgraph.display import kind_of
+from agentgraph.agents.agents import AGENTS, Agent
 from agentgraph.errors import AgentGraphError
+from agentgraph.show.outline import kind_of
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
 _REGISTRIES = ("tools", "models", "agents")

@@ -29,8 +29,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentgraph.agents import Agent
-from agentgraph.composites import as_tuple
+from agentgraph.agents.agents import Agent
+from agentgraph.agents.composites import as_tuple
 from agentgraph.errors import InvalidSkillError
 from agentgraph.skills.building import Built, build
 from agentgraph.skills.checking import checked

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from langgraph.types import RetryPolicy
 
-from agentgraph.agents import AGENTS, Agent
-from agentgraph.builders import agent_tool, chat_agent, human
-from agentgraph.composites import loop, parallel, sequential, step, workflow
-from agentgraph.prebuilt.plan_execute import plan_execute
-from agentgraph.prebuilt.supervisor import supervisor
+from agentgraph.agents.agents import AGENTS, Agent
+from agentgraph.agents.builders import agent_tool, chat_agent, human
+from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.prebuilt.plan_execute import plan_execute
+from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.skills.documents import Path
 from agentgraph.skills.schema import (
     PLAN_PARTS,

@@ -9,10 +9,10 @@ from inspect import isclass, ismodule, isroutine
 from types import ModuleType
 from typing import Any, Literal
 
-from agentgraph.agents import AGENTS
-from agentgraph.chat.models import providers
+from agentgraph.agents.agents import AGENTS
 from agentgraph.errors import AgentGraphError
-from agentgraph.shown import reason, shown
+from agentgraph.graph.chat.models import providers
+from agentgraph.safe_repr import reason, shown
 
 Registry = Literal["tools", "models", "agents"]
 

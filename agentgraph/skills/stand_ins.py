@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from agentgraph.builders import function_agent
+from agentgraph.agents.builders import function_agent
 from agentgraph.skills.references import References, Registry, UnknownReferenceError
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentgraph.agents import Agent, called_agents, sub_agents, unchecked
+from agentgraph.agents.agents import Agent, called_agents, sub_agents, unchecked
 from agentgraph.errors import InvalidAgentError
-from agentgraph.leaf_faults import is_agent
 from agentgraph.skills.building import Built
 from agentgraph.skills.documents import Document, Fault
-from agentgraph.validation import validate
+from agentgraph.tree.leaf_faults import is_agent
+from agentgraph.tree.validation import validate
 
 
 def tree_faults(agent: Agent, origins: Sequence[Built], document: Document) -> tuple[Fault, ...]:

@@ -22,7 +22,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.display import event_text
+from agentgraph.show.lines import event_text
 
 EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0"))
 """How many cases a test has at most; 0 for those of `make test`, one way for each pair."""

@@ -20,8 +20,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.chat.edits import edited
-from agentgraph.state import STAMP
+from agentgraph.graph.chat.edits import edited
+from agentgraph.graph.state import STAMP
 
 ORIGINAL = langchain.agents.create_agent
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")

@@ -21,7 +21,7 @@ from record import FailedError, Record, rendered, steps
 from test_spine import cases, share
 
 import agentgraph as ag
-from agentgraph.places import lay_out
+from agentgraph.tree.places import lay_out
 
 LEAVE_IT = "leave it"
 """What the user says instead of an answer."""

@@ -18,8 +18,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from test_spine import share
 
 import agentgraph as ag
-from agentgraph.salvage import UNFINISHED
 from agentgraph.testing import ScriptedChatModel, call, calls
+from agentgraph.threads.salvage import UNFINISHED
 
 DEPTH = 2
 NUMBERS = st.integers(0, 2**16)

@@ -17,9 +17,9 @@ from langgraph_sdk import get_client, get_sync_client
 from remote_graphs import CHOICE
 
 import agentgraph as ag
-from agentgraph.nodes.remote import remote_thread
-from agentgraph.places import lay_out
+from agentgraph.graph.nodes.remote import remote_thread
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+from agentgraph.tree.places import lay_out
 
 Far = Callable[..., ag.Agent]
 """Makes an agent that runs one of the server's graphs."""

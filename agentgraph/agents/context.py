@@ -1,0 +1,109 @@
+"""What users' functions are called with: the `Context` of a run, and the `Entry`s of its history."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.tools.base import _DirectlyInjectedToolArg
+
+from agentgraph.agents.run_path import RunPath
+
+if TYPE_CHECKING:
+    from langgraph.runtime import Runtime
+
+PathOf = Callable[[str], RunPath | None]
+"""Returns the run path of an address; None where the tree has no such."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message of the history, as a `history` function is given it.
+
+    ```
+    def of_the_critic(entries: Sequence[Entry]) -> list[BaseMessage]:
+        return [entry.message for entry in entries if entry.agent_name in (None, "critic")]
+
+    chat_agent("writer", model, history=of_the_critic)
+    ```
+
+    Attributes:
+        message: The message.
+        agent_name: The agent that said it; None for the user.
+        address: Where it was said, such as `report/refine[1]/critic`; None for the user.
+    """
+
+    message: BaseMessage
+    agent_name: str | None
+    address: str | None
+    _path_of: PathOf = field(repr=False, compare=False)
+    _left_out: bool = field(default=False, repr=False, compare=False)
+
+    @cached_property
+    def run_path(self) -> RunPath:
+        """How the run got to where it was said; empty for the user's messages."""
+        return (self.address and self._path_of(self.address)) or RunPath()
+
+
+class Context(_DirectlyInjectedToolArg, ABC):
+    """What a function agent, the `until` of a loop, a check, or a tool knows of the run.
+
+    ```
+    def writer(ctx: Context) -> str:
+        return f"Draft {ctx.iteration + 1} about {ctx.values['topic']}."
+    ```
+
+    A tool gets one as the parameter that is annotated so, whatever its name; the model is not told of
+    it, as of LangGraph's `ToolRuntime`, which has the same base class. There `messages` are all
+    messages of the run.
+
+    Attributes:
+        values: The values of the run, as a read-only mapping; write them by `SetValues`.
+        answered: Whether this call follows the answer to an `Ask`.
+        answer: That answer, as plain data; None before.
+    """
+
+    values: Mapping[str, Any]
+    answered: bool
+    answer: Any
+
+    @property
+    @abstractmethod
+    def messages(self) -> list[BaseMessage]:
+        """What this agent may see, by its `history`; for `until` and checks all as it is.
+
+        What others said is a user message that names the speaker, as in google-adk:
+        `[critic] said: Too short.`
+        """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The agent's name."""
+
+    @property
+    @abstractmethod
+    def entries(self) -> list[Entry]:
+        """The whole history, whatever this agent may see, with who said what and where."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """The address of this activation, such as `report/refine[1]/critic`."""
+
+    @property
+    @abstractmethod
+    def run_path(self) -> RunPath:
+        """How the run got here."""
+
+    @property
+    @abstractmethod
+    def iteration(self) -> int | None:
+        """The iteration of the nearest loop, counted from 0; None outside a loop."""
+
+    @property
+    @abstractmethod
+    def runtime(self) -> "Runtime[Any]":
+        """LangGraph's runtime: its store, its context, its stream writer."""

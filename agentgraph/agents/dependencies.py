@@ -1,0 +1,77 @@
+"""Steps that depend on steps: what is wrong with them, and in which order they can run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
+
+from agentgraph.safe_repr import shown
+
+T = TypeVar("T")
+
+DependsOn = Mapping[str, Sequence[str]]
+"""The names of the steps, in declared order, each with the names of those it depends on."""
+
+
+def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[str]:
+    """Yield what is wrong with the names of steps and what they depend on.
+
+    >>> list(dependency_faults(["a", "b"], {"a": ["b"], "b": ["a"]}))
+    ["the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"]
+    """
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"{names.count(name)} steps are named {shown(name)}; give each a name of its own"
+    known = known_dependencies(depends_on)
+    unknown = [
+        (name, each)
+        for name in depends_on
+        for each in depends_on[name]
+        if not isinstance(each, str) or each not in depends_on
+    ]
+    for name, each in unknown:
+        there = ", ".join(map(shown, depends_on))
+        yield f"the step {shown(name)} depends on {shown(each)}, which is no step; there are: {there}"
+    try:
+        TopologicalSorter(known).prepare()
+    except CycleError as error:
+        circle = " -> ".join(map(shown, reversed(error.args[1])))
+        yield f"the steps {circle} wait for each other; take one 'depends_on' out"
+
+
+def known_dependencies(depends_on: DependsOn) -> dict[str, list[str]]:
+    """Return the names of steps with those they depend on that are steps; the rest may be anything."""
+    return {
+        name: [each for each in given if isinstance(each, str) and each in depends_on]
+        for name, given in depends_on.items()
+    }
+
+
+def in_order(depends_on: DependsOn) -> list[str]:
+    """Return the names with each behind those that it depends on, and else in declared order.
+
+    >>> in_order({"press": ["write"], "write": ["find"], "find": [], "thank": []})
+    ['find', 'write', 'press', 'thank']
+    """
+    done: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for each in depends_on[name]:
+            if each not in done:
+                add(each)
+        done[name] = None
+
+    for name in depends_on:
+        if name not in done:
+            add(name)
+    return list(done)
+
+
+def upstream(depends_on: Mapping[T, Sequence[T]], name: T) -> set[T]:
+    """Return the names of all steps that must be done before one, however indirectly."""
+    found: set[T] = set()
+    left = [*depends_on[name]]
+    while left:
+        each = left.pop()
+        if each not in found:
+            found.add(each)
+            left += depends_on.get(each, ())
+    return found

@@ -1,0 +1,139 @@
+"""What users' functions are, by their signatures, annotations and code."""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+)
+from contextlib import suppress
+from typing import Any
+
+from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Exit, May, TransferTo
+
+_AWAITED = (Awaitable, Coroutine)
+_SEVERAL = (list, tuple)
+"""What a function or a tool may return several items in."""
+_STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` is a coroutine function or an async generator."""
+    return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def takes_two(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` must be given two arguments: a context besides what it is about."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(fn).parameters.values()
+    return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
+
+
+def is_hook(fn: Any) -> bool:
+    """Tell whether something is a sync function of one argument, or of a context and that."""
+    if not callable(fn) or is_async(fn):
+        return False
+    signature = inspect.signature(fn)
+    for arguments in ([None], [None, None]):
+        with suppress(TypeError):
+            signature.bind(*arguments)
+            return True
+    return False
+
+
+def yields(fn: Callable[..., Any]) -> bool:
+    """Tell whether `fn` is a generator, sync or async, or says that it hands one on."""
+    inner = inspect.unwrap(fn)
+    if _is_any(inner, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+        return True
+    return any(typing.get_origin(hint) in _STREAMS for hint in _members(_return_hint(fn)))
+
+
+def names_writer(fn: Callable[..., Any]) -> bool:
+    """Tell whether the code of `fn` names LangGraph's stream writer.
+
+    >>> from langgraph.config import get_stream_writer
+    >>> names_writer(lambda ctx: get_stream_writer()("half done")), names_writer(lambda ctx: "done")
+    (True, False)
+    """
+    inner = inspect.unwrap(fn)
+    inner = getattr(inner, "func", inner)
+    found = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
+    return any(code is not None and _names_writer(code) for code in found)
+
+
+def _names_writer(code: Any) -> bool:
+    names = (*code.co_names, *code.co_freevars)
+    inner = (const for const in code.co_consts if inspect.iscode(const))
+    return any("stream_writer" in name for name in names) or any(map(_names_writer, inner))
+
+
+def gives_command(fn: Callable[..., Any]) -> bool:
+    """Tell whether the return annotation of `fn` names a LangGraph `Command`."""
+    hints = (typing.get_origin(hint) or hint for hint in _members(_return_hint(fn)))
+    return any(getattr(hint, "__name__", "") == "Command" for hint in hints)
+
+
+def allowed(fn: Callable[..., Any]) -> May:
+    """Return what `fn` may do by its return annotation.
+
+    >>> def stop_or_speak(ctx) -> str | Exit: ...
+    >>> allowed(stop_or_speak)
+    May(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
+    """
+    hints = _members(_return_hint(fn))
+    kinds = {kind for hint in hints for kind in _given(hint)}
+    if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
+        return EVERYTHING
+    may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
+    return May(
+        go_on=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
+        exit=Exit in kinds,
+        break_loop=BreakLoop in kinds,
+        transfer=TransferTo in kinds,
+        ask=Ask in kinds,
+    )
+
+
+def _return_hint(fn: Any) -> Any:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    target = fn if inspect.isroutine(fn) else type(fn).__call__
+    try:
+        return typing.get_type_hints(target).get("return", Any)
+    except Exception:  # an annotation that cannot be resolved says nothing
+        return Any
+
+
+def _given(hint: Any) -> tuple[Any, ...]:
+    """Return the kinds of items that a member of an annotation gives."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _STREAMS:
+        ends = arguments[2:]  # what a generator returns
+        return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
+    if origin in _AWAITED:
+        awaited = _members(arguments[-1]) if arguments else (Any,)
+        return tuple(kind for hint in awaited for kind in _given(hint))
+    if hint in _SEVERAL or origin in _SEVERAL:
+        return tuple(kind for part in arguments for kind in _members(part)) or (Any,)
+    return (hint,)
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(member for part in typing.get_args(hint) for member in _members(part))
+    return (hint,)
+
+
+def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
+    called = (fn, type(fn).__call__)  # the second for objects that can be called
+    return any(check(each) for check in checks for each in called)

@@ -1,0 +1,115 @@
+"""LangChain's middleware, known by its methods: what an `AgentMiddleware` has, and in which runs.
+
+Pure: LangChain's base class is recognized by its name, because importing it imports langgraph.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from agentgraph.safe_repr import shown
+
+Mode = Literal["sync", "async"]
+
+WRAPS = ("wrap_model_call", "wrap_tool_call")
+"""The methods around calls; a middleware has one if it defines it, or its async twin."""
+HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
+"""The methods that run between calls."""
+
+APPROVE = "agentgraph.approve"
+"""The name of the middleware that `approve=` becomes."""
+ASKS = f"{APPROVE}.after_model"
+"""The name that LangChain gives the node of its hook."""
+
+SUMMARY = "SummarizationMiddleware"
+"""The name of LangChain's middleware that `history=summarized(...)` becomes."""
+SUMS_UP = f"{SUMMARY}.before_model"
+"""The name that LangChain gives the node of its hook."""
+
+DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
+    "approve",
+    "edit",
+    "reject",
+    "respond",
+)
+"""What a person may decide of a tool call."""
+
+_INSTEAD: dict[Mode, str] = {
+    "sync": "the async methods: arun(), aresume(), ainvoke()",
+    "async": "the sync methods: run(), resume(), invoke()",
+}
+_BASE = ("langchain.agents.middleware.types", "AgentMiddleware")
+
+
+def is_middleware(given: object) -> bool:
+    """Return whether something is a middleware of LangChain's: an instance, not a class."""
+    return any(_named(kind) == _BASE for kind in type(given).__mro__)
+
+
+def has(middleware: object, method: str) -> bool:
+    """Return whether a middleware defines a method, sync or async."""
+    return _defines(middleware, method) or _defines(middleware, f"a{method}")
+
+
+def any_has(middleware: Iterable[object], method: str) -> bool:
+    """Return whether one of several defines a method, sync or async."""
+    return any(has(each, method) for each in middleware)
+
+
+def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
+    """Return the names of the nodes of a hook, in the order in which LangChain runs them.
+
+    Those that run after something run from the innermost middleware outwards.
+    """
+    names = [f"{each.name}.{hook}" for each in middleware if is_middleware(each) and has(each, hook)]
+    return names[::-1] if hook.startswith("after") else names
+
+
+def tools_of(middleware: Iterable[Any]) -> list[Any]:
+    """Return the tools that middleware brings, in order."""
+    return [tool for each in middleware for tool in getattr(each, "tools", ())]
+
+
+def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
+    """Return which method a run of a mode cannot call, and what to do; None if it can call all.
+
+    LangChain calls sync hooks in async runs too, but no sync wraps.
+    """
+    for each in middleware:
+        methods = (*WRAPS, *HOOKS) if mode == "sync" else WRAPS
+        for method in filter(partial(has, each), methods):
+            there, wanted = (f"a{method}", method) if mode == "sync" else (method, f"a{method}")
+            if not _defines(each, wanted):
+                return (
+                    f"the middleware {each.name!r} has {there}, but no {wanted}, which "
+                    f"{mode} runs need; define {wanted}, or run {_INSTEAD[mode]}"
+                )
+    return None
+
+
+def middleware_faults(given: Sequence[object]) -> Iterator[str]:
+    """Yield what is wrong with the middleware of a chat agent."""
+    names: list[str] = []
+    for each in given:
+        if not is_middleware(each):
+            made = " (a class: call it)" if isinstance(each, type) else ""
+            yield (
+                f"{shown(each)} is no middleware{made}; pass instances of LangChain's AgentMiddleware, "
+                "or what its decorators such as wrap_model_call give"
+            )
+            continue
+        name = str(each.name)  # type: ignore[attr-defined]
+        if name in names:
+            yield (
+                f"two middlewares are named {name!r}; leave one out, or give it a subclass or a `name` "
+                "of its own"
+            )
+        names.append(name)
+
+
+def _defines(middleware: object, method: str) -> bool:
+    return any(method in vars(kind) for kind in type(middleware).__mro__ if _named(kind) != _BASE)
+
+
+def _named(kind: type) -> tuple[str, str]:
+    return kind.__module__, kind.__qualname__

@@ -1,0 +1,175 @@
+"""Plan, execute, plan again: a sequence of a planner and a loop of an executor and a replanner."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable
+
+from agentgraph.agents.agents import (
+    Agent,
+    ChatAgent,
+    CheckedAgent,
+    EachAgent,
+    Instruction,
+    LoopAgent,
+    Model,
+)
+from agentgraph.agents.builders import chat_agent, function_agent
+from agentgraph.agents.composites import sequential
+from agentgraph.agents.prebuilt.planning import (
+    Approval,
+    Executed,
+    ExecutedAll,
+    Finished,
+    IsDone,
+    Planned,
+    Replanned,
+    StepsLeft,
+    results_key,
+)
+from agentgraph.agents.templates import fill, with_text
+
+_STEPS = """{{"steps": ["...", "..."]}}, each step a task that can be done by itself, in the order in
+which they are to be done."""
+_PARALLEL_STEPS = """{{"steps": [{{"name": "...", "task": "...", "depends_on": []}}]}}. Each step is a
+task that can be done by itself; depends_on names the steps whose results it needs. Steps that do not
+depend on each other are done at the same time."""
+_PLAN = "Reply with the plan as JSON alone: "
+_REPLAN = """Reply with JSON alone. If the question can be answered now: {{"answer": "..."}}. Else the
+steps that are still to be done: """
+PLANNER = "Make a plan that answers the question."
+EXECUTOR = "You carry out one step of a plan that is to answer this question: {question}"
+REPLANNER = """The question: {question}
+Done so far: {past_steps}
+Still planned: {plan}"""
+_STEP = "Your step: {step}\nReply with its result alone."
+
+
+def plan_execute(
+    name: str,
+    *,
+    planner: Agent | Model,
+    executor: Agent | Model,
+    replanner: Agent | Model,
+    description: str = "",
+    max_iterations: int | None = 10,
+    parallel: bool = False,
+    approve_plan: bool = False,
+) -> CheckedAgent:
+    """Make an agent that plans, carries out the plan step by step, and plans again after each.
+
+    It is `sequential(name, [planner, loop("execute", [executor, replanner])])`, and so are the run
+    paths. It is the agent of LangGraph's plan-and-execute tutorial.
+
+    >>> from agentgraph.testing import ScriptedChatModel, transcript
+    >>> planner = ScriptedChatModel(responses=['["Find the bees.", "Count them."]'])
+    >>> executor = ScriptedChatModel(responses=["In the hive."])
+    >>> replanner = ScriptedChatModel(responses=['{"answer": "They are too many."}'])
+    >>> pe = plan_execute("pe", planner=planner, executor=executor, replanner=replanner)
+    >>> for line in transcript(Runner(pe).query("How many bees?")):
+    ...     print(line)
+    pe/planner: ["Find the bees.", "Count them."]
+    pe/planner/execute/executor: In the hive.
+    pe/planner/execute/executor/replanner: {"answer": "They are too many."}
+    pe: They are too many.
+
+    A planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
+    list in plain text; one that says nothing leaves it as a list in the value `plan`. A step is a
+    text, or `{"name": ..., "task": ..., "depends_on": [...]}`. A plan that cannot be used, with
+    unknown, circular or double steps, goes back with what is wrong, twice at most. A replanner's last
+    message is the steps that are left, or the answer: `{"answer": "..."}`, or any other text; one
+    that says nothing lets the plan go on.
+
+    In the values of the run are `question`, `plan` (the steps that are left), `step` (the task to do
+    now), `past_steps` (a list of `{"step": ..., "result": ...}`) and `answer` (the best so far), from
+    the plan on: for templates, and as `ctx.values`. The answer is the last message.
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        planner: An agent, or a model, which becomes a chat agent `planner`. A chat agent is told of
+            the form of a plan, and of its task where it has no instruction. A name means one agent:
+            where a tree has two of these, give one `chat_agent("another_planner", model)`.
+        executor: The same for what carries out a step, `executor`; a chat agent is told of its step
+            where its instruction does not name `{step}`.
+        replanner: The same for what looks at the results, `replanner`.
+        description: What the agent is for, in a sentence that other agents read.
+        max_iterations: How often steps are executed and replanned, from 1; None for no bound. Then
+            it ends with the best answer so far, and tells `{"plan_execute": name, "ended":
+            "max_iterations", "left": [...]}` as a custom event.
+        parallel: Whether all steps that are left run before the replanner does: each in a lane of
+            its own, as soon as the steps are done that it depends on. The executor sees its step and
+            the results of those alone.
+        approve_plan: Whether a person is asked for the plan: the answer is `true`, or a list of steps
+            that replaces it.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`. A planner without a plan that can be used
+        raises `CheckFailedError`.
+    """
+    steps = _PARALLEL_STEPS if parallel else _STEPS
+    plans = _told(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
+    executes = _told(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
+    replans = _told(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
+    body = [_executing(name, executes, parallel), _checked(replans, Replanned(name), repeats=True)]
+    loop = LoopAgent(
+        name="execute",
+        sub_agents=tuple(body),
+        max_iterations=max_iterations,
+        until=IsDone(name),
+        is_part=True,
+    )
+    asks = [function_agent(f"{name}_approval", Approval(name))] if approve_plan else []
+    inner: list[Agent] = [_checked(plans, Planned(name), repeats=True), *asks, loop]
+    whole = sequential(name, inner, description=description)
+    return _checked(whole, Finished(name, max_iterations))
+
+
+def _agent(role: str, given: Any, **options: Any) -> Any:
+    """Return an agent, or the chat agent that a model becomes."""
+    is_model = isinstance(given, Runnable | str) or callable(given)
+    return chat_agent(role, given, **options) if is_model else given
+
+
+def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
+    """Return a chat agent that knows its task and the form of its reply; others as they are."""
+    if not isinstance(agent, ChatAgent):
+        return agent
+    instruction = agent.instruction
+    if not isinstance(instruction, str):
+        return replace(agent, instruction=Told(instruction, form))
+    if unless and unless in instruction:
+        return agent
+    return replace(agent, instruction=f"{instruction or task}\n\n{form}")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The instruction of an agent, and then a template of ours.
+
+    Attributes:
+        instruction: A message, or a function that gives one or a template.
+        form: The template.
+    """
+
+    instruction: Instruction
+    form: str
+
+    def __call__(self, ctx: Any) -> Any:
+        """Return both."""
+        given = self.instruction(ctx) if callable(self.instruction) else self.instruction
+        if isinstance(given, SystemMessage):
+            return with_text(given, fill(self.form, ctx.values, ctx.name))
+        return f"{given}\n\n{self.form}" if isinstance(given, str) else given
+
+
+def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:
+    if not parallel:
+        return _checked(executor, Executed(name))
+    key = results_key(name)
+    each = EachAgent(name=f"{name}_steps", agent=executor, items=StepsLeft(name), output_key=key)
+    return _checked(each, ExecutedAll(name))
+
+
+def _checked(agent: Any, check: Any, *, repeats: bool = False) -> CheckedAgent:
+    return CheckedAgent(agent=agent, check=check, repeats=repeats)

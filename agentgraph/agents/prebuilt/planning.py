@@ -1,0 +1,255 @@
+"""What `plan_execute` does between its agents: reads plans and results, and keeps them as values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from agentgraph.agents.agents import Item
+from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
+from agentgraph.agents.signals import Ask, KeptValues, SetValues, Verdict
+from agentgraph.safe_repr import said
+
+ATTEMPTS = 3
+"""How often a planner may give a plan, until one can be used."""
+
+
+_TOLD = ".plan"
+"""The key of the plan as it was last written here: what differs from it an agent has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How far a `plan_execute` is.
+
+    Attributes:
+        question: What the user asked.
+        left: The steps that are left, each behind those that it depends on.
+        done: The steps that are done, each with its result.
+        answer: The answer, when it is there.
+        rounds: How often steps were executed.
+    """
+
+    question: str
+    left: tuple[PlanStep, ...] = ()
+    done: tuple[tuple[PlanStep, str], ...] = ()
+    answer: str | None = None
+    rounds: int = 0
+
+    @property
+    def done_names(self) -> list[str]:
+        """The names of the steps that are done."""
+        return [step.name for step, _ in self.done]
+
+    def best(self) -> str:
+        """Return the answer, or the best there is: the last result."""
+        return self.answer or (self.done[-1][1] if self.done else "")
+
+    def values(self, name: str) -> dict[str, Any]:
+        """Return the values that templates name, and under a key of its own what all is read from."""
+        plan = as_values(self.left)
+        past = [{"step": step.task, "result": result} for step, result in self.done]
+        step = self.left[0].task if self.left else ""
+        told = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
+        return {**told, "answer": self.best(), _key(name): self._as_data(), _TOLD: plan}
+
+    def _as_data(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "left": [step.as_data() for step in self.left],
+            "done": [[step.as_data(), result] for step, result in self.done],
+            "answer": self.answer,
+            "rounds": self.rounds,
+        }
+
+
+def work_of(name: str, values: Mapping[str, Any]) -> Work:
+    """Return how far the `plan_execute` of a name is."""
+    data = values[_key(name)]
+    done = tuple((from_data([step])[0], result) for step, result in data["done"])
+    left = tuple(from_data(data["left"]))
+    return Work(data["question"], left, done, data["answer"], data["rounds"])
+
+
+def _key(name: str) -> str:
+    """Return the key of a `plan_execute` in the values: no template can name it."""
+    return f"{name}.work"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Reads the plan when the planner has ended, or sends it back with what is wrong."""
+
+    name: str
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Keep the plan."""
+        try:
+            steps = read_plan(_text(said) or _written(ctx) or "")
+            if not steps:
+                raise ValueError("it has no steps")
+        except ValueError as error:
+            return _again(ctx, attempt, error)
+        work = Work(_question(ctx), tuple(steps))
+        return Verdict(values=work.values(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Keeps the result of the step when the executor has ended."""
+
+    name: str
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Keep the result."""
+        work = work_of(self.name, ctx.values)
+        done = (*work.done, (work.left[0], _text(said)))
+        work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
+        return Verdict(values=work.values(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedAll:
+    """Keeps the results of all steps when they are done that ran side by side."""
+
+    name: str
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Keep the results."""
+        work = work_of(self.name, ctx.values)
+        results = ctx.values[results_key(self.name)]
+        done = (*work.done, *((step, results[step.name]) for step in work.left))
+        work = replace(work, left=(), done=done, rounds=work.rounds + 1)
+        return Verdict(values=work.values(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """Reads the answer, or the steps that are left, when the replanner has ended."""
+
+    name: str
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Keep what the replanner said; where it said nothing, the plan goes on."""
+        work = work_of(self.name, ctx.values)
+        given = _text(said) or _written(ctx)
+        if given is None:
+            return Verdict()
+        try:
+            reply = read_reply(given, work.done_names)
+        except ValueError as error:
+            return _again(ctx, attempt, error)
+        if isinstance(reply, str):
+            work = replace(work, answer=reply)
+        else:
+            work = replace(work, left=tuple(reply))
+        return Verdict(values=work.values(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Ends a `plan_execute`: with the answer as its last message, and a word on steps that are left."""
+
+    name: str
+    max_iterations: int | None
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Say the best answer there is, where it was not said last."""
+        work = work_of(self.name, ctx.values)
+        best = work.best()
+        messages = (AIMessage(best),) if best and _text(said) != best else ()
+        stopped = work.answer is None and work.left and work.rounds == self.max_iterations
+        left = [step.task for step in work.left]
+        told = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
+        return Verdict(messages, (told,) if stopped else (), work.values(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class IsDone:
+    """Tells whether the answer is there, or no step is left."""
+
+    name: str
+
+    def __call__(self, ctx: Any) -> bool:
+        """Tell whether the loop ends."""
+        work = work_of(self.name, ctx.values)
+        return work.answer is not None or not work.left
+
+
+@dataclass(frozen=True, slots=True)
+class StepsLeft:
+    """Gives the steps of the plan that are left, to run side by side."""
+
+    name: str
+
+    def __call__(self, values: Mapping[str, Any]) -> list[Item]:
+        """Return an item for each step; what had been done before is told with those that need it."""
+        work = work_of(self.name, values)
+        results = {step.name: result for step, result in work.done}
+        return [_item(step, results) for step in work.left]
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Asks a person for the plan: `true` takes it as it is, a list of steps replaces it."""
+
+    name: str
+
+    def __call__(self, ctx: Any) -> Ask | SetValues | None:
+        """Ask, and again where the steps of the answer are no plan."""
+        work = work_of(self.name, ctx.values)
+        if not ctx.answered:
+            return self._ask(work)
+        if ctx.answer is True:
+            return None
+        try:
+            work = replace(work, left=tuple(read_plan(ctx.answer)))
+        except ValueError as error:
+            return self._ask(work, fault=said(error))
+        return KeptValues(**work.values(self.name))
+
+    def _ask(self, work: Work, **more: str) -> Ask:
+        plan = [step.as_data() for step in work.left]
+        schema = {"anyOf": [{"const": True}, {"type": "array", "minItems": 1}]}
+        return Ask({"question": work.question, "plan": plan, **more}, schema)
+
+
+def results_key(name: str) -> str:
+    """Return the key of the results of the steps that ran side by side."""
+    return f"{name}.results"
+
+
+def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
+    before = [f"{name}: {results[name]}" for name in step.depends_on if name in results]
+    depends_on = tuple(name for name in step.depends_on if name not in results)
+    request = "\n\n".join([step.task, *before])
+    return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
+
+
+def _written(ctx: Any) -> Any:
+    """Return the value `plan` if an agent has written it, or None."""
+    plan = ctx.values.get("plan")
+    return None if plan == ctx.values.get(_TOLD) else plan
+
+
+def _text(said: Sequence[BaseMessage]) -> str:
+    return str(said[-1].text) if said else ""
+
+
+def _question(ctx: Any) -> str:
+    """Return the last input of the user: the last messages together that no agent said."""
+    texts: list[str] = []
+    for entry in reversed(ctx.entries):
+        if entry.agent_name is None:
+            texts.append(str(entry.message.text))
+        elif texts:
+            break
+    return "\n".join(reversed(texts))
+
+
+def _again(ctx: Any, attempt: int, error: ValueError) -> Verdict:
+    failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
+    text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
+    is_last = attempt + 1 >= ATTEMPTS
+    return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)

@@ -1,0 +1,115 @@
+"""An agent whose work is checked, and done again with what was wrong."""
+
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from agentgraph.agents.agents import Agent, CheckedAgent
+from agentgraph.agents.functions import is_async, is_hook, takes_two
+from agentgraph.agents.option_faults import limit_faults
+from agentgraph.agents.schemas import output_fault, read_json, typed
+from agentgraph.agents.signals import Verdict
+from agentgraph.safe_repr import said, shown
+
+Check = Callable[..., Any]
+"""Called with the text of an agent's last message, or with a `Context` and the text."""
+
+
+def validated(
+    agent: Agent, check: Check | type | dict[str, Any], *, max_attempts: int = 3
+) -> CheckedAgent:
+    """Make an agent that runs again, told what was wrong, until what it says passes a check.
+
+    What was wrong is said in the agent's own name, as a message that the agent sees in its next
+    attempt. The attempts have addresses of their own, `writer`, `writer{1}`, `writer{2}`, and each
+    adds a step to the run path: `report/writer`, `report/writer/writer`. It leaves no node behind.
+
+    >>> from agentgraph.testing import ScriptedChatModel, transcript
+    >>> model = ScriptedChatModel(responses=["Bees.", "Bees hum."])
+    >>> def check(text: str) -> str | None:
+    ...     return None if "hum" in text else "What do they do?"
+    >>> writer = validated(chat_agent("writer", model), check)
+    >>> for line in transcript(Runner(writer).query("Go.")):
+    ...     print(line)
+    writer: Bees.
+    writer: This did not pass a check: What do they do?
+    Do it again, with that put right.
+    writer/writer: Bees hum.
+
+    Args:
+        agent: The agent, a composite included.
+        check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync
+            function `check(text)` or `check(ctx, text)` of its last message. It returns True or None
+            where all is well, and what is wrong as a text, or False; or it raises what is wrong as a
+            `ValueError` (those of pydantic are) or an `AssertionError`, as pydantic's validators do.
+            Every other exception is an error: it is raised, what the agent said is kept, and a resume
+            asks the check again. LangGraph's `interrupt()` in it asks a person.
+        max_attempts: How often it may run, from 1.
+
+    Returns:
+        The agent; nothing is checked before `compile_agent`. What fails its last attempt raises
+        `CheckFailedError`; each resume then allows one more.
+    """
+    faults = tuple(_faults(check, max_attempts))
+    return CheckedAgent(agent=agent, check=Validation(check, max_attempts), repeats=True, faults=faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Judges an agent by what it said last.
+
+    Attributes:
+        check: What it must pass.
+        max_attempts: How often it may try.
+    """
+
+    check: Any
+    max_attempts: int
+
+    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+        """Send the agent back with what was wrong; after its last attempt, fail."""
+        wrong = self._wrong(ctx, str(said[-1].text) if said else "")
+        if wrong is None:
+            return Verdict()
+        failed = (
+            f"{ctx.address}: what it said failed its check in all of {attempt + 1} attempts; the last "
+            f"fault: {wrong}"
+        )
+        text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
+        is_last = attempt + 1 >= self.max_attempts
+        return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)
+
+    def _wrong(self, ctx: Any, text: str) -> str | None:
+        """Return what is wrong with a text, or None."""
+        try:
+            if _is_schema(self.check):
+                typed(self.check, read_json(text))
+                return None
+            found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
+        except (ValueError, AssertionError) as error:
+            return said(error)
+        if found is None or found is True:
+            return None
+        return str(found) if found else "it was refused, without a reason"
+
+
+def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
+    yield from limit_faults("max_attempts", max_attempts, needed=True)
+    if _is_schema(check):
+        if fault := output_fault(check):
+            yield fault.replace("output schema", "check", 1)
+    elif is_async(check):
+        yield f"the check {shown(check)} is async; pass a sync function, or check in an agent in a loop"
+    elif not is_hook(check):
+        yield (
+            f"the check {shown(check)} cannot be used; pass a type, a JSON schema, or a sync function "
+            "of a text, or of a context and a text"
+        )
+
+
+def _is_schema(check: Any) -> bool:
+    """Tell whether a check is a type or a JSON schema, and no function."""
+    return isinstance(check, type | dict) or typing.get_origin(check) is not None

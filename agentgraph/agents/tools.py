@@ -1,0 +1,237 @@
+"""The tools of a chat agent: those it was given, and those that end, break, transfer and ask agents."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from typing import Annotated, Any
+
+from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolOutputMixin
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
+from pydantic import BaseModel, Field
+
+from agentgraph.agents.agents import AGENTS, Agent, AgentTool, ChatAgent
+from agentgraph.agents.around_tools import AroundTool, around, inner_tool
+from agentgraph.agents.functions import allowed, gives_command, is_async
+from agentgraph.agents.middleware import tools_of
+from agentgraph.agents.schemas import answer_tools
+from agentgraph.agents.signals import BreakLoop, Exit, May, TransferTo
+
+TRANSFER_PREFIX = "transfer_to_"
+"""How the names of the tools begin that hand over to another agent."""
+TRANSFERRED = "transferred_to"
+"""The key of a result that only says that a transfer was carried out, and to whom."""
+HANDOFF = "__handoff_destination"
+"""Where langgraph-supervisor and langgraph-swarm name in a tool's metadata whom it hands over to."""
+_CallId = Annotated[str, InjectedToolCallId]
+
+
+@dataclass(frozen=True)
+class Content(ToolOutputMixin):
+    """The content of a result that stands beside actions.
+
+    Attributes:
+        content: A text, or data.
+    """
+
+    content: Any
+
+
+class Request(BaseModel):
+    """What an agent as a tool is called with."""
+
+    request: str = Field(description="What the agent is asked to do, with all that it has to know.")
+
+
+class AgentCall(BaseTool):
+    """An agent as a tool, as the model sees it; the node of the tools runs it."""
+
+    args_schema: type[BaseModel] = Request
+
+    def _run(self, request: str) -> str:
+        raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
+
+
+def given_tools(agent: ChatAgent) -> list[BaseTool]:
+    """Return the tools that a chat agent and its middleware were given, as LangChain tools.
+
+    Raises:
+        Exception: LangChain cannot make a tool of one.
+    """
+    given = (each for each in agent.tools if not isinstance(each, Mapping))
+    return [as_tool(each) for each in (*tools_of(agent.middleware), *given)]
+
+
+def as_tool(given: Any) -> BaseTool:
+    """Return a tool as a LangChain tool; a function needs a docstring for that."""
+    if isinstance(given, AgentTool):
+        about = given.description or given.agent.description
+        return AgentCall(
+            name=given.agent.name, description=about or f"Asks the agent {given.agent.name}."
+        )
+    if isinstance(given, AGENTS):
+        raise TypeError("an agent becomes a tool by agent_tool(agent)")
+    if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
+        return around(given, inner).with_inner(as_tool)
+    made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
+    if not isinstance(made, BaseTool):
+        raise TypeError("it is no function")
+    if not isinstance(made, StructuredTool) or made.response_format != "content":
+        return made
+    functions = {"func": _several(made.func), "coroutine": _several(made.coroutine)}
+    return made.model_copy(update=functions)
+
+
+def _several(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a function whose text beside actions, in a list or tuple, is kept apart from them.
+
+    LangChain leaves a list alone only where each item is of its own kind, and else makes one text.
+    """
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _apart(fn(*args, **kwargs))
+
+    @wraps(fn)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        return _apart(await fn(*args, **kwargs))
+
+    return acall if is_async(fn) else call
+
+
+def _apart(returned: Any) -> Any:
+    several = isinstance(returned, list | tuple)
+    if not several or not any(isinstance(item, ToolOutputMixin) for item in returned):
+        return returned
+    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
+
+
+def destination(given: object) -> str | None:
+    """Return the agent that a tool hands over to, as handoff tools name it in their metadata."""
+    metadata = getattr(inner_tool(given), "metadata", None) or {}
+    return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
+
+
+def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
+    """Return the agents to transfer to for which no tool was given that hands over to them.
+
+    A handoff tool says so by its metadata, or it returns a LangGraph `Command` and has the name that
+    the tool made here would have.
+    """
+    everything = (*agent.tools, *tools_of(agent.middleware))
+    functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
+    names = {_name_of(each) for each in functions if _gives_command(function_of(each))}
+    given = {destination(each) for each in functions}
+    return [
+        target
+        for target in targets
+        if target.name not in given and f"{TRANSFER_PREFIX}{target.name}" not in names
+    ]
+
+
+def _gives_command(function: Any) -> bool:
+    return callable(function) and gives_command(function)
+
+
+def _name_of(given: Any) -> str:
+    found = inner_tool(given)
+    return found.name if found else str(getattr(given, "__name__", ""))
+
+
+def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+    """Return the tools that steer: `exit`, `break_loop`, and one for each agent to transfer to."""
+    return [
+        *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
+        *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
+        *(_transfer_tool(target) for target in without_tools(agent, targets)),
+    ]
+
+
+def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+    """Return all tools of a chat agent that the graph runs."""
+    return [*given_tools(agent), *own_tools(agent, targets)]
+
+
+def seconds_for(agent: ChatAgent, tool: str) -> float | None:
+    """Return how long a call of a tool may take; None where nothing bounds it."""
+    given = agent.tool_timeout
+    found = given.get(tool) if isinstance(given, Mapping) else given
+    return found.total_seconds() if isinstance(found, timedelta) else found
+
+
+def is_async_tool(tool: BaseTool) -> bool:
+    """Tell whether a tool is awaited: only then can a call be stopped."""
+    tool = inner_tool(tool) or tool
+    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    if isinstance(tool, StructuredTool):
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
+
+
+def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
+    """Return the tools that the model's provider runs."""
+    return [dict(each) for each in agent.tools if isinstance(each, Mapping)]
+
+
+def transfers_text(targets: Iterable[Agent]) -> str:
+    """Return what the instruction says of the agents to transfer to; nothing where there are none."""
+    lines = [f"- {TRANSFER_PREFIX}{target.name}: {_about(target)}" for target in targets]
+    if not lines:
+        return ""
+    head = "You can hand the conversation over to another agent, who then goes on, with these tools:"
+    return "\n".join([head, *lines])
+
+
+def tools_may(agent: ChatAgent) -> May:
+    """Return what a chat agent may do by its tools, as their return annotations say."""
+    may = May(
+        go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
+        exit=agent.exit_tool,
+        break_loop=agent.break_tool,
+        transfer=True,
+    )
+    for each in (*agent.tools, *tools_of(agent.middleware)):
+        may |= May(go_on=bool(getattr(inner_tool(each) or each, "return_direct", False)))
+        if not isinstance(each, AgentTool | Mapping):
+            said = allowed(function_of(each))
+            may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
+    return may
+
+
+def function_of(given: Any) -> Callable[..., Any]:
+    """Return the function of a tool."""
+    given = inner_tool(given) or given
+    if not isinstance(given, BaseTool):
+        return given  # type: ignore[no-any-return]
+    function = getattr(given, "func", None) or getattr(given, "coroutine", None)
+    return function or given._run
+
+
+def _exit(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+    """End the whole run, with a final result for the user."""
+    return [ToolMessage(final_result, tool_call_id=tool_call_id), Exit()]
+
+
+def _break_loop(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+    """End the loop that is going on, with its final result."""
+    return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
+
+
+def _transfer_tool(target: Agent) -> BaseTool:
+    def transfer(tool_call_id: _CallId) -> list[Any]:
+        done = f"Transferred to {target.name}."
+        mark = {TRANSFERRED: target.name}
+        result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
+        return [result, TransferTo(target.name)]
+
+    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}. {_about(target)}"
+    return StructuredTool.from_function(
+        transfer, name=name, description=about, metadata={HANDOFF: target.name}
+    )
+
+
+def _about(agent: Agent) -> str:
+    return agent.description or f"the agent {agent.name}"

@@ -1,0 +1,1 @@
+"""What agents do, as events, translated from what a LangGraph graph streams."""

@@ -1,0 +1,198 @@
+"""Any value as JSON data, and back: what JSON lacks stands under a key of ours.
+
+An event is told live and again from a saver, so it may hold whatever LangGraph's savers keep. Its
+own serializer writes msgpack with names of classes in it, and imports what it reads; events come
+from other programs, too. So only the types in this file are made from JSON: a pydantic model or a
+dataclass becomes an object of its fields, an `Enum` its value, and anything else a text.
+"""
+
+import ipaddress
+import json
+import re
+from base64 import b64decode, b64encode
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from langchain_core.messages import BaseMessage, messages_from_dict
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from agentgraph.safe_repr import shown
+
+OURS = "$agentgraph"
+"""The only key of an object that stands for something which JSON lacks."""
+_MESSAGES = "langchain_core.messages"
+_DEEPEST = 100
+"""How many lists and dicts may lie in one another; what lies deeper is told as a text."""
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+"""Two half characters, which JSON would join to one."""
+_AT = re.compile(r" at 0x[0-9a-fA-F]+")
+"""Where an object lies in memory, in its `repr`."""
+
+_TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "float": (float, repr, float),
+    "int": (int, hex, lambda text: int(text, 16)),
+    "str": (
+        str,
+        lambda text: b64encode(text.encode("utf-8", "surrogatepass")).decode(),
+        lambda text: b64decode(text).decode("utf-8", "surrogatepass"),
+    ),
+    "bytes": (bytes, lambda data: b64encode(data).decode(), b64decode),
+    "bytearray": (
+        bytearray,
+        lambda data: b64encode(data).decode(),
+        lambda text: bytearray(b64decode(text)),
+    ),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (
+        timedelta,
+        lambda span: f"{span.days} {span.seconds} {span.microseconds}",
+        lambda text: timedelta(*map(int, text.split())),
+    ),
+    "decimal": (Decimal, str, Decimal),
+    "uuid": (UUID, str, UUID),
+    "path": (type(Path()), str, Path),
+    **{
+        kind.__name__.lower(): (kind, str, kind)
+        for kind in (
+            *(ipaddress.IPv4Address, ipaddress.IPv4Interface, ipaddress.IPv4Network),
+            *(ipaddress.IPv6Address, ipaddress.IPv6Interface, ipaddress.IPv6Network),
+        )
+    },
+}
+"""The types that have a text which says all: type, value to text, text to value."""
+_TAGS = {kind: tag for tag, (kind, *_) in _TEXTS.items()}
+_LISTS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON data, from which `from_json` makes it again; it never fails.
+
+    >>> as_json({"when": date(2026, 11, 1), "sizes": (1, 2)})
+    {'when': {'$agentgraph': ['date', '2026-11-01']}, 'sizes': {'$agentgraph': ['tuple', [1, 2]]}}
+    """
+    return _form(value, ())
+
+
+def message_as_json(message: BaseMessage) -> dict[str, Any]:
+    """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON."""
+    return _message(message, ())
+
+
+def message_from_json(data: Mapping[str, Any]) -> BaseMessage:
+    """Return the message that `message_as_json` told."""
+    return messages_from_dict([{"type": data["type"], "data": from_json(data["data"])}])[0]
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that `as_json` told; an object that only looks like ours stays as it is."""
+    match value:
+        case dict():
+            if value.keys() == {OURS} and isinstance(value[OURS], list) and len(value[OURS]) == 2:
+                return _restored(value, *value[OURS])
+            return {key: from_json(each) for key, each in value.items()}
+        case list():
+            return [from_json(each) for each in value]
+    return value
+
+
+def _restored(value: dict[str, Any], tag: Any, told: Any) -> Any:
+    match tag, told:
+        case "dict", dict():
+            return {key: from_json(each) for key, each in told.items()}
+        case "items", list():
+            return {from_json(key): from_json(each) for key, each in told}
+        case "message", {"type": str(), "data": dict()}:
+            return message_from_json(told)
+        case str(), str() if tag in _TEXTS:
+            return _TEXTS[tag][2](told)
+        case str(), list() if tag in _LISTS:
+            return _LISTS[tag](map(from_json, told))
+    return {OURS: from_json(value[OURS])}
+
+
+def _form(value: Any, around: tuple[int, ...]) -> Any:
+    """Return the form of a value inside others, which are known by their `id`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return _scalar(value)
+    if id(value) in around or len(around) >= _DEEPEST:
+        return _text(value)
+    try:
+        return _container(value, (*around, id(value)))
+    except Exception:
+        return _text(value)
+
+
+def _scalar(value: Any) -> Any:
+    """Return the form of a text or number; one of a subclass, such as an `Enum`, as its base."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return {OURS: ["str", _TEXTS["str"][1](text)]} if _PAIR.search(text) else text
+    if isinstance(value, int):
+        number = int.__int__(value)
+        return number if number.bit_length() < 64 else {OURS: ["int", hex(number)]}
+    size = float.__float__(value)
+    return size if isfinite(size) else {OURS: ["float", repr(size)]}
+
+
+def _container(value: Any, around: tuple[int, ...]) -> Any:
+    if type(value) in _TAGS:
+        tag = _TAGS[type(value)]
+        return {OURS: [tag, _TEXTS[tag][1](value)]}
+    match value:
+        case dict():
+            return _object(value, around)
+        case list():
+            return [_form(each, around) for each in value]
+        case tuple() | deque():
+            tag = "tuple" if isinstance(value, tuple) else "deque"
+            return {OURS: [tag, [_form(each, around) for each in value]]}
+        case set() | frozenset():
+            tag = "set" if isinstance(value, set) else "frozenset"
+            return {OURS: [tag, sorted((_form(each, around) for each in value), key=json.dumps)]}
+        case BaseMessage():
+            return {OURS: ["message", _message(value, around)]}
+        case BaseModel():
+            return _object(value.model_dump(), around)
+        case BaseException() | Iterator():
+            return _text(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object({each.name: getattr(value, each.name) for each in fields(value)}, around)
+    return _form(to_jsonable_python(value, fallback=_text, bytes_mode="base64"), around)
+
+
+def _message(message: BaseMessage, around: tuple[int, ...]) -> dict[str, Any]:
+    """Return the form of a message; one of a class of somebody's own is told as LangChain's."""
+    ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
+    told = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
+    name = told if isinstance(told, str) else message.type
+    return {"type": name, "data": _object({**dict(message), "type": name}, around)}
+
+
+def _object(value: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]:
+    keys = [_form(key, around) for key in value]
+    if all(isinstance(key, str) for key in keys) and all(isinstance(key, str) for key in value):
+        told = dict(zip(keys, (_form(each, around) for each in value.values()), strict=True))
+        return {OURS: ["dict", told]} if OURS in told else told
+    pairs = zip(keys, value.values(), strict=True)
+    return {OURS: ["items", [[key, _form(each, around)] for key, each in pairs]]}
+
+
+def _text(value: Any) -> Any:
+    """Return a text for a value that has no form, the same one in each process."""
+    try:
+        text = shown(value) if isinstance(value, BaseException | dict | list) else str(value)
+    except Exception:
+        text = shown(value)
+    return _scalar(_AT.sub("", text))

@@ -1,0 +1,360 @@
+"""LangGraph stream parts in, agent events out; no input or output of its own.
+
+Of a part it matters only:
+
+- `custom`: what is told at once, under the key "agentgraph": a message, or a note. Custom data comes
+  as it is, in the part before. What runs side by side in branches and tool calls is told so alone.
+- `updates` of the root's nodes: what a node alone tells when it ends, where it was not told before. A
+  server's stream leaves the position out of these, so what is no message is told by `custom`, too.
+- `messages`: the chunks of a model's reply, which carry name and address in their metadata.
+
+Chunks that no whole message follows, for the reply was thrown away, are told to be void: as soon as
+another reply begins at their address, another message is told there, or its node does not end.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from time import time_ns
+from typing import Any, Literal
+from uuid import uuid4
+
+from langchain_core.messages import AIMessageChunk
+
+from agentgraph.agents.agents import Agent, ChatAgent
+from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
+from agentgraph.events.parts import Parts, as_message, as_question, is_message
+from agentgraph.graph.failures import Failure, asked_beside, failures
+from agentgraph.graph.moments import Entry, Moment, Note, moment_of, note_of, number_told
+from agentgraph.graph.questions import asked_when, asker, unaddressed
+from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
+from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
+from agentgraph.tree.addresses import RunPaths, root_address
+from agentgraph.tree.places import Tree
+from agentgraph.tree.validation import validate
+
+STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
+"""The stream modes that tell all there is to tell, as `graph.stream(stream_mode=STREAM_MODES)` takes
+them: LangGraph takes several in a list only. Without "messages" there are no chunks."""
+
+
+def translate(
+    agent: Agent,
+    parts: Iterable[Any],
+    *,
+    thread_id: str | None = None,
+    node: str | None = None,
+    middleware: Iterable[Any] = (),
+) -> Iterator[AgentEvent]:
+    """Translate the stream of a compiled tree.
+
+    ```
+    graph = compile_agent(report)
+    parts = graph.stream(input, stream_mode=STREAM_MODES, subgraphs=True, version="v2")
+    for event in translate(report, parts): ...
+    ```
+
+    Args:
+        agent: The root of the tree that the graph was compiled from.
+        parts: What `graph.stream(..., subgraphs=True)` gives, with a list of stream modes: the
+            parts of `version="v2"`, or the tuples of the first version. Or what `RemoteGraph`, or
+            `runs.stream(..., stream_subgraphs=True)` of LangGraph's SDK, gives of a server: ask the
+            latter for "messages-tuple" where "messages" stands in `STREAM_MODES`, for then the
+            chunks are the same; from "messages" they lack the arguments of calls.
+        thread_id: Written on every event.
+        node: The node that the tree is in the graph that is streamed, if it is not all of it.
+        middleware: What was passed to `compile_agent` as such.
+
+    Yields:
+        The events, each when its part arrives. An exception of the stream is reported as an
+        event and then raised.
+
+    Raises:
+        InvalidAgentError: The tree has faults.
+        AgentGraphError: A part does not say its stream mode.
+        RemoteRunError: The run failed on a server.
+    """
+    yield from Translator(validate(agent, None, middleware), thread_id, node).tell(parts)
+
+
+async def atranslate(
+    agent: Agent,
+    parts: AsyncIterable[Any],
+    *,
+    thread_id: str | None = None,
+    node: str | None = None,
+    middleware: Iterable[Any] = (),
+) -> AsyncIterator[AgentEvent]:
+    """Translate the async stream of a compiled tree, as `translate` does."""
+    async for event in Translator(validate(agent, None, middleware), thread_id, node).atell(parts):
+        yield event
+
+
+class Translator:
+    """Turns parts of one run into events.
+
+    Attributes:
+        last: When what was told last was told.
+        failures: What told how the run failed, and what was asked beside that.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        thread_id: str | None = None,
+        node: str | None = None,
+        *,
+        begin: Moment = Moment(0, 0, ""),  # noqa: B008
+        waiting: Iterable[AgentEvent] = (),
+    ) -> None:
+        """Begin to translate.
+
+        Args:
+            tree: The tree that runs.
+            thread_id: Written on every event.
+            node: The node that the tree is in the graph that is streamed, if it is not all of it.
+            begin: Behind what was told before the run.
+            waiting: The questions that wait where it goes on.
+        """
+        self._tree, self._thread_id, self._node = tree, thread_id, node
+        self._paths, self._parts = RunPaths(tree), Parts()
+        self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
+        self._begun: dict[str, AgentEvent] = {}
+        self._failed: dict[str, Failure] = {}
+        self._asked = {event.id: event for event in waiting}
+        self._data: Any = None
+        self.last = begin
+        self.failures: list[Note] = []
+
+    def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
+        """Yield what parts tell, and how they fail; then the exception is raised."""
+        try:
+            for part in parts:
+                yield from self.feed(part)
+        except BaseException as error:
+            if is_of_an_agent(error):
+                yield from self.fail(error)
+            raise
+
+    async def atell(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
+        """Yield what async parts tell, as `tell` does."""
+        try:
+            async for part in parts:
+                for event in self.feed(part):
+                    yield event
+        except BaseException as error:
+            for event in self.fail(error) if is_of_an_agent(error) else ():
+                yield event
+            raise
+
+    def feed(self, part: Any) -> Iterator[AgentEvent]:
+        """Yield what one part tells.
+
+        Raises:
+            RemoteRunError: The run failed on a server, as the part says.
+        """
+        for kind, data, namespace in self._parts.open(part):
+            if self._node is not None:
+                if not namespace or namespace[0].partition(":")[0] != self._node:
+                    continue
+                namespace = namespace[1:]
+            foreign = self._tree.is_foreign(namespace)
+            if kind == "messages":
+                chunk, metadata = data
+                at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
+                yield from self._chunk(at, chunk, metadata)
+            elif kind == "updates" and not namespace:
+                yield from self._updates(data)
+            elif kind == "custom" and not foreign:
+                yield from self._custom(data)
+
+    def fail(self, error: BaseException) -> Iterator[AgentEvent]:
+        """Yield the events of an exception that ended the run; the root's, if no agent raised it.
+
+        Questions that were asked beside it are told, too: they are pending.
+        """
+        for note in map(question_note, asked_beside(error)):
+            if note.moment is None:
+                note = self._last_of(note, "")
+            yield from self._told(note)
+        yield from self._unfinished(list(self._begun))
+        arose = failures(error) or [*self._failed.values()]
+        for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
+            yield self.event(self._ended(failure))
+
+    def event(self, entry: Entry) -> AgentEvent:
+        """Return the event of what an agent told."""
+        if isinstance(entry, Note):
+            at = entry.address or root_address(self._tree)
+            return self._event(at, entry.id, moment_of(entry), **_what(self._tree, entry))
+        at = address_of(entry) or root_address(self._tree)
+        return self._event(at, entry.id or "", moment_of(entry), output=Output(message=entry))
+
+    def _ended(self, failure: Failure) -> Note:
+        """Return the note of a failure that ends the run."""
+        at, shown, step = failure
+        return self._last_of(Note(str(uuid4()), "error", cut(shown, LONGEST_ERROR), at), step)
+
+    def _last_of(self, note: Note, step: str) -> Note:
+        """Return a note that only the end of the run tells: it comes after all that was told."""
+        number = max(self.last.number + 1, time_ns() // 1000)
+        self.last = Moment(self.last.turn, number, step)
+        self.failures.append(note._replace(moment=self.last))
+        return self.failures[-1]
+
+    def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        if (data.get("__metadata__") or {}).get("cached"):
+            return
+        for node, update in data.items():
+            if node == "__interrupt__":
+                yield from self._questions(update)
+            elif update is None:
+                self._forget_failures(node)
+            elif isinstance(update, Mapping) and node in self._tree.by_node:
+                self._forget_failures(node)
+                for entry in sorted(entries_in(update), key=number_told):
+                    moment = moment_of(entry)
+                    if moment and not moment.streamed and moment.number > self.last.number:
+                        yield from self._told(entry)
+
+    def _forget_failures(self, node: str) -> None:
+        """Forget that an agent failed which then ended."""
+        if place := self._tree.by_node.get(node):
+            kept = {at: how for at, how in self._failed.items() if speaker_at(at) != place.name}
+            self._failed = kept
+
+    def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
+        for asked in map(as_question, questions):
+            if asked.id not in self._asked or asked_when(asked.response_schema) is not None:
+                yield from self._told(question_note(asked))
+
+    def _custom(self, data: Any) -> Iterator[AgentEvent]:
+        if not isinstance(data, Mapping) or not isinstance(told := data.get(STAMP), Mapping):
+            self._data = data
+        elif "failed" in told:
+            failure = Failure(*told["failed"])
+            self._failed[failure.address] = failure
+        elif isinstance(entry := told["entry"], list | tuple):
+            note = note_of(entry)
+            if note.kind == "custom" and note.data is None:
+                note = note._replace(data=self._data)
+            yield from self._told(note)
+        else:
+            yield from self._told(as_message(entry))
+
+    def _told(self, entry: Entry) -> Iterator[AgentEvent]:
+        """Yield the event of an entry, and before it what it makes void.
+
+        A question that is asked again under its id stands where it is asked last.
+        """
+        event, moment = self.event(entry), moment_of(entry)
+        if isinstance(entry, Note) and entry.kind == "interrupted":
+            before = self._asked.get(entry.id)
+            if before is not None and before.time == event.time:
+                return
+            self._asked[entry.id] = event
+            yield from self._unfinished([entry.address])
+            yield from self._void(entry.address, [entry.id] if before else [])
+        if event.message is not None and event.address in self._begun:
+            chunk = self._begun.pop(event.address)
+            yield from self._void(event.address, [chunk.id] if chunk.id != event.id else [])
+        if moment and moment.number > self.last.number:
+            self.last = moment
+        yield event
+
+    def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
+        """Yield that chunks are void that were told at some addresses, and no whole message."""
+        for at in addresses:
+            if at in self._begun:
+                yield from self._void(at, [self._begun.pop(at).id])
+
+    def _chunk(self, at: str | None, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
+            return
+        turn, step = metadata.get("agent_turn", 0), metadata.get("agent_step", "")
+        moment = Moment(turn, time_ns() // 1000, step)
+        output = Output(message=chunk, partial=True)
+        event = self._event(at, chunk.id or "", moment, output=output)
+        # in graph agents several models may be asked at a time
+        if speaker_at(at) in self._chats and self._begun.setdefault(at, event).id != event.id:
+            yield from self._unfinished([at])
+            self._begun[at] = event
+        yield event
+
+    def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
+        if ids:
+            yield self.event(Note(str(uuid4()), "discarded", ids, at, self.last))
+
+    def _event(self, at: str, event_id: str, moment: Moment | None, **what: Any) -> AgentEvent:
+        name = speaker_at(at)
+        return AgentEvent(
+            agent_name=name,
+            run_path=self._paths.of(at) or RunPath((RunStep(name),)),
+            address=at,
+            id=event_id,
+            thread_id=self._thread_id,
+            turn=moment and moment.turn,
+            step=moment and moment.step,
+            time=moment and moment.time,
+            **what,
+        )
+
+
+def question_note(asked: Any) -> Note:
+    """Return the note of a LangGraph interrupt; without an address if it does not say who asks."""
+    schema = asked.response_schema
+    data = [asked.value, unaddressed(schema)]
+    return Note(asked.id, "interrupted", data, asker(schema) or "", asked_when(schema))
+
+
+def opened_question(tree: Tree, asked: Any) -> Interrupt:
+    """Return a LangGraph interrupt as ours, the root's if it does not say who asks."""
+    return _interrupt(tree, question_note(asked))
+
+
+def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield what a node wrote, or a task came to, that was told: messages and notes."""
+    messages = written.get("messages")
+    for told in messages if isinstance(messages, list) else ():
+        message = as_message(told) if is_message(told) else None
+        if message is not None and moment_of(message) is not None:
+            yield message
+    yield from map(note_of, (written.get("position") or {}).get("told", ()))
+
+
+def is_of_an_agent(error: BaseException) -> bool:
+    """Return whether an exception is told: not one by which the caller leaves the stream."""
+    return isinstance(error, Exception) or bool(failures(error))
+
+
+def _what(tree: Tree, note: Note) -> dict[str, Any]:
+    """Return the field of an event that a note fills."""
+    match note.kind:
+        case "custom":
+            return {"output": Output(custom=note.data)}
+        case "error":
+            return {"error": note.data}
+        case "interrupted":
+            return {"action": Action(interrupted=_interrupt(tree, note))}
+        case "discarded":
+            return {"action": Action(discarded=tuple(note.data))}
+        case "transfer_to":
+            return {"action": Action(transfer_to=note.data)}
+    return {"action": Action(exit=note.kind == "exit", break_loop=note.kind == "break_loop")}
+
+
+def _interrupt(tree: Tree, note: Note) -> Interrupt:
+    value, schema = note.data
+    at = note.address or root_address(tree)
+    return Interrupt(
+        id=note.id,
+        address=at,
+        agent_name=speaker_at(at),
+        value=value,
+        response_schema=schema,
+    )
+
+
+def _says(chunk: AIMessageChunk) -> bool:
+    """Tell whether a chunk adds anything: text, a piece of a call, or reasoning."""
+    reasons = "reasoning_content" in chunk.additional_kwargs
+    return bool(chunk.content or chunk.tool_call_chunks or reasons)

@@ -1,0 +1,165 @@
+"""The tool calls of a chat agent's last message: which are open."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.history import calls_of, is_call
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.saving import Serializer, save_fault
+from agentgraph.graph.state import LaneState, address_of
+from agentgraph.safe_repr import as_json
+
+
+class OpenCall(NamedTuple):
+    """A tool call that has no result yet.
+
+    Attributes:
+        call: The call; of one whose arguments are no JSON, they are a string.
+        number: Its number among all calls of the activation, from 0.
+        error: Why its arguments cannot be read, if they cannot.
+    """
+
+    call: ToolCall
+    number: int
+    error: str | None = None
+
+
+def with_ids(message: AIMessage) -> AIMessage:
+    """Return a message whose calls have an id each: some models leave them out."""
+    ids = [call["id"] for call in calls_of(message)]
+    if all(ids) and len(set(ids)) == len(ids):
+        return message
+    seen: set[Any] = {None, ""}
+    return message.model_copy(
+        update={
+            "tool_calls": [_with_id(call, seen) for call in message.tool_calls],
+            "invalid_tool_calls": [_with_id(call, seen) for call in message.invalid_tool_calls],
+        }
+    )
+
+
+def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMessage:
+    """Return a message in which calls whose arguments cannot be saved are invalid ones.
+
+    So they go back to the model with what is wrong, as arguments do that are no JSON.
+    """
+    faults = {id(call): fault for call in calls_of(message) if (fault := _args_fault(call, serializer))}
+    if not faults:
+        return message
+    broken = [call for call in calls_of(message) if id(call) in faults]
+    ids, content = [call["id"] for call in broken], message.content
+    if isinstance(content, list):
+        content = [_emptied(block) if _call_id_of(block) in ids else block for block in content]
+    valid = [call for call in message.tool_calls if id(call) not in faults]
+    invalid = [call for call in message.invalid_tool_calls if id(call) not in faults]
+    invalid += [_invalid(call, faults[id(call)]) for call in broken]
+    update = {"content": content, "tool_calls": valid, "invalid_tool_calls": invalid}
+    return message.model_copy(update=update)
+
+
+def _args_fault(call: Any, serializer: Serializer | None) -> str | None:
+    return save_fault(serializer, call["args"]) if serializer else None
+
+
+def _invalid(call: Any, fault: str) -> InvalidToolCall:
+    why = f"they cannot be saved ({fault}); give very large numbers as texts, and nest less"
+    args, error = _in_ascii(call["args"]), call.get("error") or why
+    return InvalidToolCall(
+        type="invalid_tool_call", name=call["name"], args=args, id=call["id"], error=error
+    )
+
+
+def _in_ascii(args: Any) -> str:
+    """Return arguments as a text that can be saved, as JSON where they have such a form."""
+    text = args if isinstance(args, str) else as_json(args, in_ascii=True)
+    return text.encode("ascii", "backslashreplace").decode()
+
+
+def _call_id_of(block: Any) -> Any:
+    return (block.get("call_id") or block.get("id")) if is_call(block) else None
+
+
+def _emptied(block: Any) -> Any:
+    return {key: {} if key in ("input", "args") else value for key, value in block.items()}
+
+
+def without_calls(message: AIMessage) -> AIMessage:
+    """Return a message that calls nothing, not in its content either."""
+    content = message.content
+    if isinstance(content, list):
+        content = [block for block in content if not is_call(block)]
+    raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
+    none: dict[str, Any] = {"tool_calls": [], "invalid_tool_calls": []}
+    return message.model_copy(update={**none, "content": content, "additional_kwargs": raw})
+
+
+def last_message(activation: Activation, state: LaneState) -> AIMessage:
+    """Return the message whose calls are to run: the agent's last one in this activation."""
+    for message in reversed(state["messages"]):
+        if isinstance(message, AIMessage) and address_of(message) == activation.address:
+            return message
+    raise AgentGraphError(
+        f"{activation.address}: there is no message whose tool calls could run; go to "
+        f"{activation.site.place.node!r}"
+    )
+
+
+def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages without the calls of the agent's last one, and without results of these."""
+    mine = (i for i in reversed(range(len(messages))) if _calls_here(activation, messages[i]))
+    at = next(mine, len(messages))
+    said = [without_calls(each) for each in messages[at : at + 1] if isinstance(each, AIMessage)]
+    ids = {call["id"] for each in messages[at : at + 1] for call in calls_of(each)}
+    behind = [each for each in messages[at + 1 :] if getattr(each, "tool_call_id", None) not in ids]
+    return [*messages[:at], *(each for each in said if each.text.strip()), *behind]
+
+
+def _calls_here(activation: Activation, message: BaseMessage) -> bool:
+    return bool(calls_of(message)) and address_of(message) == activation.address
+
+
+def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
+    """Return the calls that have no result yet, in their order."""
+    message = last_message(activation, state)
+    results = results_behind(message, state["messages"])
+    first = activation.progress.get("tool_calls", 0)
+    return [
+        OpenCall(cast(ToolCall, call), first + i, _error(call))
+        for i, call in enumerate(calls_of(message))
+        if call["id"] not in results
+    ]
+
+
+def results_behind(message: BaseMessage, messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the ids of the calls that have a result after a message: ids of calls may repeat."""
+
+    def behind() -> Iterator[BaseMessage]:
+        for each in reversed(messages):
+            if each is message:
+                return
+            yield each
+
+    return {each.tool_call_id for each in behind() if isinstance(each, ToolMessage)}
+
+
+def _with_id(call: Any, seen: set[Any]) -> Any:
+    if call["id"] in seen:
+        call = {**call, "id": f"call_{uuid4().hex}"}
+    seen.add(call["id"])
+    return call
+
+
+def _error(call: Any) -> str | None:
+    if call.get("type") != "invalid_tool_call":
+        return None
+    return call.get("error") or "they are not valid JSON"

@@ -1,0 +1,128 @@
+"""Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown_error
+
+_KEY = "agentgraph_failures"
+_ASKED = "agentgraph_asked"
+_AT_BORDER = "agentgraph_at_border"
+
+
+class Failure(NamedTuple):
+    """Where an exception arose.
+
+    Attributes:
+        address: The address of the agent.
+        shown: The exception, as it is shown.
+        step: The name of the step.
+    """
+
+    address: str
+    shown: str
+    step: str = ""
+
+
+def mark_failure(error: BaseException, address: str, agent_name: str, step: str = "") -> BaseException:
+    """Return `error` with where it arose written on it, if that is not written there yet.
+
+    Nothing is written on Ctrl-C. LangGraph writes notes on an exception on its way out, and keeps its
+    `repr`. Of an `Exception` that does not allow that only the failure to do so would be heard of, so
+    an error of ours is returned in its place, with the exception as its cause.
+    """
+    if failures(error) or isinstance(error, KeyboardInterrupt):
+        return error
+    marked = error
+    if isinstance(error, Exception) and not _can_travel(error):
+        marked = _stand_in(error, address)
+    _kept_on(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
+    add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
+    return marked
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an exception, also to one that takes no attributes."""
+    _kept_on(error).setdefault("__notes__", []).append(note)
+
+
+def mark_border(error: BaseException) -> None:
+    """Write on `error` that the agent had ended before: to run that again would not help."""
+    _kept_on(error)[_AT_BORDER] = True
+
+
+def arose_at_border(error: BaseException) -> bool:
+    """Tell whether `error` arose when its agent had ended."""
+    return getattr(error, _AT_BORDER, False)
+
+
+def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:
+    """Write the failures of several errors, in their order, on the one that is raised for all."""
+    _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
+
+
+def keep_failures(error: BaseException, found: Sequence[Failure]) -> None:
+    """Write on `error` where it arose, as `failures` gives it."""
+    _kept_on(error)[_KEY] = list(found)
+
+
+def failures(error: BaseException) -> list[Failure]:
+    """Return the failures that `error` is raised for."""
+    found: list[Failure] = _kept_on(error).get(_KEY, [])
+    return found
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
+    return not isinstance(error, Exception)
+
+
+def _kept_on(error: BaseException) -> dict[str, Any]:
+    """Return the attributes of an exception, whatever its class makes of reading and writing them."""
+    kept: dict[str, Any] = object.__getattribute__(error, "__dict__")
+    return kept
+
+
+def _can_travel(error: Exception) -> bool:
+    """Tell whether LangGraph can keep an exception and Python pass it on: both write attributes."""
+    try:
+        repr(error).encode()
+        error.__traceback__ = error.__traceback__
+        error.__notes__ = getattr(error, "__notes__", [])
+    except Exception:
+        return False
+    return True
+
+
+def _stand_in(error: Exception, address: str) -> AgentGraphError:
+    stand_in = AgentGraphError(
+        f"{address}: {shown_error(error)} was raised, which cannot be kept as it is; raise an "
+        "exception that has a repr and takes attributes"
+    )
+    stand_in.__cause__ = error
+    return stand_in
+
+
+def each_once(asked: Iterable[Any]) -> list[Any]:
+    """Return questions without those that are there already: each node on the way up adds its own."""
+    return list({one.id: one for one in asked}.values())
+
+
+def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
+    """Write on `error` the questions that were asked beside it, and that nothing else tells."""
+    _kept_on(error)[_ASKED] = list(asked)
+
+
+def asked_beside(error: BaseException) -> list[Any]:
+    """Return the questions that were asked beside the failure that `error` is raised for."""
+    found: list[Any] = _kept_on(error).get(_ASKED, [])
+    return found
+
+
+def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:
+    """Raise the first of several errors for all of them, with the questions that were asked beside."""
+    join_failures(failed[0], failed)
+    beside = [asked for error in failed for asked in asked_beside(error)]
+    keep_asked(failed[0], each_once([*beside, *questions]))
+    raise failed[0]

@@ -1,0 +1,76 @@
+"""What a LangGraph handoff says: to whom it goes, and what of its update is new.
+
+The tools of langgraph-supervisor and langgraph-swarm give `Command(goto=name, graph=Command.PARENT,
+update=...)`, with the whole state in the update, and all messages. Here the next agent sees the history
+anyway. So what the state has already is left out: written again it would double what a reducer adds
+to, and say messages of others a second time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langgraph.graph import END
+from langgraph.types import Command, Send
+
+from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.graph.comparing import is_same
+
+State = Callable[[], Mapping[str, Any]]
+"""Returns the state as the tool saw it."""
+
+_ACTIVE = "active_agent"
+"""The key under which langgraph-swarm keeps who is active; in a tree the position says that."""
+
+
+def sole_target(goto: Any) -> str | None:
+    """Return the one agent that a command goes to; None where it goes nowhere or to several.
+
+    >>> sole_target("bob"), sole_target([Send("bob", {})]), sole_target(["ann", "bob"])
+    ('bob', 'bob', None)
+    """
+    if isinstance(goto, list | tuple):
+        return sole_target(goto[0]) if len(goto) == 1 else None
+    name = goto.node if isinstance(goto, Send) else goto
+    return name if isinstance(name, str) and name not in ("", END) else None
+
+
+def update_of(command: Command[Any]) -> dict[str, Any]:
+    """Return the update of a command as a dict."""
+    update = command.update
+    if isinstance(update, list | tuple) and all(isinstance(each, tuple) for each in update):
+        return dict(update)
+    return dict(update) if isinstance(update, Mapping) else {}
+
+
+def handed_on(command: Command[Any], state: State) -> dict[str, Any]:
+    """Return what is new in the update of a handoff."""
+    update = update_of(command)
+    if not update:
+        return {}
+    known = state()
+    messages = convert_to_messages(update.pop("messages", []))
+    ids = {message.id for message in known["messages"]}
+    new = [m for m in messages if not isinstance(m, RemoveMessage) and (not m.id or m.id not in ids)]
+    rest = {
+        key: value
+        for key, value in update.items()
+        if key != _ACTIVE and not (key in known and is_same(value, known[key]))
+    }
+    return {**rest, "messages": new}
+
+
+def new_messages(messages: Sequence[BaseMessage], state: State) -> list[BaseMessage]:
+    """Return the messages of an update but those that the state has already, as they are there."""
+    if not any(message.id for message in messages):
+        return list(messages)
+    known = {message.id: message for message in state()["messages"]}
+    return [m for m in messages if not (m.id and m.id in known and m == known[m.id])]
+
+
+def transferred(message: BaseMessage, target: str) -> BaseMessage:
+    """Return a message, marked if it is the result that says that a transfer was carried out."""
+    if not isinstance(message, ToolMessage):
+        return message
+    marked = {**message.additional_kwargs, TRANSFERRED: target}
+    return message.model_copy(update={"additional_kwargs": marked})

@@ -1,0 +1,320 @@
+"""What an agent sees: the user's messages as they are, then the history visible to it.
+
+Two rules hold whatever the policy. Messages that only carry out a transfer are seen by nobody,
+but by a policy that is a function. And a call is followed by its results: no model is ever sent
+a call without an answer, nor an answer without a call.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolMessage,
+)
+
+from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.budgets import Summarized, Trimmed, fitting
+from agentgraph.agents.context import Entry, PathOf
+from agentgraph.agents.run_path import RunPath
+from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.graph.state import address_of, speaker_of
+from agentgraph.safe_repr import as_json
+
+MyPath = Callable[[], RunPath]
+"""Returns the run path of the agent that looks; called only where a policy needs it."""
+
+ANSWER = "answer"
+"""The key of a result that says that it is what an agent came to: its structured answer."""
+REQUEST = "request"
+"""The key of a user message that is the request to an agent as a tool: its whole input."""
+NO_RESULT = "No result of this call was kept."
+"""What answers a call that has no answer: true whatever became of it."""
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+"""The types of the blocks of content that hold what a model thought."""
+
+
+def visible(
+    messages: Sequence[BaseMessage],
+    policy: HistoryPolicy | Trimmed | Summarized,
+    me: str,
+    my_address: str,
+    path_of: PathOf,
+    under_way: int = 0,
+    *,
+    is_open: bool = False,
+) -> list[BaseMessage]:
+    """Return what the agent `me` sees of `messages`.
+
+    Where the activation that looks `is_open`, its own calls may have no results yet.
+
+    The last `under_way` of them are those of the activation that looks: the rounds of calls and
+    results since it began, which it sees whatever the policy chooses of what was there before.
+
+    Its own messages stay as they are; what others said becomes a user message that names the
+    speaker, as google-adk does it for the agents of one session. Calls and results are `paired`.
+    Of a `Summarized` policy only the choice of messages is made here; the summary is LangChain's.
+    """
+    if isinstance(policy, Trimmed | Summarized):
+        seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
+        is_cut = isinstance(policy, Trimmed)
+        return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
+    if policy is unchanged:
+        return list(messages)
+    before = len(messages) - under_way
+    entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages[:before]]
+    if callable(policy):
+        return _with_rounds(policy(entries), messages[before:], is_open=is_open)
+    chosen = POLICIES[policy](_marked(entries, me), me, lambda: path_of(my_address) or RunPath())
+    seen = [_as_seen(entry, me) for entry in chosen if not entry._left_out]
+    return _with_rounds(seen, messages[before:], is_open=is_open)
+
+
+def _with_rounds(
+    before: Sequence[BaseMessage], rounds: Sequence[BaseMessage], *, is_open: bool
+) -> list[BaseMessage]:
+    """Return what was seen before an activation, and its own rounds after it."""
+    return [*paired(before), *rounds] if is_open else paired([*before, *rounds])
+
+
+def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return `messages` with each call followed by its results, in the order of the calls.
+
+    What stood between them moves behind them, a call without a result gets one that says so, and
+    a result without a call is told as text. Ids of calls may repeat: a result belongs to the last
+    message before it that has a call of its id.
+
+    >>> call = {"name": "search", "args": {}, "id": "1", "type": "tool_call"}
+    >>> asked, late = AIMessage("", tool_calls=[call]), HumanMessage("And?")
+    >>> [message.text for message in paired([asked, late])]
+    ['', 'No result of this call was kept.', 'And?']
+    >>> [message.text for message in paired([ToolMessage("3 hits", name="search", tool_call_id="1")])]
+    ['search returned: 3 hits']
+    """
+    everything = list(messages)
+    if _is_paired(everything):
+        return everything
+    answers = _answers(everything)
+    answering = {at for found in answers.values() for at in found}
+    result: list[BaseMessage] = []
+    for index, message in enumerate(everything):
+        if not isinstance(message, ToolMessage):
+            result.append(message)
+        elif index not in answering:
+            result.append(_told(message, speaker_of(message)))
+        if found := answers.get(index):
+            calls = zip(calls_of(message), found, strict=True)
+            result += [
+                _unfinished(message, i, call) if at is None else everything[at]
+                for i, (call, at) in enumerate(calls)
+            ]
+    return result
+
+
+def _is_paired(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether nothing is to be done: in a long run of tools this is asked in every round."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.type == "tool":
+            if not waiting or cast(ToolMessage, message).tool_call_id != waiting.pop():
+                return False
+        elif waiting:
+            return False
+        elif message.type == "ai":
+            waiting = [call_id(call) for call in calls_of(message)][::-1]
+    return not waiting
+
+
+def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
+    """Return the calls of a message, each of which is to be answered: the invalid ones too."""
+    if not isinstance(message, AIMessage):
+        return ()
+    if not message.invalid_tool_calls:
+        return message.tool_calls
+    return (*message.tool_calls, *message.invalid_tool_calls)
+
+
+def call_id(call: ToolCall | InvalidToolCall) -> str:
+    """Return the id that the answer to a call must name."""
+    return call["id"] or ""
+
+
+def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
+    """Return for each message with calls where the answer to each of them stands, if anywhere."""
+    answers: dict[int, list[int | None]] = {}
+    waiting: dict[str, deque[tuple[int, int]]] = {}
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if calls_waiting := waiting.get(message.tool_call_id):
+                asked_by, position = calls_waiting.popleft()
+                answers[asked_by][position] = index
+        elif calls := calls_of(message):
+            answers[index] = [None] * len(calls)
+            waiting.update((call_id(call), deque()) for call in calls)
+            for position, call in enumerate(calls):
+                waiting[call_id(call)].append((index, position))
+    return answers
+
+
+def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCall) -> ToolMessage:
+    """Return what answers a call of a message; under the same id each time, so that edits find it."""
+    made_up = message.id and f"{message.id} {index}"
+    return ToolMessage(
+        NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
+    )
+
+
+def _is_transfer(message: BaseMessage) -> bool:
+    """Tell whether a message is the result of a transfer that was carried out."""
+    return (
+        isinstance(message, ToolMessage)
+        and message.status == "success"
+        and TRANSFERRED in message.additional_kwargs
+    )
+
+
+def is_answer(message: BaseMessage) -> bool:
+    """Return whether a message is the result of the call by which an agent gave its answer."""
+    return isinstance(message, ToolMessage) and ANSWER in message.additional_kwargs
+
+
+def _marked(entries: list[Entry], me: str) -> list[Entry]:
+    """Return `entries` with those marked that `me` does not see, as they carry out a transfer.
+
+    A message that says or calls something else as well stays, for others without its transfers.
+    Nor do others see the call by which an agent gave its answer: the result says it.
+    """
+    messages = [entry.message for entry in entries]
+    if not any(_is_transfer(message) or is_answer(message) for message in messages):
+        return entries
+    marked = list(entries)
+    for index, found in _answers(messages).items():
+        entry = entries[index]
+        transfers = {at for at in found if at is not None and _is_transfer(messages[at])}
+        is_others, hidden = entry.agent_name not in (None, me), set(transfers)
+        if is_others:
+            hidden |= {at for at in found if at is not None and is_answer(messages[at])}
+        if len(hidden) == len(found) and not _says_something(entry.message):
+            marked[index] = replace(entry, _left_out=True)
+        elif hidden and is_others:
+            others = [at not in hidden for at in found]
+            marked[index] = replace(entry, message=_with_calls(entry.message, others))
+        else:
+            continue
+        for at in transfers:
+            marked[at] = replace(entries[at], _left_out=True)
+    return marked
+
+
+def _with_calls(message: BaseMessage, chosen: list[bool]) -> BaseMessage:
+    """Return a copy of `message` with the chosen ones of its calls alone."""
+    calls = list(compress(cast(AIMessage, message).tool_calls, chosen))
+    return message.model_copy(update={"tool_calls": calls})
+
+
+def _says_something(message: BaseMessage) -> bool:
+    """Tell whether a message holds more than calls and the thoughts that led to them."""
+    if isinstance(message.content, str):
+        return bool(message.content.strip())
+    return any(not _is_silent(block) for block in message.content)
+
+
+def _is_silent(block: Any) -> bool:
+    """Tell whether a block of content is a call, a thought, or a text without a letter."""
+    if isinstance(block, str):
+        return not block.strip()
+    if block.get("type") == "text":
+        return not (block.get("text") or "").strip()
+    return is_call(block) or _is_thought(block)
+
+
+def unchanged(entries: list[Entry]) -> list[BaseMessage]:
+    """Return the whole history as it is: a `history` function for those who are no agent."""
+    return [entry.message for entry in entries]
+
+
+def _shared(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    return entries
+
+
+def _path(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    mine = my_path()
+    return [e for e in entries if e.agent_name is None or (e.run_path and mine.starts_with(e.run_path))]
+
+
+def _own(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    return [e for e in entries if e.agent_name in (None, me)]
+
+
+def _last(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    answers = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
+    chosen = {*_input_indexes(entries), *answers[-1:]}
+    return [entries[i] for i in sorted(chosen)]
+
+
+def _input(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    return [entries[i] for i in _input_indexes(entries)]
+
+
+def _input_indexes(entries: list[Entry]) -> range:
+    """Return where the last input of the user stands: the last messages that no agent said."""
+    end = len(entries)
+    while end and entries[end - 1].agent_name is not None:
+        end -= 1
+    begin = end
+    while begin and entries[begin - 1].agent_name is None:
+        begin -= 1
+        if REQUEST in entries[begin].message.additional_kwargs:
+            break
+    return range(begin, end)
+
+
+POLICIES: dict[Any, Callable[[list[Entry], str, MyPath], list[Entry]]] = {
+    "shared": _shared,
+    "path": _path,
+    "own": _own,
+    "last": _last,
+    "input": _input,
+}
+
+
+def is_call(block: Any) -> bool:
+    """Tell whether a block of content is a tool call, which is told as text."""
+    return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
+
+
+def _is_thought(block: Any) -> bool:
+    """Tell whether a block of content is what a model thought, which is told to nobody else."""
+    return isinstance(block, dict) and block.get("type") in _THOUGHTS
+
+
+def _as_seen(entry: Entry, me: str) -> BaseMessage:
+    speaker = entry.agent_name
+    return entry.message if speaker in (None, me) else _told(entry.message, speaker)
+
+
+def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
+    """Return a user message that tells what another said; no speaker is named where it is None."""
+    prefix = f"[{speaker}] " if speaker else ""
+    is_result = isinstance(message, ToolMessage) and not is_answer(message)
+    verb = f"{message.name or 'tool'} returned" if is_result else "said"
+    calls = [
+        f"{prefix}called {call['name']}({as_json(call['args'])})"
+        for call in (message.tool_calls if isinstance(message, AIMessage) else ())
+    ]
+    content: str | list[Any]
+    if isinstance(message.content, str):
+        said = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
+        content = "\n".join(said + calls)
+    else:
+        blocks = [each for each in message.content if not (is_call(each) or _is_thought(each))]
+        head = [{"type": "text", "text": f"{prefix}{verb}:"}] if blocks or not calls else []
+        content = [*head, *blocks, *({"type": "text", "text": call} for call in calls)]
+    return HumanMessage(content, name=speaker, id=message.id)

@@ -1,0 +1,77 @@
+"""What the middleware of chat agents keeps, and the changes of it that are stored.
+
+A record grows with the talk: middleware that adds a reminder in each turn keeps one more each time.
+Stored whole with each step, it would make a thread grow with the square of its turns. So a node writes
+only what it changed, and the channel folds the changes. The root of a tree folds them to records. A
+lane inside keeps the changes as they are: the lanes around it have the records, and take the changes
+when it has ended.
+
+Pure: nothing here knows what the records hold.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentgraph.graph.comparing import is_same
+
+Record = Mapping[str, Mapping[str, Any]]
+"""What is kept for one chat agent: sections by name, each of entries by key."""
+Records = Mapping[str, Record]
+"""Records by the node of the agent's place."""
+Change = Mapping[str, Mapping[str, list[Any]]]
+"""What was changed of a record: entries as a list of the new value, empty for one that is gone."""
+Changes = Mapping[str, Change]
+"""Changes by the node of the agent's place."""
+
+
+def change_between(before: Record, after: Record) -> dict[str, dict[str, list[Any]]]:
+    """Return what makes of a record the one after it.
+
+    >>> change_between({"removed": {"1": True}}, {"removed": {"2": True}})
+    {'removed': {'2': [True], '1': []}}
+    """
+    change: dict[str, dict[str, list[Any]]] = {}
+    for section in dict.fromkeys([*before, *after]):
+        old, new = before.get(section, {}), after.get(section, {})
+        entries = {k: [v] for k, v in new.items() if k not in old or not is_same(old[k], v)}
+        entries |= {key: [] for key in old if key not in new}
+        if entries:
+            change[section] = entries
+    return change
+
+
+def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
+    """Return records after several changes, in order: how the root of a tree folds them.
+
+    >>> applied({}, [{"writer": {"state": {"rounds": [1]}}}, {"writer": {"state": {"rounds": [2]}}}])
+    {'writer': {'state': {'rounds': 2}}}
+    """
+    result = dict(records)
+    for node, change in collected({}, several).items():
+        record = {**result.get(node, {})}
+        for section, entries in change.items():
+            merged = {**record.get(section, {}), **{key: v[0] for key, v in entries.items() if v}}
+            record[section] = {k: v for k, v in merged.items() if entries.get(k, (v,))}
+        result[node] = {section: entries for section, entries in record.items() if entries}
+    return {node: record for node, record in result.items() if record}
+
+
+def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]:
+    """Return changes with later ones, in order: how a lane inside the tree folds them."""
+    result: dict[str, Change] = dict(changes)
+    new: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    for node, section, entries in _sections(several):
+        folded = new.setdefault(node, {})
+        if section not in folded:
+            folded[section] = {**changes.get(node, {}).get(section, {})}
+        folded[section].update(entries)
+    for node, sections in new.items():
+        result[node] = {**result.get(node, {}), **sections}
+    return result
+
+
+def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[str, list[Any]]]]:
+    for changes in several:
+        for node, change in changes.items():
+            for section, entries in change.items():
+                yield node, section, entries

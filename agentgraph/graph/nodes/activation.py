@@ -1,0 +1,438 @@
+"""One activation of a leaf: what it enters with, what it says and does, and what it writes."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
+from langgraph.types import Command, interrupt
+
+from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.context import Context
+from agentgraph.agents.schemas import answer_fault, checkable, plain_at
+from agentgraph.agents.signals import Signal
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.context import ActivationContext
+from agentgraph.graph.failures import mark_border, mark_failure
+from agentgraph.graph.history import visible
+from agentgraph.graph.middleware_state import Change, Record
+from agentgraph.graph.moments import Note
+from agentgraph.graph.nodes.ending import Ending
+from agentgraph.graph.nodes.site import Site, Surroundings
+from agentgraph.graph.nodes.stopping import begin_step
+from agentgraph.graph.nodes.telling import Teller, Writer
+from agentgraph.graph.nodes.threads import is_cancelled
+from agentgraph.graph.questions import addressed, asked_when, asker, asking_call, unaddressed
+from agentgraph.graph.saving import check_names, check_saved
+from agentgraph.graph.state import (
+    STAMP,
+    Border,
+    LaneState,
+    Position,
+    Progress,
+    Question,
+    Update,
+    address_of,
+    speaker_of,
+    stamped,
+)
+from agentgraph.graph.values import Write
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+
+
+class Activation:
+    """One activation of a leaf."""
+
+    def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
+        begin_step(config)
+        self._given = config
+        position = site.arrived(state.get("position"))
+        self.site = site
+        self.cursor = as_cursor(position["cursor"])
+        self.address = site.address(self.cursor)
+        self.asked = position.get("ask")
+        self.progress: Progress = position.get("chat", {})
+        name = site.place.name
+        self.asked_behind: int | None = None
+        self.seen = site.surroundings(state, config)
+        self.teller = self.new_teller(is_beside=site.is_surrounded)
+        self.config = Writer(self.teller, passes_ours=site.runs_trees).within(config)
+        self.mark = {
+            "agent_name": name,
+            "agent_address": self.address,
+            "agent_turn": self.seen.clock.turn,
+            "agent_step": self.teller.step,
+            "lc_agent_name": name,
+        }
+        self.written_here: Sequence[BaseMessage] = state.get("messages", ())
+        self._answer = position.get("answer", [])
+        self._said: list[BaseMessage] = []
+        self._writes: list[Write] = []
+        self._signal: Signal | None = None
+        self._target: str | None = None
+        self._stays: Position | None = None
+        self._border = position.get("border")
+        self._failure = state.get("failure") if self._border else None
+        self._untracked = state.get("untracked")
+        self._middleware: Change = {}
+        self._new_untracked: Mapping[str, Any] | None = None
+        self._inner_transfers = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended in a step before, and only what comes after it is still asked."""
+        return self._border is not None
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.site.place.name
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values that this activation found."""
+        return self.seen.values
+
+    @property
+    def record(self) -> Record:
+        """What the middleware of this agent keeps."""
+        return self.seen.middleware.get(self.site.place.node, {})
+
+    @property
+    def untracked(self) -> Mapping[str, Any]:
+        """The state of its middleware that is never saved; each activation and resume begins anew."""
+        at, values = self._untracked or ("", {})
+        return values if at == self.address and self.progress else {}
+
+    def context(self, history: HistoryPolicy, seen: Surroundings | None = None) -> Context:
+        """Return what the agent is to know; of what else is visible now, where that is given."""
+        seen = seen or self.seen
+        return ActivationContext(
+            self.site.place,
+            self.cursor,
+            self.site.paths,
+            messages=seen.messages,
+            values=seen.values,
+            history=history,
+            under_way=self._under_way,
+            answer=self._answer,
+        )
+
+    def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
+        """Return what the agent sees now, in the middle of the activation: calls may be open."""
+        return visible(
+            self.seen.messages,
+            history,
+            self.name,
+            self.address,
+            self.site.paths.of,
+            self._under_way,
+            is_open=True,
+        )
+
+    def say(self, message: BaseMessage, *, live: bool = False) -> None:
+        """Say a message; told at once if `live`, else when the node has ended."""
+        self.check("the message", message)
+        if isinstance(message, RemoveMessage):
+            self._said.append(message)
+            return
+        self._say_at(self.address, message)
+        if live:
+            self.teller.tell()
+
+    def _say_at(self, address: str, message: BaseMessage) -> None:
+        self._said.append(stamped(message, address))
+        self.teller.say(self._said[-1])
+
+    def rewrite(self, message: BaseMessage) -> None:
+        """Replace a message of the user's under its id; that is not told."""
+        self.check("the message", message)
+        self._said.append(message)
+
+    def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
+        """Replace a message under its id: void it, and say it as it is now.
+
+        One of the agent's own keeps its address; another's is said at this one.
+        """
+        is_own = speaker_of(was) == self.name
+        at = address_of(was) if is_own else None
+        self._void(was.id)
+        self.check("the message", message)
+        self._say_at(at or self.address, message)
+
+    def take_back(self, message_id: str) -> None:
+        """Void a message that this activation said, and remove it from the history."""
+        self._void(message_id)
+        self._said.append(RemoveMessage(id=message_id))
+
+    def keep_told(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
+        """Write what tasks, or a call, have told."""
+        self._said += messages
+        self.teller.notes += notes
+
+    def tell(self, kind: str, data: Any = None) -> None:
+        """Tell at once something that is no message: `custom` data, or a signal."""
+        self.check("custom data", data)
+        self.teller.note(kind, data)
+        self.teller.tell()
+
+    def _void(self, message_id: str | None) -> None:
+        """Tell that a message is void, when the node has ended: one that fails voids nothing."""
+        self.teller.note("discarded", [message_id])
+
+    def signal(self, signal: Signal) -> None:
+        """End with a signal."""
+        self._signal = signal
+        self.tell(signal)
+
+    def transfer(self, target: str) -> None:
+        """End with a transfer to one of the site's targets."""
+        self._target = target
+        self.tell("transfer_to", target)
+
+    def set_values(self, values: Mapping[str, Any]) -> None:
+        """Write values of the run."""
+        self.write([Write(by=self.address, values=dict(values))])
+
+    def keep(self, values: Mapping[str, Any]) -> None:
+        """Write values that the package keeps itself: they never conflict with others."""
+        self.write([Write(by="", values=dict(values))])
+
+    def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
+        """Write what the middleware changed of its record, and its untracked state if that is new."""
+        self._middleware, self._new_untracked = change, untracked
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Write values of the run, in order."""
+        for write in writes:
+            if write["by"] in ("", self.address):
+                self.check_values(write["values"])
+        self._writes = self.site.reducers.collected(self._writes, writes)
+
+    def plain(self, named: str, value: Any) -> Any:
+        """Return what the agent gives as plain JSON data, or refuse it."""
+        return plain_at(self.address, named, value)
+
+    def check(self, named: str, value: Any) -> None:
+        """Refuse what the run's saver cannot save."""
+        check_saved(self.config, self.address, [(named, value)])
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Refuse values that the run's saver cannot save."""
+        check_names(self.address, values)
+        check_saved(self.config, self.address, ((f"the value {k!r}", v) for k, v in values.items()))
+
+    def add_transfers(self, count: int) -> None:
+        """Count transfers that there were in lanes that this activation ran."""
+        self._inner_transfers += count
+
+    def stay(self, node: str, **more: Any) -> None:
+        """Go on at another node of this activation, or this one again, with more in the position."""
+        here = Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
+        self._stays = cast(Position, {**here, **more})
+        if self._transfers:
+            self._stays["transfers"] = self._transfers
+
+    def ask(self, question: Question) -> Any:
+        """Pause until a person has answered, and again until the answer fits the schema."""
+        schema = addressed(question["response_schema"], self.address)
+        return ask_until_it_fits(question["value"], schema)
+
+    def standing(self, message_id: str | None) -> BaseMessage | None:
+        """Return the message of an id as it is now, if this activation sees one in the history."""
+        for message in reversed(self._said):
+            if message.id == message_id:
+                return None if isinstance(message, RemoveMessage) else message
+        return next((each for each in self.seen.messages if each.id == message_id), None)
+
+    @property
+    def said_ids(self) -> set[str | None]:
+        """The ids of the messages that it has said in this step."""
+        return {message.id for message in self._said if not isinstance(message, RemoveMessage)}
+
+    def last_text(self) -> str | None:
+        """Return the text of the last message said, or None."""
+        gone: set[str | None] = set()
+        for message in reversed(self._said):
+            if isinstance(message, RemoveMessage):
+                gone.add(message.id)
+            elif address_of(message) is not None and message.id not in gone:
+                return str(message.text)
+        return None
+
+    def update(self) -> Update:
+        """Return what the node writes, with where the lane goes on.
+
+        Raises:
+            BaseException: What failed at the border of this activation, in this step or before it.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self.seen.check(self.address, self._writes)
+        ending = None if self._stays else self._ending()
+        position = ending.position(self.config) if ending else cast(Position, self._stays)
+        position["at"] = self.address
+        if ending:
+            ending.tell(self.teller)
+        if notes := self.teller.end():
+            position["told"] = notes
+        position["clock"] = self.seen.clock.state
+        update = Update(position=position)
+        if self._said:
+            update["messages"] = self._said
+        if self._writes:
+            update["values"] = self.site.update(self._writes)
+        if self._middleware:
+            update["middleware"] = {self.site.place.node: self._middleware}
+        if self._new_untracked is not None:
+            update["untracked"] = [self.address, self._new_untracked]
+        return ending.onto(update) if ending else update
+
+    def new_teller(self, *, is_beside: bool) -> Teller:
+        """Return a teller of this activation, for all that it tells or for one tool call of several."""
+        return Teller(self.seen.clock, self.address, self._given, is_beside=is_beside)
+
+    def reported(self, call: int | None = None, teller: Teller | None = None) -> "_Reported":
+        """Write on questions and failures from a `with` block at what address they arose.
+
+        What was told in it before is void then.
+
+        Args:
+            call: The number of the tool call that runs in it, if one does.
+            teller: What that call tells with.
+        """
+        return _Reported(self, call, teller or self.teller)
+
+    def left_by(self, error: BaseException, call: int | None, teller: Teller) -> BaseException:
+        """Return what leaves the activation for an exception, with its address on it.
+
+        A question says, too, which tool call asks, or behind how many messages of a graph: there
+        it is the graph agent's, whoever asks inside.
+        """
+        teller.take_back()
+        if isinstance(error, GraphInterrupt):
+            self._check_questions(error.args[0])
+            for asked in error.args[0]:
+                if asked_when(asked.response_schema) is None or self.asked_behind is not None:
+                    self._put(asked, call, teller)
+        elif isinstance(error, ParentCommand):
+            return self._report(self._led_out(error.args[0]))
+        elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
+            return self._report(error)
+        return error
+
+    def _put(self, asked: Any, call: int | None, teller: Teller) -> None:
+        """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
+        given = asked.response_schema
+        is_ours = asker(given) is not None and self.asked_behind is None
+        schema = unaddressed(given if is_ours else checkable(given))
+        number = self.asked_behind if call is None else call
+        if is_ours:
+            number = asking_call(given)
+        moment = teller.ask(asked.id, asked.value, schema).moment if call is None else None
+        asked.response_schema = addressed(schema, self.address, number, moment)
+
+    def _check_questions(self, asked: Sequence[Any]) -> None:
+        """Refuse questions that cannot be saved, as a failure of this activation."""
+        try:
+            for one in asked:
+                if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
+                    self.check("the question", one.value)
+        except InvalidOutputError as error:
+            mark_failure(error, self.address, self.name, self.teller.step)
+            self.teller.failed(error)
+            raise error from None
+
+    def said_before(self) -> list[BaseMessage]:
+        """Return what this activation has said in the steps before this one."""
+        before = self.seen.messages[len(self.seen.messages) - self._under_way :]
+        return [message for message in before if self._is_mine(message)]
+
+    @cached_property
+    def _under_way(self) -> int:
+        """How many of the last messages are those of this activation, and of attempts before."""
+        place = self.site.place
+        if not self.progress and not attempt(place, self.cursor):
+            return 0
+        mine = {self.address}
+        if place.repeats:
+            mine |= {address(place, each) for each in attempts(place, self.cursor)}
+        count = 0
+        for message in reversed(self.seen.messages):
+            if message.response_metadata.get(STAMP) not in mine:
+                break
+            count += 1
+        return count
+
+    def _is_mine(self, message: BaseMessage) -> bool:
+        return address_of(message) == self.address
+
+    @property
+    def _transfers(self) -> int:
+        """How many transfers there were in this turn, this activation's own left out."""
+        return self.seen.transfers + self._inner_transfers
+
+    def _ending(self) -> Ending:
+        return Ending(
+            self.site,
+            self.cursor,
+            self._border or self._how(),
+            lambda: self.seen.with_new(self._said, self._writes),
+            transfers=self._transfers,
+            is_border=self.has_ended,
+        )
+
+    def _how(self) -> Border:
+        """Return how it ended; a signal outweighs a transfer."""
+        if self._signal is not None:
+            return Border(signal=self._signal, given=[])
+        return Border(given=[]) if self._target is None else Border(target=self._target, given=[])
+
+    def _report(self, error: BaseException) -> BaseException:
+        """Tell of a failure, and return what to raise for it."""
+        marked = mark_failure(error, self.address, self.name, self.teller.step)
+        if self.has_ended:
+            mark_border(marked)
+        self.teller.failed(marked)
+        return marked
+
+    def _led_out(self, command: Command[Any]) -> InvalidOutputError:
+        """Return the error for a command to the graph around one that runs in this activation."""
+        return InvalidOutputError(
+            f"{self.address}: a LangGraph graph in the agent {self.name!r} ended by Command(goto="
+            f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run goes on, and "
+            "nothing of the command was written; end that graph without it, and hand over by "
+            "TransferTo(name), from a tool or a function agent in the sub_agents of a chat agent"
+        )
+
+
+class _Reported:
+    """No `@contextmanager`: nodes are entered too often for what one costs."""
+
+    __slots__ = ("_activation", "_call", "_teller")
+
+    def __init__(self, activation: Activation, call: int | None, teller: Teller) -> None:
+        self._activation, self._call, self._teller = activation, call, teller
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        leaves = self._activation.left_by(error, self._call, self._teller)
+        if leaves is not error:
+            raise leaves from None if isinstance(error, ParentCommand) else error
+
+
+def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
+    """Pause until a person has answered, and again until the answer fits a JSON schema."""
+    while True:
+        answer = interrupt(value, response_schema=schema)
+        if answer_fault(schema, answer) is None:
+            return answer

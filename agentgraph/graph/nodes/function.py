@@ -1,0 +1,220 @@
+"""The node of a function agent: calls it, and takes what it returns or yields."""
+
+from collections.abc import AsyncGenerator, Awaitable, Generator
+from contextlib import aclosing, closing
+from typing import Any, cast
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    HumanMessage,
+    RemoveMessage,
+    message_chunk_to_message,
+)
+
+from agentgraph.agents.agents import FunctionAgent
+from agentgraph.agents.functions import allowed, is_async
+from agentgraph.agents.schemas import json_schema, schema_fault
+from agentgraph.agents.signals import (
+    Ask,
+    BreakLoop,
+    Custom,
+    Exit,
+    KeptValues,
+    SetValues,
+    Signal,
+    TransferTo,
+)
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.comparing import is_same
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.foreign import is_word
+from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.threads import run_coroutine, run_in_thread
+from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
+from agentgraph.safe_repr import shown
+
+
+class FunctionNode(LeafNode):
+    """Calls the function; what a generator yields is told as it is yielded."""
+
+    def __init__(self, site: Site) -> None:
+        self.agent = cast(FunctionAgent, site.place.agent)
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
+        self.may = allowed(self.agent.fn)
+        self.is_async = is_async(self.agent.fn)
+
+    def run(self, activation: Activation) -> None:
+        """Call the function; a coroutine runs in an event loop of its own."""
+        left = self._start(activation)
+        if left is not None:
+            run_coroutine(self._afinish(activation, left))
+        self._keep_output(activation)
+
+    async def arun(self, activation: Activation) -> None:
+        """Call the function, a sync one in a thread."""
+        if self.is_async:
+            left = self._start(activation)
+        else:
+            left = await run_in_thread(self._start, activation)
+        if left is not None:
+            await self._afinish(activation, left)
+        self._keep_output(activation)
+
+    def _start(self, activation: Activation) -> Awaitable[Any] | AsyncGenerator[Any] | None:
+        """Call the function and take all that it gives; return what has to be awaited for that."""
+        given: Any = self.agent.fn(activation.context(self.agent.history))
+        if isinstance(given, AsyncGenerator | Awaitable):
+            return given
+        if isinstance(given, Generator):
+            with closing(given):
+                self._follow(activation, given)
+        else:
+            self._take(activation, given)
+        return None
+
+    def _follow(self, activation: Activation, given: Generator[Any, None, Any]) -> None:
+        """Take what a generator yields, and what it returns."""
+        while True:
+            try:
+                item = next(given)
+            except StopIteration as end:
+                self._take(activation, end.value, live=True)
+                return
+            if self._take(activation, item, live=True):
+                return
+
+    async def _afinish(
+        self, activation: Activation, left: Awaitable[Any] | AsyncGenerator[Any]
+    ) -> None:
+        with stoppable():
+            if not isinstance(left, AsyncGenerator):
+                self._take(activation, await left)
+                return
+            async with aclosing(left):
+                async for item in left:
+                    if self._take(activation, item, live=True):
+                        break
+
+    def _take(self, activation: Activation, given: Any, *, live: bool = False) -> bool:
+        """Take an item or a list of them; return whether one ends the activation, the last taken."""
+        items = given if isinstance(given, list | tuple) else (given,)
+        return any(self._take_one(activation, item, live=live) for item in items)
+
+    def _take_one(self, activation: Activation, item: Any, *, live: bool) -> bool:
+        """Take an item; return whether it ends the activation."""
+        match item:
+            case None:
+                return False
+            case str():
+                activation.say(AIMessage(item), live=live)
+            case BaseMessageChunk():
+                activation.say(message_chunk_to_message(item), live=live)
+            case BaseMessage():
+                _say(activation, item, live=live)
+            case Custom(data=data):
+                activation.tell("custom", activation.plain("custom data", data))
+            case KeptValues(values=values):
+                activation.keep(values)
+            case SetValues(values=values):
+                activation.set_values(values)
+            case Exit():
+                return self._signal(activation, "exit", item, self.may.exit)
+            case BreakLoop():
+                return self._signal(activation, "break_loop", item, self.may.break_loop)
+            case TransferTo(agent_name=target):
+                self._permit(activation, item, self.may.transfer)
+                activation.transfer(known_target(activation, target))
+                return True
+            case Ask():
+                self._permit(activation, item, self.may.ask)
+                question = _question(activation, item)
+                activation.stay(self.site.place.question_node, ask=question)
+                return True
+            case _:
+                raise InvalidOutputError(
+                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
+                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
+                    "SetValues(...) or None, or a list of these"
+                )
+        return False
+
+    def _signal(self, activation: Activation, signal: Signal, item: Any, permitted: bool) -> bool:
+        self._permit(activation, item, permitted)
+        activation.signal(signal)
+        return True
+
+    def _permit(self, activation: Activation, item: Any, permitted: bool) -> None:
+        if not permitted:
+            kind = type(item).__name__
+            raise InvalidOutputError(
+                f"{activation.address}: the function gave {kind}, which its return annotation does not "
+                f"name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+            )
+
+    def _keep_output(self, activation: Activation) -> None:
+        text = activation.last_text()
+        if self.agent.output_key and text is not None:
+            activation.set_values({self.agent.output_key: text})
+
+
+def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
+    """Say a message; one that is in the history under its id is replaced there.
+
+    What another agent said is given to the function as a user's message: that is no new message.
+    """
+    if isinstance(message, RemoveMessage):
+        _remove(activation, message)
+        return
+    was = activation.standing(message.id) if message.id else None
+    if was is None:
+        activation.say(message, live=live)
+        return
+    at, is_human = address_of(was), isinstance(message, HumanMessage)
+    if is_same(message, was) or (at is not None and is_same(stamped(message, at), stamped(was, at))):
+        return
+    if at is None and is_human and was.type == "human":
+        if any(each.id == was.id for each in activation.written_here):
+            activation.rewrite(message)
+    elif at is None:
+        activation.say(message, live=live)
+    elif not is_human or speaker_of(was) == activation.name:
+        activation.say_instead(message, was)
+
+
+def _remove(activation: Activation, removal: RemoveMessage) -> None:
+    """Remove a message of the history: a word is void then, and what ran stays.
+
+    A removal of all is for the context of an agent, and a function has none.
+    """
+    was = None if is_remove_all(removal) else activation.standing(removal.id)
+    if was is None:
+        return
+    if address_of(was) is None:
+        activation.say(removal)
+    elif is_word(was):
+        activation.take_back(str(was.id))
+
+
+def known_target(activation: Activation, target: str) -> str:
+    """Return the name of an agent that the activation may transfer to."""
+    there = activation.site.targets
+    if target not in there:
+        names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
+        raise InvalidOutputError(
+            f"{activation.address}: there is no transfer to {shown(target)} from here; possible: "
+            f"{names}"
+        )
+    return target
+
+
+def _question(activation: Activation, ask: Ask) -> Question:
+    if fault := schema_fault(ask.response_schema):
+        raise InvalidOutputError(f"{activation.address}: {fault}")
+    value = activation.plain("the question", ask.value)
+    question = Question(value=value, response_schema=json_schema(ask.response_schema))
+    activation.check("the question", question)
+    return question

@@ -1,0 +1,362 @@
+"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
+
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import run_in_executor
+from langgraph.errors import GraphBubbleUp, ParentCommand
+from langgraph.graph import START
+from langgraph.graph.message import add_messages
+from langgraph.pregel import Pregel
+from langgraph.runtime import get_runtime
+from langgraph.types import Command
+
+from agentgraph.agents.agents import GraphAgent
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.handoffs import handed_on, sole_target, transferred
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.foreign import Change, Told, as_messages, removed_in, written_in
+from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.remote import RemoteRun, is_remote
+from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.tasks import named_task
+from agentgraph.graph.nodes.telling import Teller
+from agentgraph.graph.saving import arose_in_saving
+from agentgraph.graph.state import GRAPH_AGENT, Position, TaskResult, address_of
+from agentgraph.safe_repr import reason
+
+
+class Telling(NamedTuple):
+    """What a task is to tell and to keep.
+
+    Attributes:
+        teller: What tells it.
+        void: The ids of what is void.
+        result: What is kept.
+    """
+
+    teller: Teller
+    void: list[str]
+    result: TaskResult
+
+
+_Results = Generator[Telling, TaskResult, None]
+"""What tasks are to tell: each is answered by what the task has kept."""
+_MODES: Any = ["updates", "values"]
+_MOST_TRIED = 100
+"""Of how many runs that failed it is remembered what they told; most are never tried again."""
+_STEPS = 10_007
+"""LangGraph's own limit of supersteps, for a graph that has none."""
+_DURABILITY = "__pregel_durability"
+"""Where a graph finds when to save; one without a saver fails in LangGraph where that is "sync"."""
+
+
+class GraphNode(LeafNode):
+    """Runs the graph; a task tells each change of its messages, so that none is told twice.
+
+    A task keeps what it told over a resume or a crash. On a resume the graph goes on with the state
+    that it had, and the steps before are not seen again. So the first thing is to ask the tasks what
+    they told: each of them gives what it kept, up to the first that runs, which keeps where this run
+    began. What comes next is compared with that.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.agent = cast(GraphAgent, site.place.agent)
+        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
+        self.task = named_task(site.place.call_task, _kept)
+        self.atask = named_task(site.place.call_task, _akept)
+        self._tried: dict[str, _Run] = {}
+
+    def run(self, activation: Activation) -> None:
+        """Run the graph step by step."""
+        ran = self._begun(activation)
+        self._keep_all(ran.begin())
+        with _refused_inside(activation), self._tries(ran):
+            with ran.handing_over():
+                for kind, part in self._parts(activation, ran.input):
+                    self._keep_all(ran.told_by(kind, part))
+            self._keep_all(ran.handed_over())
+        self._end(activation, ran)
+
+    async def arun(self, activation: Activation) -> None:
+        """Run the graph step by step, on the event loop."""
+        ran = self._begun(activation)
+        await self._akeep_all(ran.begin())
+        stops = stoppable(is_thread=_is_sync(self.agent.graph))
+        with _refused_inside(activation), self._tries(ran), stops:
+            with ran.handing_over():
+                async for kind, part in self._aparts(activation, ran.input):
+                    await self._akeep_all(ran.told_by(kind, part))
+            await self._akeep_all(ran.handed_over())
+        self._end(activation, ran)
+
+    def _keep_all(self, results: "_Results") -> None:
+        """Keep results by a task each; what is kept of them goes back to the one who gives them."""
+        kept = None
+        while (telling := _next(results, kept)) is not None:
+            kept = self.task(telling).result()
+
+    async def _akeep_all(self, results: "_Results") -> None:
+        kept = None
+        while (telling := _next(results, kept)) is not None:
+            kept = await self.atask(telling)
+
+    def _parts(self, activation: Activation, given: Any) -> Iterator[tuple[str, Any]]:
+        """Run the graph, and return its updates and states."""
+        graph, config = self.agent.graph, self._config(activation)
+        if is_remote(graph):
+            states = RemoteRun(graph, self.site.place, config, given).states()
+            return (("values", state) for state in states)
+        return cast(Iterator[Any], graph.stream(given, config, stream_mode=_MODES))
+
+    def _aparts(self, activation: Activation, given: Any) -> AsyncIterator[tuple[str, Any]]:
+        graph, config = self.agent.graph, self._config(activation)
+        if is_remote(graph):
+            states = RemoteRun(graph, self.site.place, config, given).astates()
+            return (("values", state) async for state in states)
+        return cast(AsyncIterator[Any], graph.astream(given, config, stream_mode=_MODES))
+
+    def _begun(self, activation: Activation) -> "_Run":
+        context = activation.context(self.agent.history)
+        given = self.agent.input(context) if self.agent.input else {"messages": context.messages}
+        saves = getattr(self.agent.graph, "checkpointer", None) is not False
+        before = self._tried.pop(_task_id(), None)
+        return _Run(activation, given, before if _is_retried() else None, saves=saves)
+
+    @contextmanager
+    def _tries(self, ran: "_Run") -> Iterator[None]:
+        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone."""
+        try:
+            yield
+        except Exception as error:
+            if "retry_policy" in self.policies and not isinstance(error, GraphBubbleUp):
+                while len(self._tried) >= _MOST_TRIED:
+                    self._tried.pop(next(iter(self._tried)), None)
+                self._tried[_task_id()] = ran
+            raise
+
+    def _config(self, activation: Activation) -> RunnableConfig:
+        own = getattr(self.agent.graph, "config", None) or {}
+        around = activation.config.get("metadata", {})
+        metadata = {GRAPH_AGENT: activation.address, **around, **activation.mark}
+        limit = own.get("recursion_limit", _STEPS)
+        config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
+        if getattr(self.agent.graph, "checkpointer", None) is False:
+            config["configurable"] = {**config["configurable"], _DURABILITY: "exit"}
+        return cast(RunnableConfig, config)
+
+    def _end(self, activation: Activation, ran: "_Run") -> None:
+        said = [*ran.told.said.values()]
+        activation.keep_told([*ran.told.rewritten.values(), *said])
+        if ran.target is not None:
+            inner = getattr(self.agent.graph, "channels", {})
+            values = {key: value for key, value in ran.handed.items() if key not in inner}
+            activation.set_values(values)
+            activation.transfer(ran.target)
+        elif self.agent.output_key and said:
+            activation.set_values({self.agent.output_key: str(said[-1].text)})
+
+
+@contextmanager
+def _refused_inside(activation: Activation) -> Iterator[None]:
+    """Say which agent's graph has a state that LangGraph cannot save: its own error names nothing.
+
+    That is not looked at before, for a graph may keep what is never saved.
+
+    Raises:
+        InvalidOutputError: Something in the state of the graph cannot be saved.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not arose_in_saving(error):
+            raise
+        raise InvalidOutputError(
+            f"{activation.address}: the graph was given, or wrote, what cannot be saved "
+            f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The step "
+            "can be tried again"
+        ) from error
+
+
+def _is_sync(graph: Any) -> bool:
+    """Return whether LangGraph runs all nodes of a graph in threads, which are waited for."""
+    if not isinstance(graph, Pregel):
+        return False
+    nodes = [node.bound for name, node in graph.nodes.items() if name != START]
+    return all(_is_sync(node) or _runs_in_executor(node) for node in nodes)
+
+
+def _runs_in_executor(node: Any) -> bool:
+    return getattr(getattr(node, "afunc", None), "func", None) is run_in_executor
+
+
+class _Run:
+    """One run of a graph: what it was given, and what became of its messages.
+
+    Attributes:
+        input: The input of the graph.
+        told: What became of its messages, in this run and in those before it.
+        target: The agent that the graph hands over to, if it does.
+        handed: What it writes with that, but messages.
+    """
+
+    def __init__(
+        self, activation: Activation, given: dict[str, Any], before: "_Run | None", *, saves: bool
+    ) -> None:
+        """Make a run.
+
+        Args:
+            activation: The activation of the agent.
+            given: The input of the graph.
+            before: The run that failed in this process, if this is another try.
+            saves: Whether the graph goes on with the state that it had, when it is resumed.
+        """
+        self._activation, self._saves = activation, saves
+        self.target: str | None = None
+        self.handed: dict[str, Any] = {}
+        known = as_messages(given.get("messages", []), activation.address)
+        self.input = {**given, "messages": known}
+        self._last: list[BaseMessage] = known
+        self._removed: set[str] = set()
+        self._written: list[BaseMessage] = []
+        self._number: int = before._number if before else 0
+        self._last_try: int | None = before._try if before else None
+        self._try: int = before._try + 1 if before else 1
+        seen = activation.seen.messages
+        users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
+        ids = {message.id for message in seen}
+        self.told: Told = before.told if before else Told(activation.address, known, users, ids)
+        self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
+
+    def begin(self) -> "_Results":
+        """Take what tasks told in the runs before this one, and keep where this one begins.
+
+        Each try of a node has a state of the graph of its own. So what another one told is void.
+        """
+        mine = {"run": str(uuid4()), "try": self._try}
+        while (kept := (yield self._result([], [], mine)))["acts"] != mine:
+            self._number = kept["number"] + 1
+            self._last_try = kept["acts"].get("try", self._last_try)
+            self.told.take(kept["messages"])
+        self._passed()
+        if self._last_try is not None and (self._last_try != self._try or not self._saves):
+            yield from self._results(self.told.begin_anew())
+
+    def told_by(self, kind: str, part: Any) -> "_Results":
+        """Tell what changed in a state of the graph; updates say what was removed by its id."""
+        if kind == "updates":
+            for update in part.values():
+                self._removed.update(removed_in(update))
+                self._written += written_in(update)
+        elif "messages" in part:
+            yield from self._told_now(as_messages(part["messages"], self._unnamed))
+
+    def _told_now(self, messages: list[BaseMessage]) -> "_Results":
+        self._last = messages
+        yield from self._results(self.told.changes(messages, self._removed, self._written))
+        self._removed.clear()
+        self._written.clear()
+
+    def _results(self, changes: Iterator[Change]) -> "_Results":
+        for change in changes:
+            for message in change.messages:
+                self._activation.check("the message", message)
+            yield self._result(change.messages, change.void, {})
+            self._passed()
+
+    def _result(self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]) -> Telling:
+        position = Position(next=None, cursor=[], tree="", at=self._activation.address)
+        return Telling(
+            self._activation.new_teller(is_beside=True),
+            void,
+            TaskResult(messages=messages, values=[], position=position, acts=acts, number=self._number),
+        )
+
+    def _passed(self) -> None:
+        self._number = self._activation.asked_behind = self._number + 1
+
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """Take a command to the graph around this one: to hand over, as LangGraph's handoff tools do.
+
+        Raises:
+            InvalidOutputError: It goes to several, or to an agent that there is not.
+        """
+        try:
+            yield
+        except ParentCommand as left:
+            command = left.args[0]
+            self.target = _known_handoff(self._activation, command)
+            self.handed = handed_on(command, lambda: {"messages": self._last})
+
+    def handed_over(self) -> "_Results":
+        """Tell the messages with which the graph hands over, if it does."""
+        if self.target is not None:
+            new = self.handed.pop("messages", []) or self._open_call()
+            marked: Any = [transferred(each, self.target) for each in new]
+            yield from self._told_now(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
+
+    def _open_call(self) -> list[BaseMessage]:
+        """Return the result of the only call that is open: that of the handoff."""
+        calls = calls_of(self._last[-1]) if self._last else ()
+        if len(calls) != 1:
+            return []
+        text, call = f"Transferred to {self.target}.", calls[0]
+        return [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
+
+
+def _known_handoff(activation: Activation, command: Command[Any]) -> str:
+    """Return the agent that a command to the graph around a graph hands over to.
+
+    Raises:
+        InvalidOutputError: It goes to several, or to an agent that there is not.
+    """
+    target, there = sole_target(command.goto), activation.site.targets
+    if target in there:
+        return str(target)
+    names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
+    raise InvalidOutputError(
+        f"{activation.address}: a LangGraph graph in the agent {activation.name!r} ended by "
+        f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
+        f"written; it may hand over to one agent, by its name; possible: {names}"
+    )
+
+
+def _kept(telling: Telling) -> TaskResult:
+    """Tell a change, and return what the task keeps."""
+    teller, void, result = telling
+    if void:
+        teller.note("discarded", void)
+    for message in result["messages"]:
+        if address_of(message) is not None:
+            teller.say(message)
+    result["position"]["told"] = teller.end()
+    return result
+
+
+async def _akept(telling: Telling) -> TaskResult:
+    return _kept(telling)
+
+
+def _next(results: "_Results", kept: TaskResult | None) -> Telling | None:
+    try:
+        return results.send(cast(TaskResult, kept))
+    except StopIteration:
+        return None
+
+
+def _is_retried() -> bool:
+    """Tell whether the node was tried before in this process, since the run began or was resumed."""
+    info = get_runtime().execution_info
+    return info is not None and info.node_attempt > 1
+
+
+def _task_id() -> str:
+    info = get_runtime().execution_info
+    return info.task_id if info else ""

@@ -1,0 +1,160 @@
+"""A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, NotRequired
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph._internal._constants import CONFIG_KEY_RUNTIME
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.graph.state import CompiledStateGraph
+from typing_extensions import TypedDict
+
+from agentgraph.agents.signals import Signal
+from agentgraph.graph.failures import each_once
+from agentgraph.graph.middleware_state import Changes
+from agentgraph.graph.nodes.site import SURROUNDINGS, Site, Surroundings
+from agentgraph.graph.nodes.stopping import LaneStop, Stop
+from agentgraph.graph.nodes.telling import without_writer
+from agentgraph.graph.state import Position
+from agentgraph.graph.values import Write
+from agentgraph.tree.addresses import Cursor
+from agentgraph.tree.places import Place
+from agentgraph.tree.position import start
+
+_SCRATCHPAD = "__pregel_scratchpad"
+"""Where LangGraph's config has what it counts in a task."""
+
+
+class LaneResult(TypedDict):
+    """What a lane hands back: only what is new."""
+
+    messages: list[BaseMessage]
+    values: list[Write]
+    """What was written in it, in order."""
+    signal: Signal | None
+    finished: NotRequired[int]
+    """When it ended, in nanoseconds, and later than all that it needed."""
+    failed: NotRequired[str]
+    """How it failed, where a failure is a result."""
+    position: NotRequired[Position]
+    """What is told of the failure."""
+    number: NotRequired[int]
+    """The number of the lane in its fork."""
+    transfers: NotRequired[int]
+    """How many transfers there were in this turn, those before the lane included."""
+    middleware: NotRequired[Changes]
+    """What the middleware of agents in it changed of what it keeps."""
+
+
+class LaneCall(NamedTuple):
+    """One run of a lane.
+
+    Attributes:
+        site: The place of the node that runs it.
+        cursor: The counters around the lane's place.
+        see: Returns what is visible to it.
+        control: What stops it.
+        namespace: Where it is kept; None for the namespace of the task that runs it.
+    """
+
+    site: Site
+    cursor: Cursor
+    see: Callable[[], Surroundings]
+    control: Stop
+    namespace: str | None = None
+
+
+class Lane(NamedTuple):
+    """A lane: the place where it starts, and the graph that it was compiled to."""
+
+    place: Place
+    graph: CompiledStateGraph[Any, Any, Any, Any]
+
+    def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        """Run it, and return what it came to until it ended or failed, and how it failed.
+
+        What it sees is asked for here, so that a failure in that is one of the lane, too.
+        """
+        state: dict[str, Any] = {}
+        try:
+            arguments = self._arguments(call)
+            with _asking_once():
+                for now in self.graph.stream(**arguments, stream_mode="values"):
+                    state = now
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return _result(state), error
+        return _result(state), None
+
+    async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        """Run it on the event loop, as `attempt` does."""
+        state: dict[str, Any] = {}
+        try:
+            arguments = self._arguments(call)
+            with _asking_once():
+                async for now in self.graph.astream(**arguments, stream_mode="values"):
+                    state = now
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return _result(state), error
+        return _result(state), None
+
+    def _arguments(self, call: LaneCall) -> dict[str, Any]:
+        surroundings = call.see()
+        comes = start(call.site.tree, self.place, call.cursor)
+        own = without_writer(get_config())["configurable"][CONFIG_KEY_RUNTIME]
+        named = _in_namespace(call.namespace)
+        configurable = {**named, SURROUNDINGS: surroundings, CONFIG_KEY_RUNTIME: own}
+        return {
+            "input": {"position": call.site.position(comes, surroundings.transfers)},
+            "config": {"configurable": configurable},
+            "control": LaneStop(call.control),
+        }
+
+
+def _in_namespace(namespace: str | None) -> dict[str, Any]:
+    """Return what makes LangGraph keep a lane in a namespace that is not that of its task.
+
+    LangGraph counts the graphs that a task runs, and puts the count behind the namespace. That would
+    no longer name a node and a lane, so here each is the first one.
+    """
+    if namespace is None:
+        return {}
+    inherited = get_config()["configurable"]
+    scratchpad = replace(inherited[_SCRATCHPAD], subgraph_counter=itertools.count().__next__)
+    return {**inherited, "checkpoint_ns": namespace, _SCRATCHPAD: scratchpad}
+
+
+@contextmanager
+def _asking_once() -> Iterator[None]:
+    """Hand on each question once: a graph raises those of its nodes and of their tasks."""
+    try:
+        yield
+    except GraphInterrupt as paused:
+        raise GraphInterrupt(each_once(paused.args[0])) from None
+
+
+def last_text(result: LaneResult) -> str:
+    """Return the text of the last message of a lane; nothing where it said none."""
+    said = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
+    return str(said[-1].text) if said else ""
+
+
+def _result(state: dict[str, Any]) -> LaneResult:
+    position = state.get("position") or {}
+    result = LaneResult(
+        messages=state.get("messages", []),
+        values=state.get("values", []),
+        signal=position.get("signal"),
+    )
+    if "transfers" in position:
+        result["transfers"] = position["transfers"]
+    if state.get("middleware"):
+        result["middleware"] = state["middleware"]
+    return result

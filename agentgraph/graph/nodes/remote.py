@@ -1,0 +1,218 @@
+"""Runs a `RemoteGraph` for one activation: on a thread of its own, once, to its end or its questions.
+
+`RemoteGraph` alone does not do as a node that pauses. It sends the thread's id as it is, and
+LangGraph's server takes only UUIDs. It raises the first question that it hears of and closes the
+stream, while others are still to be asked. On a resume it sends its input again.
+
+So this reads the stream to its end and raises all questions, under the ids that the server gave
+them. Before each run it asks for the state of the thread there: the metadata of the last run says
+whether this activation began it. If so, that run goes on, with the answers that there are.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphInterrupt
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.types import Command, Interrupt
+
+from agentgraph.graph.nodes.stopping import RESUME_MAP
+from agentgraph.tree.addresses import way_to
+from agentgraph.tree.places import Place
+
+_BEGUN_BY = "agentgraph_activation"
+"""The metadata of a run on the server that says which activation began it."""
+_BEGUN_AFTER = "agentgraph_after"
+"""The metadata that says which message of its thread was the last one before."""
+_INTERRUPT = "__interrupt__"
+_STREAM = "__pregel_stream"
+"""Where LangGraph keeps the stream of the graph around, in `config["configurable"]`."""
+_SCRATCHPAD = "__pregel_scratchpad"
+_MODES: Any = ["values", "updates"]
+
+
+def is_remote(graph: Any) -> bool:
+    """Return whether a graph is a `RemoteGraph`; nothing is imported to know that."""
+    module = sys.modules.get("langgraph.pregel.remote")
+    return module is not None and isinstance(graph, module.RemoteGraph)
+
+
+def remote_thread(thread_id: str, place: Place, namespace: str) -> str:
+    """Return the id of the thread that an agent has on a server, which must be a UUID.
+
+    A thread of ours always finds the same one there, and each agent in a branch has its own. A call
+    of an agent as a tool, and each item of an `each`, begin a new one.
+
+    Args:
+        thread_id: The id of our thread; in the root's lane it is kept if it is a UUID.
+        place: The place of the agent.
+        namespace: LangGraph's namespace of the activation, another one each time.
+    """
+    way = way_to(place)
+    if _is_uuid(thread_id) and not any(each.starts_lane for each in way[1:]):
+        return thread_id
+    is_called = any(each.is_called for each in way)
+    at = namespace if is_called else "/".join(each.segment for each in way)
+    return str(uuid5(NAMESPACE_URL, f"{thread_id}\n{at}"))
+
+
+class RemoteRun:
+    """The run of a remote graph for one activation.
+
+    Args:
+        graph: The `RemoteGraph`.
+        place: The place of its agent.
+        config: The config of the activation.
+        given: The input of the graph, for a run that has not begun yet.
+    """
+
+    def __init__(self, graph: Any, place: Place, config: RunnableConfig, given: Any) -> None:
+        around = config.get("configurable", {})
+        self._graph, self._given = graph, given
+        self._namespace = str(around.get("checkpoint_ns", ""))
+        self._answers: Mapping[str, Any] = around.get(RESUME_MAP) or {}
+        self._scratchpad = around.get(_SCRATCHPAD)
+        sent = {k: v for k, v in around.items() if not k.startswith(("__", "checkpoint_"))}
+        if _STREAM in around:
+            sent[_STREAM] = _relayed(around[_STREAM], self._namespace)
+        self._thread = ""
+        if "thread_id" in around:
+            self._thread = remote_thread(str(around["thread_id"]), place, self._namespace)
+            sent["thread_id"] = self._thread
+        self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
+        self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
+        self._before: set[str] = set()
+        self._asked: dict[str, Interrupt] = {}
+
+    def states(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the graph's states, without the messages that its thread had before the run.
+
+        Raises:
+            GraphInterrupt: The run asks; with all of its questions.
+        """
+        ended, given = self._next(self._saved())
+        if ended is not None:
+            yield ended
+            return
+        for part in self._graph.stream(given, self._config, stream_mode=_MODES):
+            if (values := self._heard(part)) is not None:
+                yield values
+        self._pause()
+
+    async def astates(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the graph's states, as `states` does."""
+        ended, given = self._next(await self._asaved())
+        if ended is not None:
+            yield ended
+            return
+        async for part in self._graph.astream(given, self._config, stream_mode=_MODES):
+            if (values := self._heard(part)) is not None:
+                yield values
+        self._pause()
+
+    def _saved(self) -> Mapping[str, Any]:
+        """Return the state of the thread; an empty one where there is none yet."""
+        if not self._thread or self._graph.sync_client is None:
+            return {}
+        from langgraph_sdk.errors import NotFoundError
+
+        with suppress(NotFoundError):
+            return cast(Mapping[str, Any], self._graph.sync_client.threads.get_state(self._thread))
+        return {}
+
+    async def _asaved(self) -> Mapping[str, Any]:
+        if not self._thread or self._graph.client is None:
+            return {}
+        from langgraph_sdk.errors import NotFoundError
+
+        with suppress(NotFoundError):
+            return cast(Mapping[str, Any], await self._graph.client.threads.get_state(self._thread))
+        return {}
+
+    def _next(self, saved: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Any]:
+        """Return the state that the run ended with, or what to run the graph with now."""
+        values = saved.get("values") or {}
+        metadata = saved.get("metadata") or {}
+        ids = [_id_of(each) for each in _messages(values)]
+        if metadata.get(_BEGUN_BY) != self._namespace:
+            self._begin(ids)
+            return None, self._given
+        after = self._metadata[_BEGUN_AFTER] = metadata.get(_BEGUN_AFTER, "")
+        if after in ids:
+            self._forget(ids[: ids.index(after) + 1])
+        if not saved["next"]:
+            return self._told(values), None
+        return None, Command(resume=self._answered(saved["tasks"]))
+
+    def _begin(self, ids: list[str]) -> None:
+        self._metadata[_BEGUN_AFTER] = ids[-1] if ids else ""
+        self._forget(ids)
+
+    def _forget(self, ids: list[str]) -> None:
+        """Leave out messages that the thread had, and the input has not."""
+        self._before = {*ids} - {"", *map(_id_of, _messages(self._given))}
+
+    def _answered(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the answers to questions of the run; with none it asks again, or tries again."""
+        asked = {one["id"] for task in tasks for one in task["interrupts"]}
+        answers = {key: self._answers[key] for key in asked if key in self._answers}
+        if answers or len(asked) != 1 or self._scratchpad is None:
+            return answers
+        bare = self._scratchpad.get_null_resume(True)  # of `Command(resume=answer)`
+        return {} if bare is None else dict.fromkeys(asked, bare)
+
+    def _heard(self, part: Any) -> Mapping[str, Any] | None:
+        """Return the state that a part tells, if it is one that was saved.
+
+        When a run has asked, its server tells what the steps beside that have written so far, too,
+        with other ids for the same messages each time.
+        """
+        if part.event == "values":
+            return None if self._asked else self._told(part.data)
+        for one in part.data.get(_INTERRUPT, ()) if isinstance(part.data, dict) else ():
+            schema = one.get("response_schema")
+            asked = Interrupt(one["value"], one["id"], response_schema=schema)
+            self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
+        return None
+
+    def _told(self, values: Any) -> Mapping[str, Any]:
+        left = [each for each in _messages(values) if _id_of(each) not in self._before]
+        return {**values, "messages": left} if self._before else cast(Mapping[str, Any], values)
+
+    def _pause(self) -> None:
+        if self._asked:
+            raise GraphInterrupt([*self._asked.values()])
+
+
+def _messages(values: Any) -> Sequence[Any]:
+    return values.get("messages") or () if isinstance(values, Mapping) else ()
+
+
+def _id_of(message: Any) -> str:
+    given = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
+    return str(given or "")
+
+
+def _relayed(around: StreamProtocol, namespace: str) -> StreamProtocol:
+    """Return a stream whose parts appear in that of the graph around, inside a namespace."""
+    prefix = tuple(namespace.split("|")) if namespace else ()
+
+    send = cast(Callable[[Any], None], around)
+
+    def relay(part: Any) -> None:
+        inside, *what = part
+        send(((*prefix, *inside), *what))
+
+    return StreamProtocol(relay, around.modes)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

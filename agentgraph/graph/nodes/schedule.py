@@ -1,0 +1,311 @@
+"""When the lanes of a fork run: each as soon as those are done that it needs, and may it begin at all.
+
+A LangGraph task is known by its name and its place in the order of calls. What the node decides by
+what has finished must be no part of that, or a resume would look for the results elsewhere and run
+finished lanes again. So each lane has a fixed number, the same in sync and async runs:
+
+- On an event loop the tasks of all lanes are called at once, in the order of their numbers, and each
+  waits at its gate until it may begin.
+- In threads that would hold a thread for each lane that waits. There a task is called when its lane
+  may begin, under its number (`numbered`).
+
+On a resume the lanes that had finished have their results at once. They are noted in the order in
+which they finished, so that the same gates open as before.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, Literal
+
+from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
+
+from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
+from agentgraph.graph.nodes.lane import LaneResult
+from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.nodes.tasks import Start, numbered, unwrapped, watched
+
+_SETTLED = 5
+"""How often the event loop goes round until it has handed over the results that were kept."""
+
+
+class Schedule:
+    """Opens the gates of the lanes of one fork; told of each that has ended.
+
+    Attributes:
+        gates: Where the task of each lane waits until it may begin.
+        wake: Done when a lane asks that is held.
+        results: What the lanes came to that have ended, by their numbers.
+        control: Stops the lanes that run.
+    """
+
+    def __init__(
+        self,
+        needs: Sequence[Collection[int]],
+        control: Stop,
+        *,
+        on_error: Literal["fail", "wait", "collect", "first"] = "fail",
+        in_steps: bool = False,
+        is_final: bool = False,
+        at_once: int | None = None,
+    ) -> None:
+        """Make a schedule.
+
+        Args:
+            needs: The numbers of the lanes that each lane needs done, all of them smaller than its own.
+            control: Stops the lanes that run.
+            on_error: What becomes of the others when one fails; of "first" when one succeeds.
+            in_steps: Whether none begins any more when one failed, or ended with a signal.
+            is_final: Whether a failure is a result that is kept, and with "fail" ends all for good.
+            at_once: How many run at the same time; None for all.
+        """
+        self.gates: list[Future[None]] = [Future() for _ in needs]
+        self.results: dict[int, LaneResult] = {}
+        self.control = control
+        self.wake: Future[None] = Future()
+        self._held: dict[int, Future[None]] = {}
+        self._lock = threading.Lock()
+        self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
+        self._is_final = is_final and on_error == "fail"
+        self._at_once = len(needs) if at_once is None else at_once
+        self._waiting = list(range(len(needs)))
+        self._raised: dict[int, BaseException] = {}
+        self._unneeded: set[int] = set()
+
+    def hold(self, number: int) -> Future[None]:
+        """Return where a lane waits that asks, until it is known whether its question is needed.
+
+        It is not once another one was first, or failed for good; what was asked stays pending also
+        where the node that called the task has gone on.
+        """
+        held: Future[None] = Future()
+        if not (self._is_final or self._on_error == "first"):
+            held.set_result(None)
+            return held
+        with self._lock:
+            self._held[number] = held
+            if not self.wake.done():
+                self.wake.set_result(None)
+        return held
+
+    def note(self, ended: Mapping[int, Any]) -> None:
+        """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
+
+        They are taken in the order in which they ended, also where a resume has them all at once: so
+        those begin again that had begun before something ended that lets no more begin. But where one
+        failed for good, none does.
+        """
+        with self._lock:
+            self.wake = Future() if self.wake.done() else self.wake
+        order = sorted(ended, key=lambda number: _when(ended[number]))
+        order.sort(key=lambda number: not self._ends_all(ended[number]))
+        if not any(map(self._ends_all, ended.values())):
+            self._open()
+        for number in order:
+            self._take(number, ended[number])
+            self._judge(number)
+            self._open()
+
+    def close(self) -> None:
+        """End the tasks that wait at their gates, in a way that a resume calls them again."""
+        for number in self._waiting:
+            if not self.gates[number].done():
+                self.gates[number].set_exception(GraphDrained("it has not begun"))
+        self._waiting.clear()
+        self._release(GraphDrained("it is not needed any more"))
+
+    def finished(self) -> dict[int, LaneResult]:
+        """Return what the lanes came to, once all tasks have ended.
+
+        Raises:
+            BaseException: The first failure, if it is not "first" and one has succeeded; before all
+                others one that is no `Exception`, whatever `on_error` says.
+            GraphInterrupt: All questions.
+            GraphDrained: The run was stopped.
+        """
+        raised = [self._raised[number] for number in sorted(self._raised)]
+        failed = sorted(filter(is_failure, raised), key=is_fatal, reverse=True)
+        if failed and is_fatal(failed[0]):
+            raise_together(failed, ())
+        if self.is_decided:
+            first = min(self.results, key=lambda number: self.results[number]["finished"])
+            return {first: self.results[first]}
+        paused = [error for error in raised if isinstance(error, GraphInterrupt)]
+        questions = each_once(asked for error in paused for asked in error.args[0])
+        if failed and not (questions and self._on_error == "first"):
+            raise_together(failed, questions)
+        if questions:
+            raise GraphInterrupt(questions)
+        stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
+        if left := [number for number in stopped if number not in self._unneeded]:
+            raise self._raised[left[0]]
+        return dict(sorted(self.results.items()))
+
+    def failures(self) -> list[Failure]:
+        """Return where lanes failed and how, each as an address and a `repr`."""
+        return [failure for error in self._raised.values() for failure in failures(error)]
+
+    def call_kept(self, call: Callable[[int], Future[Any]]) -> dict[int, Future[Any]]:
+        """Call the tasks that a resume has results of, and those that are ready to begin.
+
+        What has a result is done at once; the others wait at their gates. Whether one has a result is
+        known when those that it needs have theirs.
+        """
+        called: dict[int, Future[Any]] = {}
+        waiting = 0
+
+        def is_ready(number: int) -> bool:
+            needed = [called.get(need) for need in self._needs[number]]
+            return all(each is not None and _has_result(each) for each in needed)
+
+        for number in range(len(self.gates)):
+            if waiting < self._at_once and is_ready(number):
+                called[number] = call(number)
+                waiting += not called[number].done()
+        return called
+
+    @property
+    def begun(self) -> list[int]:
+        """The numbers of the lanes that may begin, or have begun."""
+        return [number for number, gate in enumerate(self.gates) if _has_result(gate)]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the first success is there, and nobody waits for the others."""
+        return self._on_error == "first" and bool(self.results)
+
+    def _ends_all(self, future: Any) -> bool:
+        """Tell whether a lane failed for good."""
+        has_come = not future.cancelled() and future.exception() is None
+        return self._is_final and has_come and "failed" in future.result()
+
+    def _take(self, number: int, future: Any) -> None:
+        if number in self._waiting:
+            self._waiting.remove(number)  # it had ended before
+        if future.cancelled():
+            self._raised[number] = GraphDrained("it is not needed any more")
+        elif (error := future.exception()) is not None:
+            self._raised[number] = unwrapped(error)
+        else:
+            self.results[number] = future.result()
+
+    def _is_fatal(self, number: int) -> bool:
+        error = self._raised.get(number)
+        return error is not None and is_failure(error) and is_fatal(error)
+
+    def _has_failed(self) -> bool:
+        return any("failed" in result for result in self.results.values())
+
+    def _judge(self, number: int) -> None:
+        """Stop what is not needed any more, now that a lane has ended."""
+        result, error = self.results.get(number), self._raised.get(number)
+        failed = (result is not None and "failed" in result) or is_failure(error)
+        if self.is_decided or self._is_fatal(number) or (failed and self._on_error == "fail"):
+            self._unneeded.update(range(len(self.gates)))
+            self.control.stop("another one was first, or failed")
+        if self._in_steps and (failed or (result is not None and result["signal"])):
+            self._unneeded.update(self._waiting)
+            self.close()
+
+    def _open(self) -> None:
+        """Open the gates of those that have what they need; close all when nothing runs any more.
+
+        A lane that begins when all are to stop does nothing, and one that goes on takes the step first
+        that a person answered.
+        """
+        if self.is_decided or (self._is_final and self._has_failed()):
+            self.close()
+            return
+        begun = len(self.gates) - len(self._waiting)
+        running = begun - len(self.results) - len(self._raised) - len(self._held)
+        for number in list(self._waiting):
+            if running < self._at_once and all(need in self.results for need in self._needs[number]):
+                self._waiting.remove(number)
+                if not self.gates[number].done():  # it was cancelled
+                    self.gates[number].set_result(None)
+                running += 1
+        if running == 0:
+            self._release(None)
+            self.close()
+
+    def _release(self, why_not: GraphDrained | None) -> None:
+        """Let the lanes ask that are held, or end them."""
+        with self._lock:
+            held, self._held = self._held, {}
+        for each in held.values():
+            if each.done():
+                continue
+            if why_not is None:
+                each.set_result(None)
+            else:
+                each.set_exception(why_not)
+
+
+def _has_result(future: Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
+
+
+def is_failure(error: BaseException | None) -> bool:
+    """Return whether what a lane raised is a failure, and not a question or a stop."""
+    return error is not None and not isinstance(error, GraphBubbleUp)
+
+
+def _when(future: Any) -> tuple[bool, int]:
+    """Sort key: finish time; failed and cancelled tasks last."""
+    if future.cancelled() or future.exception() is not None:
+        return True, 0
+    return False, future.result()["finished"]
+
+
+def run_lanes(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, LaneResult]:
+    """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`.
+
+    A lane that waits for others holds no thread: its task is called when it may begin.
+
+    Args:
+        starts: Start the tasks.
+        schedule: When each may begin.
+        first: The number of the first task among all that the node calls.
+    """
+
+    def call(number: int) -> Future[Any]:
+        future: Future[Any] = numbered(starts[number], first + number)
+        return future
+
+    noted: set[int] = set()
+    try:
+        futures = schedule.call_kept(call)
+        ended = {n: future for n, future in futures.items() if future.done()}
+        while True:
+            schedule.note(ended)
+            noted.update(ended)
+            futures |= {n: call(n) for n in schedule.begun if n not in futures}
+            running = {n: future for n, future in futures.items() if n not in noted}
+            if not running:
+                break
+            wait({*running.values(), schedule.wake}, return_when=FIRST_COMPLETED)
+            ended = {n: future for n, future in running.items() if future.done()}
+    finally:
+        schedule.control.request_drain("nobody waits any more")
+        schedule.close()
+    return schedule.finished()
+
+
+async def arun_lanes(starts: Sequence[Start], schedule: Schedule) -> dict[int, LaneResult]:
+    """Run the tasks of lanes on the event loop, as `run_lanes` does; all are called at once."""
+    try:
+        futures: list[asyncio.Future[Any]] = [watched(start()) for start in starts]
+        for _ in range(_SETTLED):
+            await asyncio.sleep(0)
+        done, pending = {future for future in futures if future.done()}, set(futures)
+        while pending:
+            schedule.note({n: each for n, each in enumerate(futures) if each in done})
+            pending -= done
+            if pending:
+                awaited = {*pending, asyncio.wrap_future(schedule.wake)}
+                done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                done &= pending
+    finally:
+        schedule.close()
+    return schedule.finished()

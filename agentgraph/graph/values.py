@@ -1,0 +1,183 @@
+"""Values of the run: what lanes write, the reducers that merge it, and conflicts at joins.
+
+Values that were merged in a lane cannot be merged again around it: a list with `operator.add` would
+double. So a lane keeps its writes, in order, and hands those back; a join applies the writes of its
+lanes one after the other. Only the root keeps the merged values, which users see and edit.
+
+Reducers are declared as LangGraph users declare state, and LangGraph reads the declaration: each
+declared name has a channel of LangGraph's, and that channel applies the writes, `Overwrite` included.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.last_value import LastValue
+from langgraph.graph import StateGraph
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
+
+from agentgraph.errors import InvalidAgentError, ReducerError
+from agentgraph.safe_repr import shown, shown_error
+
+_ROOT = "__root__"
+"""The channel that LangGraph makes of a schema without fields."""
+
+
+class Write(TypedDict):
+    """What one activation wrote, at once."""
+
+    by: str
+    """Its address; empty for what the package keeps itself, which never conflicts."""
+    values: dict[str, Any]
+    """The values by their names."""
+
+
+Written = Mapping[str, Any] | Sequence[Write]
+"""Writes in order, or values that nobody wrote who could conflict."""
+Beside = Callable[[int, int], bool]
+"""Tells whether two that are joined ran side by side, by their numbers."""
+
+
+def as_writes(given: Written) -> list[Write]:
+    """Return values as one write, and writes as they are."""
+    if isinstance(given, Mapping):
+        return [Write(by="", values=dict(given))] if given else []
+    return list(given)
+
+
+@dataclass(frozen=True, slots=True)
+class Reducers:
+    """How values are merged: by the reducers that were declared, else written over.
+
+    Attributes:
+        channels: The channels of LangGraph's for the names that have a reducer.
+        names: All names that were declared.
+    """
+
+    channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+    def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
+        """Return `values` with what was written after them, in order.
+
+        Raises:
+            ReducerError: A reducer failed.
+        """
+        merged = dict(values)
+        for write in as_writes(written):
+            for name, value in write["values"].items():
+                merged[name] = self._reduced(merged, name, value) if name in self.channels else value
+        return merged
+
+    def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
+        """Return the writes of a lane with new ones, without what these write over."""
+        kept = list(writes)
+        written = {name for write in kept for name in write["values"]}
+        for write in as_writes(new):
+            over = write["values"].keys() - self.channels.keys()
+            if over & written:
+                kept = [left for each in kept if (left := _without(each, over))["values"]]
+            kept.append(write)
+            written |= write["values"].keys()
+        return kept
+
+    def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
+        """Return the writes of a lane with those of several of its steps, as `collected` does."""
+        return reduce(self.collected, new, list(writes or ()))
+
+    def update(self, writes: Sequence[Write]) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return writes for the root: one dict, or several where one would lose a write."""
+        several: list[dict[str, Any]] = []
+        for write in writes:
+            new = write["values"]
+            if several and not (several[-1].keys() & new.keys() & self.channels.keys()):
+                several[-1] = {**several[-1], **new}
+            else:
+                several.append(dict(new))
+        return several[0] if len(several) == 1 else several
+
+    def merged(
+        self, values: Mapping[str, Any], new: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the values of the root with what a node or a user writes there."""
+        several = [new] if isinstance(new, Mapping) else new
+        return self.applied(values, [Write(by="", values=dict(each)) for each in several])
+
+    def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
+        """Return a value merged with what is there; both are copies, for reducers may change them."""
+        declared = self.channels[name]
+        channel = BinaryOperatorAggregate[Any](declared.typ, declared.operator)
+        if name in values:
+            channel = channel.from_checkpoint(copied(values[name]))
+        try:
+            channel.update([copied(value)])
+        except Exception as error:
+            raise ReducerError(name, shown(value), shown_error(error)) from error
+        return channel.get()
+
+
+def declared(schema: Any) -> Reducers:
+    """Return the reducers that a schema declares for its fields.
+
+    Raises:
+        InvalidAgentError: It is no schema, or a field is of another kind than values can have.
+    """
+    if schema is None:
+        return Reducers()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            read: Any = StateGraph(schema)
+    except Exception as error:
+        raise _no_schema(schema) from error
+    if _ROOT in read.channels:
+        raise _no_schema(schema)
+    faults = [
+        f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; use "
+        "Annotated[type, reducer], or the type alone"
+        for name, channel in {**read.channels, **read.managed}.items()
+        if type(channel) not in (BinaryOperatorAggregate, LastValue)
+    ]
+    if faults:
+        raise InvalidAgentError(faults)
+    with_reducer = {
+        name: channel
+        for name, channel in read.channels.items()
+        if isinstance(channel, BinaryOperatorAggregate)
+    }
+    return Reducers(with_reducer, frozenset(read.channels))
+
+
+def _without(write: Write, names: Iterable[str]) -> Write:
+    left = write["values"].keys() - names
+    if len(left) == len(write["values"]):
+        return write
+    return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in left})
+
+
+def copied(value: Any) -> Any:
+    """Return a shallow copy; of what cannot be copied the value itself."""
+    if isinstance(value, Overwrite):
+        return Overwrite(copied(value.value))
+    try:
+        return copy.copy(value)
+    except Exception:
+        return value
+
+
+def _kind(channel: Any) -> str:
+    return channel.__name__ if isinstance(channel, type) else type(channel).__name__
+
+
+def _no_schema(schema: Any) -> InvalidAgentError:
+    return InvalidAgentError(
+        [
+            f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
+            "class Values(TypedDict): notes: Annotated[list, operator.add]"
+        ]
+    )

@@ -1,1 +1,0 @@
-"""The live tree of a run that is watched: what is known of it, frames of it, where they are shown."""

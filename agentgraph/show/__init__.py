@@ -1,0 +1,1 @@
+"""Trees and runs shown to people: as outlines, drawings and live trees."""

@@ -1,0 +1,249 @@
+"""Graphs drawn for people, as Mermaid text: a box for each agent that runs, one start and one end.
+
+LangGraph's drawing gives lanes a start and an end of their own; here edges lead to the box of the
+lanes itself, and only agents are nodes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from zlib import crc32
+
+from langchain_core.runnables.graph import Edge, Node
+from langgraph.graph import END, START
+from langgraph.graph.state import CompiledStateGraph
+
+from agentgraph.agents.agents import Agent
+from agentgraph.errors import InvalidAgentError
+from agentgraph.graph.compiler import compile_agent
+from agentgraph.show.outline import tree_lines
+from agentgraph.tree.places import WORK, is_drawable
+
+_DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
+_FURTHER = {word for words in WORK.values() for word in words}
+"""The last parts of the names of nodes that an agent has besides its own."""
+_MOST_LINES = 50
+_STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
+
+
+Edges = dict[tuple[str, str], bool]
+"""Whether an edge, by its ends, is one of several that may be taken."""
+Onwards = dict[str, list[str]]
+"""Where edges lead from each node."""
+
+
+def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
+    """Return a compiled graph as Mermaid text.
+
+    ```
+    print(mermaid(compile_agent(report)))
+    graph TD
+        __start__(("start"))
+        write("write")
+        critique("critique")
+        __end__((("end")))
+        __start__ --> write
+        write --> critique
+        critique -.-> write
+        critique -.-> __end__
+    ```
+
+    A dotted edge is one of several ways on. Branches, steps and agents as tools stand in a box.
+
+    Args:
+        graph: What `compile_agent` gave, or a graph that it is a part of.
+        xray: Whether what nodes run is drawn inside them: branches, steps, agents as tools, graphs.
+    """
+    drawn = graph.get_graph(xray=xray)
+    shown = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
+    edges = _edges(drawn.edges)
+    anchors = dict(_anchors(edges, shown))
+    lines = [
+        "graph TD",
+        *_boxes(shown, "", anchors),
+        *_arrows(edges),
+        *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
+        f"    {_STYLE}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def mime_bundle(agent: Agent) -> dict[str, str]:
+    """Return what Jupyter shows of an agent: its tree as text, and the graph that it becomes.
+
+    Of an agent with faults these are shown instead. Nothing is sent anywhere.
+
+    Args:
+        agent: The root of the tree.
+
+    Returns:
+        What is shown by MIME type: "text/plain", and as `drawings` gives it "text/vnd.mermaid" and
+        "image/svg+xml".
+    """
+    try:
+        graph = compile_agent(agent)
+    except InvalidAgentError as error:
+        return {"text/plain": str(error)}
+    return {**drawings(graph), "text/plain": "\n".join(tree_lines(agent))}
+
+
+def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
+    """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
+
+    With the package mermaidx there is an SVG, too, for what cannot; it takes seconds to make, so
+    only of a drawing of at most 50 lines. Nothing is sent anywhere.
+
+    Args:
+        graph: What `compile_agent` gave, or a graph that it is a part of.
+
+    Returns:
+        The drawing under "text/plain" and "text/vnd.mermaid", the SVG under "image/svg+xml".
+    """
+    text = mermaid(graph)
+    shown = {"text/plain": text, "text/vnd.mermaid": text}
+    svg = _svg(text) if text.count("\n") <= _MOST_LINES else None
+    return {**shown, "image/svg+xml": svg} if svg else shown
+
+
+@lru_cache(maxsize=32)
+def _svg(text: str) -> str | None:
+    """Return Mermaid text as an SVG; nothing without the package that renders it."""
+    try:
+        import mermaidx
+    except ImportError:
+        return None
+    config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
+    return _in_its_size(mermaidx.render(text, config=config).svg())
+
+
+def _in_its_size(svg: str) -> str:
+    """Return a drawing in its own size instead of the page's, its styles for itself alone."""
+    width, height = re.findall(r'viewBox="\S+ \S+ (\S+) (\S+)"', svg)[0]
+    sized = svg.replace('width="100%"', f'width="{width}" height="{height}"', 1)
+    return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
+
+
+def _boxes(nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of all nodes in a box: nodes as they are, inner boxes around theirs.
+
+    A box with a direction is laid out for itself, so one that an anchor leads into has none.
+    """
+    indent = "    " * (box.count(":") + 1)
+    done: set[str] = set()
+    for key, node in nodes.items():
+        name, colon, _ = key.removeprefix(box).partition(":")
+        if not key.startswith(box) or name in done:
+            continue
+        done.add(name)
+        if not colon:
+            yield f"{indent}{_node(key, node)}"
+            continue
+        inner = f"{box}{name}:"
+        yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name))}"]'
+        if not any(inside.startswith(inner) for inside in anchors):
+            yield f"{indent}    direction TB"
+        yield from _boxes(nodes, inner, anchors)
+        yield f"{indent}end"
+
+
+def _node(key: str, node: Node) -> str:
+    if key in _DRAWN_ENDS:
+        return _DRAWN_ENDS[key]
+    return f'{_id(key)}("{_escaped(_label(key, node))}")'
+
+
+def _label(key: str, node: Node) -> str:
+    """Return the name of a node, from its agent's on: `write.tools`, `write.Limit.before_model`."""
+    parts, agent = key.rpartition(":")[2].split("."), (node.metadata or {}).get("agent_name")
+    return ".".join(parts[parts.index(agent) :] if agent in parts else parts)
+
+
+def _short(name: str) -> str:
+    """Return the name of an agent from that of its node: `write.tools` of `report.write.tools`."""
+    *_, before, last = ("", *name.split("."))
+    return f"{before}.{last}" if before and last in _FURTHER else last
+
+
+def _arrows(edges: Edges) -> Iterator[str]:
+    for (source, target), is_choice in edges.items():
+        yield f"    {_id(source)} {'-.->' if is_choice else '-->'} {_id(target)}"
+
+
+def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
+    """Yield something inside each box to which a way comes back, and what leads to that box.
+
+    Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
+    an edge to something inside, be it one that is not seen.
+    """
+    onwards: Onwards = {}
+    for source, target in edges:
+        onwards.setdefault(source, []).append(target)
+    depths = _depths(onwards, START)
+    for box in dict.fromkeys(target for _, target in edges):
+        inside = next((key for key in nodes if key.startswith(f"{box}:")), None)
+        behind = _depths(onwards, box) if inside else {}
+        sources = [source for source, target in edges if target == box and source != box]
+        if inside and not behind.keys().isdisjoint(sources):
+            source = min(sources, key=lambda each: depths.get(each, len(edges)))
+            yield inside, source
+
+
+def _depths(onwards: Onwards, start: str) -> dict[str, int]:
+    """Return how many edges away from a start all is that can be reached from it."""
+    depths = {start: 0}
+    for each in (queue := [start]):
+        for target in onwards.get(each, ()):
+            if target not in depths:
+                depths[target] = depths[each] + 1
+                queue.append(target)
+    return depths
+
+
+def _edges(drawn: list[Edge]) -> Edges:
+    """Return the edges between nodes and boxes, without those to what is not drawn."""
+    edges: Edges = {}
+    for edge in drawn:
+        edges[edge.source, edge.target] = (
+            edges.get((edge.source, edge.target), False) or edge.conditional
+        )
+    joined: Edges = {}
+    for ends, is_choice in edges.items():
+        if (between := _between(*ends)) is not None:
+            joined[between] = joined.get(between, False) or is_choice
+    return joined
+
+
+def _between(source: str, target: str) -> tuple[str, str] | None:
+    """Return the outermost boxes that an edge leads out of and into, or its ends where there are none.
+
+    >>> _between("review:legal:__end__", "review:press"), _between("write", "review:__start__")
+    (('review:legal', 'review:press'), ('write', 'review'))
+
+    None where it only leads from the start of a box to what is inside, or from there to its end.
+    """
+    out_of, into = source.split(":"), target.split(":")
+    shared = 0
+    while shared < min(len(out_of), len(into)) - 1 and out_of[shared] == into[shared]:
+        shared += 1
+    ends = ":".join(out_of[: shared + 1]), ":".join(into[: shared + 1])
+    if not any(map(_is_edge_of_box, ends)):
+        return ends
+    is_way_back = source.endswith(f":{END}") and target.endswith(f":{START}")
+    return (":".join(out_of[:-1]), ":".join(into[:-1])) if is_way_back else None
+
+
+def _is_edge_of_box(key: str) -> bool:
+    return key.endswith((f":{START}", f":{END}"))
+
+
+def _id(key: str) -> str:
+    """Return what Mermaid knows a node by: its name where it can read that."""
+    if key in _DRAWN_ENDS:
+        return key
+    plain = re.sub(r"[^A-Za-z0-9_.]", lambda char: f"_{ord(char[0]):x}_", key.replace(":", "."))
+    return plain if is_drawable(plain.partition(".")[0]) else f"_{plain}"
+
+
+def _escaped(label: str) -> str:
+    return "".join(f"#{ord(char)};" if char in '"#<>&`*' else char for char in label)

@@ -1,0 +1,100 @@
+"""Events as lines of text, for terminals and pipes."""
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from agentgraph.events.events import AgentEvent
+from agentgraph.safe_repr import as_json, cut
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_INDENT = "    "
+_STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "magenta"}
+_ACTION_STYLE = "yellow"
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and all that moves the cursor
+    r"|\x1b[\]PX^_].*?(?:\x07|\x9c|\x1b\\|$)"  # titles, links
+    r"|\x1b.?|\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
+    re.DOTALL,
+)
+"""What steers a terminal, or turns the direction of what is behind it."""
+
+
+def event_text(event: AgentEvent) -> str:
+    """Return what an event tells, without its run path: a text, or an action such as `[exit]`.
+
+    Args:
+        event: The event.
+    """
+    match event.kind:
+        case "message":
+            return event.text or _calls_text(event.message)
+        case "custom":
+            return f"[custom] {json.dumps(event.output.custom if event.output else None)}"
+        case "interrupted":
+            question = event.action and event.action.interrupted
+            return f"[asks] {question.value if question else ''}"
+        case "error":
+            return f"[error] {event.error}"
+        case "transfer_to":
+            return f"[transfer_to] {event.action.transfer_to if event.action else ''}"
+        case kind:
+            return f"[{kind}]"
+
+
+def _calls_text(message: BaseMessage | None) -> str:
+    """Return the tool calls of a message that says nothing: `[calls] search({"q": "bees"})`."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    told = [f"{call['name']}({as_json(call['args'])})" for call in calls]
+    return f"[calls] {', '.join(told)}" if told else ""
+
+
+def without_controls(text: str) -> str:
+    r"""Return a text without what steers a terminal; only lines and tabs stay.
+
+    All that is printed goes through here, for pipes and files too: they end at a terminal as well.
+    `AgentEvent.text`, `transcript` and `--json` keep a text as it was said; JSON escapes it.
+
+    >>> without_controls("\x1b[31mred\x1b[0m\a")
+    'red'
+
+    Args:
+        text: A text that is to be printed, of a model, a person, or an exception.
+    """
+    return cut(_CONTROLS.sub("", text), len(text))
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line without what steers a terminal.
+
+    Args:
+        text: A text that is to be printed.
+    """
+    return " ".join(without_controls(text).split())
+
+
+def print_event(console: "Console", event: AgentEvent) -> None:
+    """Print an event at once as `run/path: text`; further lines of the text are indented.
+
+    Nothing in it steers the terminal. On one it is coloured and wrapped at words; in a pipe it is
+    plain.
+
+    Args:
+        console: Where it is printed.
+        event: The event.
+    """
+    from rich.text import Text
+
+    before, slash, name = one_line(str(event.run_path)).rpartition("/")
+    style = _STYLES.get(event.kind, _ACTION_STYLE)
+    text = without_controls(event_text(event))
+    line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (text, style))
+    if console.is_terminal:
+        lines = line.wrap(console, max(console.width - len(_INDENT), 20))
+    else:
+        lines = line.split("\n", allow_blank=True)
+    console.print(Text("\n" + _INDENT).join(lines), soft_wrap=True)

@@ -1,0 +1,1 @@
+"""Runs on threads: run, resume, replay, and where threads are kept."""

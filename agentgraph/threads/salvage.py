@@ -1,0 +1,263 @@
+"""What a turn that is given up keeps of the step that was under way.
+
+A step is committed when its node has ended. Until then all that came of it lies beside the lane's
+last checkpoint: the results of tool calls and of lanes that ended are writes of their tasks, and a
+lane that has not ended has checkpoints of its own, with a step under way in its turn. New input on
+the thread begins a turn and drops all that. The agents would forget what they were told had
+happened, so it is read here and comes in with the turn's input, before the user's messages:
+
+- of a node that ended, but was not committed, what it wrote;
+- of tool calls the results, in the order of the calls; what has none gets one that says so;
+- of a graph agent the messages that it said;
+- of branches, steps and items what they said and wrote, in declared order and each step behind
+  those it depends on: all of those that ended, and of the others what their agents had finished.
+
+What an agent says that runs as a tool is for itself: its caller gets the result, or none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.agents.agents import FORKS, ChatAgent, EachAgent, ParallelAgent, WorkflowAgent
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.middleware_state import Changes
+from agentgraph.graph.nodes.foreign import folded
+from agentgraph.graph.state import Position, address_of, stamped
+from agentgraph.threads.threads import (
+    AllSaved,
+    Reads,
+    State,
+    address_at,
+    before_edits,
+    namespace_of,
+    order_of,
+    place_of,
+    position_of,
+    writes_by_task,
+)
+from agentgraph.tree.addresses import address, as_cursor
+from agentgraph.tree.places import Place, Tree
+
+UNFINISHED = "The call was not finished."
+"""What answers a call of a turn that was given up before the call had a result."""
+
+Writes = Mapping[str, Mapping[str, Any]]
+"""What the tasks of a step wrote, by their ids and by channel."""
+_LAST = 2**63
+"""Behind all times."""
+_NODE_AND_LANE = 2
+"""Of how many parts the namespace of a lane is, inside that of the lane around it."""
+
+
+class Kept(NamedTuple):
+    """What is kept: the messages, the values as they were written, one map after the other.
+
+    And what middleware changed of what it keeps, likewise.
+    """
+
+    messages: list[BaseMessage]
+    values: list[Mapping[str, Any]]
+    middleware: Sequence[Changes] = ()
+
+    def values_before(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the values that are kept, and others after them, for the reducers to merge."""
+        return [dict(each) for each in [*self.values, values] if each]
+
+
+def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
+    """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
+
+    A tree that changed may know nothing of what ran: then what can be found is kept.
+    """
+    state = yield State("", saved.checkpoint["id"])
+    origin = yield from before_edits(saved)
+    place = _place(tree, position_of(origin))
+    runs_lanes = place is not None and isinstance(place.agent, FORKS)
+    every = (yield AllSaved()) if runs_lanes else []
+    return (yield from _under_way(tree, every, origin, state.get("messages", [])))
+
+
+def _under_way(
+    tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, said: Sequence[BaseMessage]
+) -> Reads[Kept]:
+    """Return what came of the step behind a checkpoint of a lane in which was `said`."""
+    position, by_task = position_of(saved), writes_by_task(saved)
+    if position is None or position["next"] is None:
+        return Kept([], [])
+    ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
+    if ended is not None:
+        messages = ended.get("messages") or []
+        rest = _of_calls(tree, ended["position"], {}, [*said, *messages])
+        values = writes_in(ended.get("values"))
+        return Kept([*messages, *rest.messages], values, _changes_in(ended))
+    place = _place(tree, position)
+    if place is not None and isinstance(place.agent, FORKS):
+        return (yield from _of_lanes(tree, every, saved, place, by_task))
+    return _of_calls(tree, position, by_task, said)
+
+
+def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Kept:
+    """Return what tool calls, or the messages of a graph, came to; each open call gets a result."""
+    results = {each["number"]: each for each in _results(by_task)}
+    place = _place(tree, position)
+    at = address(place, as_cursor(position["cursor"])) if place else ""
+    calls = _open_calls(place, position, at, said)
+    messages: list[BaseMessage] = []
+    for number in sorted({*results, *calls}):
+        given = results.get(number)
+        messages += given["messages"] if given else [_unfinished(calls[number], at)]
+    messages = folded(messages)
+    messages += [_unfinished(call, at) for call in _unanswered(messages) if at]
+    return Kept(messages, [write for each in results.values() for write in writes_in(each["values"])])
+
+
+def _of_lanes(
+    tree: Tree,
+    every: Sequence[CheckpointTuple],
+    saved: CheckpointTuple,
+    place: Place,
+    by_task: Writes,
+) -> Reads[Kept]:
+    """Return what lanes came to, in order; those that undo steps behind the steps."""
+    found: list[tuple[tuple[int, int], Kept]] = []
+    results = {task: each for task, each in _results_by_task(by_task).items() if "signal" in each}
+    for task, (lane, head) in _lanes(tree, every, saved, place).items():
+        result = results.pop(task, None)
+        at = address_at(tree, head) or _last_address(head)
+        if at is None:
+            continue
+        if _undoes(lane):
+            order = (1, result["finished"] if result else _LAST)
+        else:
+            order = (0, order_of(lane, at))
+        came = _of_result(result) if result else (yield from _of_lane(tree, every, head))
+        found.append((order, came))
+    found += [((0, result["number"]), _of_result(result)) for result in results.values()]
+    if isinstance(place.agent, ParallelAgent) and place.agent.on_error == "first":
+        found = _won(by_task) or found
+    found.sort(key=lambda item: item[0])
+    is_call = isinstance(place.agent, EachAgent)
+    return Kept(
+        [message for _, kept in found for message in kept.messages],
+        [write for _, kept in found for write in kept.values],
+        [changes for _, kept in found for changes in kept.middleware if not is_call],
+    )
+
+
+def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Kept]:
+    """Return what a lane said and wrote that has not ended."""
+    state = yield State(namespace_of(head), head.checkpoint["id"])
+    said = state.get("messages", [])
+    rest = yield from _under_way(tree, every, head, said)
+    messages = [*said, *rest.messages]
+    removed = {each.id for each in messages if isinstance(each, RemoveMessage)}
+    left = [each for each in messages if each.id not in removed]
+    values = [*writes_in(state.get("values")), *rest.values]
+    return Kept(left, values, [*_changes_in(state), *rest.middleware])
+
+
+def _of_result(result: Mapping[str, Any]) -> Kept:
+    return Kept(list(result["messages"]), writes_in(result["values"]), _changes_in(result))
+
+
+def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
+    """Return what middleware changed, as a node wrote it, or a lane handed it back."""
+    return [written["middleware"]] if written.get("middleware") else []
+
+
+def _won(by_task: Writes) -> list[tuple[tuple[int, int], Kept]]:
+    """Return what the lane came to that was first, if one was: the others lost."""
+    ended = [each for each in _results(by_task) if "signal" in each]
+    first = min(ended, key=lambda each: each["finished"], default=None)
+    return [((0, 0), _of_result(first))] if first else []
+
+
+def _lanes(
+    tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, place: Place
+) -> dict[str, tuple[Place, CheckpointTuple]]:
+    """Return the lanes that ran in a step, with their last checkpoints, by the ids of their tasks."""
+    lanes = {lane.node: lane for lane in tree.lanes(place)}
+    outer, began = namespace_of(saved), saved.checkpoint["id"]
+    found: dict[str, tuple[Place, CheckpointTuple]] = {}
+    for each in every:
+        inside = namespace_of(each).removeprefix(f"{outer}|" if outer else "").split("|")
+        node, _, task = inside[-1].partition(":")
+        if (
+            len(inside) == _NODE_AND_LANE
+            and node in lanes
+            and each.metadata.get("parents", {}).get(outer) == began
+        ):
+            found.setdefault(task, (lanes[node], each))
+    return found
+
+
+def _open_calls(
+    place: Place | None, position: Position, at: str, said: Sequence[BaseMessage]
+) -> dict[int, Any]:
+    """Return the calls that the node of a chat agent was to run, by their numbers."""
+    if place is None or not isinstance(place.agent, ChatAgent) or position["next"] == place.node:
+        return {}
+    last = next(
+        (i for i in range(len(said))[::-1] if address_of(said[i]) == at and calls_of(said[i])), None
+    )
+    if last is None:
+        return {}
+    answered = {each.tool_call_id for each in said[last:] if isinstance(each, ToolMessage)}
+    first = (position.get("chat") or {}).get("tool_calls", 0)
+    calls = enumerate(calls_of(said[last]), first)
+    return {number: call for number, call in calls if call_id(call) not in answered}
+
+
+def _unanswered(messages: Sequence[BaseMessage]) -> Iterator[Any]:
+    answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+    for call in (call for message in messages for call in calls_of(message)):
+        if call_id(call) not in answered:
+            yield call
+
+
+def _unfinished(call: Any, at: str) -> BaseMessage:
+    message = ToolMessage(UNFINISHED, name=call["name"], tool_call_id=call_id(call), status="error")
+    return stamped(message, at)
+
+
+def _results(by_task: Writes) -> Iterable[Mapping[str, Any]]:
+    return _results_by_task(by_task).values()
+
+
+def _results_by_task(by_task: Writes) -> dict[str, Mapping[str, Any]]:
+    """Return what the tasks of nodes handed back; a function may run tasks of its own."""
+    given = {task: writes.get("__return__") for task, writes in by_task.items()}
+    return {
+        task: each
+        for task, each in given.items()
+        if isinstance(each, Mapping) and {"messages", "values", "number"} <= each.keys()
+    }
+
+
+def _last_address(head: CheckpointTuple) -> str | None:
+    """Return where a lane was last; None where it has not begun."""
+    position = position_of(head)
+    return position.get("at") if position else None
+
+
+def _undoes(lane: Place) -> bool:
+    """Tell whether a lane undoes a step."""
+    fork = lane.parent.agent if lane.parent else None
+    return isinstance(fork, WorkflowAgent) and lane.index >= len(fork.steps)
+
+
+def _place(tree: Tree, position: Position | None) -> Place | None:
+    """Return the place whose node is next, if the tree has one that the cursor fits."""
+    place = place_of(tree, position)
+    fits = place is not None and position and len(position["cursor"]) == len(place.counts)
+    return place if fits else None
+
+
+def writes_in(values: Any) -> list[Mapping[str, Any]]:
+    """Return what was written, in order: the root writes a map or several, a lane `Write`s."""
+    if isinstance(values, Mapping):
+        return [values] if values else []
+    return [each["values"] if each.keys() == {"by", "values"} else each for each in values or ()]

@@ -1,0 +1,297 @@
+"""Where an activation is: cursors, addresses and run paths, as pure functions of places.
+
+A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
+each agent that is called, and each that a check may send back, outermost first: an iteration, the
+hops so far, the number of the call (with that of the attempt, where middleware runs a call again),
+the attempt. Its size does not depend on how often loops went
+round; each hop adds a small number: i for a transfer to the i-th sub-agent, 0 for one to the agent
+above. Together with the place it gives the address and the run path of an activation; nothing else
+has to be stored.
+"""
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any
+
+from agentgraph.agents.agents import ChatAgent, LoopAgent
+from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.tree.places import Count, Place, Tree
+
+Cursor = tuple[Any, ...]
+"""The counters: an `int` for an iteration, a call or an attempt, a tuple of them for hops, and for a
+call that runs again: its number and that of the attempt."""
+
+
+def as_cursor(counters: Iterable[Any]) -> Cursor:
+    """Return a cursor as it was before it was saved: lists are tuples again."""
+    return tuple(tuple(c) if isinstance(c, list) else c for c in counters)
+
+
+def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
+    """Return the cursor for a jump to `place` from `left`: shared counters keep their values.
+
+    Loops begin at 0, and transfers are those that lead there directly.
+    """
+    known = dict(zip(left.counts if left else (), cursor, strict=False))
+    for count in place.counts:
+        if count.kind != "hops":
+            known.setdefault(count, 0)
+        elif count not in known or left is None or _led_to(left, count) != _led_to(place, count):
+            known[count] = _led_to(place, count)
+    return tuple(known[count] for count in place.counts)
+
+
+def entered(place: Place, around: Cursor) -> Cursor:
+    """Return the cursor at a place that is entered, by the counters around it and of its call."""
+    attempt: Cursor = (0,) if place.repeats else ()
+    hops: Cursor = ((),) if place.counts_hops else ()
+    return (*around, *attempt, *hops)
+
+
+def iteration(place: Place, cursor: Cursor) -> int | None:
+    """Return the iteration of the nearest loop, also in that loop itself; None outside any."""
+    found = None
+    for count, value in zip(place.counts_inside, cursor, strict=False):
+        if count.kind == "iteration":
+            found = value
+    return found
+
+
+def attempt(place: Place, cursor: Cursor) -> int:
+    """Return how often a check has sent a place back."""
+    counters = dict(zip(place.counts, cursor, strict=False))
+    return int(counters.get(Count(place, "attempt"), 0))
+
+
+def attempts(place: Place, cursor: Cursor) -> list[Cursor]:
+    """Return the cursors of all attempts of a place up to this one."""
+    if not place.repeats:
+        return [cursor]
+    at = place.counts.index(Count(place, "attempt"))
+    return [(*cursor[:at], attempt, *cursor[at + 1 :]) for attempt in range(cursor[at] + 1)]
+
+
+def address(place: Place, cursor: Cursor) -> str:
+    """Return the address of an activation.
+
+    `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
+    the second sub-agent of a chat agent, after transfers to the first one (1) and back (0),
+    `writer/search(3)` an agent that the writer's fourth tool call runs, `writer/search(3.1)` that agent
+    in the second attempt of that call, and `report/writer{1}` the second attempt of a writer whose
+    work is checked.
+    """
+    counters = dict(zip(place.counts, cursor, strict=True))
+    return "/".join(_part(step, counters) for step in way_to(place))
+
+
+def root_address(tree: Tree) -> str:
+    """Return the address at which a run begins."""
+    return address(tree.root, cursor_at(tree.root, None, ()))
+
+
+def way_to(place: Place | None) -> list[Place]:
+    """Return a place and those around it, outermost first: one for each part of an address."""
+    way = []
+    while place is not None:
+        way.append(place)
+        place = place.parent
+    return way[::-1]
+
+
+def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
+    """Return the place and the cursor that an address names; None where the tree has no such."""
+    place: Place | None = None
+    cursor: Cursor = ()
+    for part in text.split("/"):
+        match = _PART.fullmatch(part)
+        found = match and _found(tree, place, match["segment"], match["call"] is not None)
+        if match is None or found is None or len(cursor) != len(counts_around(found)):
+            return None
+        if match["again"] and not found.is_tool:
+            return None
+        place = found
+        call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
+        cursor = cursor if call is None else (*cursor, call)
+        if place.repeats:
+            cursor = (*cursor, int(match["attempt"] or 0))
+        elif match["attempt"]:
+            return None
+        numbers = tuple(map(int, match["counts"].split("."))) if match["counts"] else ()
+        if place.counts_hops:
+            cursor = (*cursor, numbers)
+        elif isinstance(place.agent, LoopAgent) and len(numbers) == 1:
+            cursor = (*cursor, *numbers)
+        elif numbers:
+            return None
+    if place is None or len(cursor) != len(place.counts):
+        return None
+    return (place, cursor) if _is_visited(tree, place, cursor) else None
+
+
+def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
+    """Return the cursor of a place that has ended without the transfers that led on from it."""
+    at = max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
+    if at is None:
+        return cursor
+    first = place.counts[at].place
+    led = [first, *_hopped(tree, first, cursor[: at + 1])]
+    here = [i for i, each in enumerate(led) if each is place]
+    return (*cursor[:at], cursor[at][: here[-1]], *cursor[at + 1 :]) if here else cursor
+
+
+def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
+    """Tell whether an address is inside an attempt of a call that runs a place at a cursor."""
+    found = parse_address(tree, text)
+    if found is None or place not in way_to(found[0]):
+        return False
+    around = len(counts_around(place)) + place.is_called
+    return found[1][:around] == cursor[:around]
+
+
+def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
+    """Tell whether an address is that of a place at a cursor, wherever it transferred, or inside it."""
+    found = parse_address(tree, text)
+    if found is None or place not in way_to(found[0]):
+        return False
+    before = len(place.counts) - place.counts_hops
+    return found[1][:before] == cursor[:before]
+
+
+def numbered_call(number: int, attempt: int) -> Any:
+    """Return the counter of an attempt of a call: that of the first is the number of the call alone."""
+    return (number, attempt) if attempt else number
+
+
+class RunPaths:
+    """The run paths of a tree's activations.
+
+    Paths share their beginnings: of each loop the paths at the start of its iterations are
+    kept, so that the path of the next one costs only what is new. Threads may share one.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
+        self._lock = threading.RLock()
+
+    def at(self, place: Place, cursor: Cursor) -> RunPath:
+        """Return the run path of an activation."""
+        parent = place.parent
+        if parent is not None and place.is_target:
+            path = self.at(parent, cursor)  # the path of the transfers leads here
+        else:
+            path = self._entered(place, cursor)
+        for _ in range(attempt(place, cursor)):
+            path = path.append(_step(place, cursor))
+        for target in _hopped(self._tree, place, cursor):
+            path = path.append(_step(target, cursor))
+        return path
+
+    def _entered(self, place: Place, cursor: Cursor) -> RunPath:
+        """Return the path to a place, before any transfer from there."""
+        parent = place.parent
+        if parent is None:
+            return RunPath((RunStep(place.name),))
+        if isinstance(parent.agent, LoopAgent):
+            with self._lock:
+                path = self._iteration(parent, cursor[: len(parent.counts_inside)])
+        else:
+            path = self.at(parent, cursor)
+        if place.starts_lane:
+            return path.append(_step(place, cursor))
+        for sibling in self._tree.children[parent][: place.index + 1]:
+            path = path.append(_step(sibling, cursor))
+        return path
+
+    def of(self, text: str) -> RunPath | None:
+        """Return the run path of an address; None where the tree has no such."""
+        found = parse_address(self._tree, text)
+        return self.at(*found) if found else None
+
+    def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
+        around, starts = self._iterations.get(loop, ((), []))
+        if around != cursor[:-1] or not starts:
+            starts = [self.at(loop, cursor[:-1])]
+            self._iterations[loop] = (cursor[:-1], starts)
+        while len(starts) <= cursor[-1]:
+            path = starts[-1]
+            for child in self._tree.children[loop]:
+                path = path.append(RunStep(child.name, len(starts) - 1))
+            starts.append(path)
+        return starts[cursor[-1]]
+
+
+_PART = re.compile(
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+)
+
+
+def _led_to(place: Place, count: Count) -> tuple[int, ...]:
+    """Return the hops that lead from where transfers begin to the agent that a place is or is in."""
+    way = way_to(place)
+    inside = takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :])
+    return tuple(step.index + 1 for step in inside)
+
+
+def _part(step: Place, counters: dict[Count, Any]) -> str:
+    part = step.segment
+    if (step, "call") in counters:
+        part += f"({_shown_call(counters[Count(step, 'call')])})"
+    if counters.get(Count(step, "attempt")):
+        part += f"{{{counters[Count(step, 'attempt')]}}}"
+    if hops := counters.get(Count(step, "hops")):
+        part += f"[{'.'.join(map(str, hops))}]"
+    if (step, "iteration") in counters:
+        part += f"[{counters[Count(step, 'iteration')]}]"
+    return part
+
+
+def _shown_call(counter: Any) -> str:
+    return ".".join(map(str, counter)) if isinstance(counter, tuple) else str(counter)
+
+
+def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
+    """Return the place of a segment directly inside another one, or the root."""
+    if around is None:
+        return tree.root if segment == tree.root.segment and not called else None
+    inside = tree.called if called else tree.children
+    return next((place for place in inside.get(around, ()) if place.segment == segment), None)
+
+
+def counts_around(place: Place) -> tuple[Count, ...]:
+    """Return what is counted around a place, its own counters left aside."""
+    return place.parent.counts_inside if place.parent else ()
+
+
+def _hopped(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
+    """Yield where the transfers that began at a place led; stops where there is no such agent."""
+    at: Place | None = place
+    for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
+        children = tree.children.get(at, ()) if at and isinstance(at.agent, ChatAgent) else ()
+        if at is None or hop > len(children) or (hop == 0 and at is place):
+            return
+        at = children[hop - 1] if hop else at.parent
+        if at is not None:
+            yield at
+
+
+def _is_visited(tree: Tree, place: Place, cursor: Cursor) -> bool:
+    """Tell whether transfers lead to where an address says that they led."""
+    at: Place | None = place
+    target = place
+    while at is not None:
+        if at.counts_hops:
+            hops = cursor[len(at.counts) - 1]
+            led = [at, *_hopped(tree, at, cursor)]
+            if len(led) != len(hops) + 1 or led[-1] is not target:
+                return False
+        if at.parent is not None and not at.is_target:
+            target = at.parent
+        at = at.parent
+    return True
+
+
+def _step(place: Place, cursor: Cursor) -> RunStep:
+    return RunStep(place.name, iteration(place, cursor[: len(place.counts)]))

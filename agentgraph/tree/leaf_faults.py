@@ -1,0 +1,290 @@
+"""The faults of leaves: of chat agents and their tools, of functions, of graphs."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, get_args
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import SystemMessage
+from langchain_core.runnables import Runnable, RunnableWithFallbacks
+from langchain_core.runnables.retry import RunnableRetry
+from langchain_core.tools import BaseTool
+
+from agentgraph.agents.agents import (
+    COMPOSITES,
+    LEAVES,
+    AgentTool,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    Step,
+    unchecked,
+)
+from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
+from agentgraph.agents.functions import is_async, is_hook
+from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
+from agentgraph.agents.option_faults import limit_faults, word_faults
+from agentgraph.agents.schemas import answer_tools, output_fault
+from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
+from agentgraph.safe_repr import reason, shown
+
+_ASKS = "HumanInTheLoopMiddleware"
+"""LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
+_RULE = ("allowed_decisions", "description", "args_schema", "when")
+"""What a rule of its `interrupt_on` may have."""
+
+
+def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
+    """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
+    yield from agent.faults
+    if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
+        yield (
+            f"the model {shown(agent.model)} is no LangChain chat model; pass one, such as "
+            "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
+        )
+    if not (isinstance(agent.instruction, str | SystemMessage) or _is_chooser(agent.instruction)):
+        yield (
+            f"the instruction {shown(agent.instruction)} cannot be used; pass a template, a "
+            "SystemMessage, or a sync function of a context"
+        )
+    yield from _history_faults(agent.history)
+    yield from limit_faults("max_iterations", agent.max_iterations)
+    yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
+    yield from tool_error_faults(agent.on_tool_error)
+    if not callable(agent.unknown_tool):
+        yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
+    if agent.model_input is not None and not is_hook(agent.model_input):
+        yield (
+            f"model_input={shown(agent.model_input)} cannot be used; pass a sync function of the "
+            "messages, or of a context and the messages"
+        )
+    if fault := output_fault(agent.output_schema):
+        yield fault
+    yield from policy_faults(agent)
+    yield from middleware_faults(agent.middleware)
+    yield from _summary_faults(agent)
+    yield from _approval_faults(agent)
+    yield from _tool_faults(agent, above)
+
+
+def function_faults(agent: FunctionAgent) -> Iterator[str]:
+    """Yield what is wrong with a function agent."""
+    if not callable(agent.fn):
+        yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
+    yield from _history_faults(agent.history)
+    yield from policy_faults(agent)
+    if isinstance(agent.history, Summarized):
+        yield "only a chat agent can have a summary written; use trimmed(...) for a function"
+
+
+def graph_faults(agent: GraphAgent) -> Iterator[str]:
+    """Yield what is wrong with a graph agent."""
+    graph = agent.graph
+    if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
+        if not hasattr(graph, "assistant_id"):  # a graph on a server
+            yield f"{shown(graph)} is no compiled LangGraph graph; call compile() on its builder"
+    elif "messages" not in getattr(graph, "channels", {"messages": None}):
+        yield "the state of its graph has no 'messages'; add them, as in MessagesState"
+    if agent.input is not None and not callable(agent.input):
+        yield f"input={shown(agent.input)} cannot be called; pass a function that takes a context"
+    yield from _history_faults(agent.history)
+    yield from policy_faults(agent)
+    if isinstance(agent.history, Summarized):
+        yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
+
+
+def tool_error_faults(given: object) -> Iterator[str]:
+    """Yield what is wrong with what becomes of an exception in a tool."""
+    kinds = given if isinstance(given, tuple) and given else (given,)
+    is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
+    if isinstance(given, str):
+        is_known = given in ("return", "raise") or len(given.split()) > 1
+    elif not isinstance(given, type | tuple):
+        is_known = is_hook(given)
+    if not is_known:
+        yield (
+            f"on_tool_error={shown(given)} is not known; use 'return' or 'raise', types of exceptions, "
+            "a sentence that the model is told, or a sync function of the exception"
+        )
+
+
+def is_agent(thing: object) -> bool:
+    """Tell whether something is an agent."""
+    return isinstance(unchecked(thing), (*LEAVES, *COMPOSITES))
+
+
+def _is_name(model: Any) -> bool:
+    return isinstance(model, str) and bool(model.strip())
+
+
+def _is_chooser(fn: Any) -> bool:
+    """Return whether something is a sync function that can be called with a context."""
+    if not callable(fn) or isinstance(fn, type) or is_async(fn):
+        return False
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        return False
+    return True
+
+
+def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
+    """Yield what is wrong with `retry` and `timeout`."""
+    given = agent.retry
+    several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
+    if given is not None and not all(hasattr(each, "max_attempts") for each in several):
+        yield f"retry={shown(given)} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+    limit = agent.timeout
+    seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
+    if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
+        yield (
+            f"timeout={shown(limit)} is no timeout; pass seconds above 0, a timedelta, or a "
+            "TimeoutPolicy"
+        )
+
+
+def _approval_faults(agent: ChatAgent) -> Iterator[str]:
+    yield from word_faults("interrupt_mode", agent.interrupt_mode, ("batched", "per_call"))
+    rules = agent.approve
+    if callable(rules) and is_async(rules):
+        yield f"approve={shown(rules)} is async; pass a sync function of a call"
+    for name, rule in rules.items() if isinstance(rules, Mapping) else ():
+        if fault := _rule_fault(rule):
+            yield f"approve[{shown(name)}] {fault}"
+    if rules and _has_kind(agent, _ASKS):
+        yield f"it has both approve= and a {_ASKS}, which would ask twice; leave one out"
+
+
+def _summary_faults(agent: ChatAgent) -> Iterator[str]:
+    policy = agent.history
+    if not isinstance(policy, Summarized):
+        return
+    if not (isinstance(policy.model, Runnable) or _is_name(policy.model)):
+        yield (
+            f"the summarising model {shown(policy.model)} is no LangChain chat model; pass one, such "
+            "as ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'"
+        )
+    if policy.instruction is not None and not isinstance(policy.instruction, str):
+        yield (
+            f"the instruction {shown(policy.instruction)} of summarized(...) is no text; pass one, or "
+            "leave it out"
+        )
+    if _has_kind(agent, SUMMARY):
+        yield (
+            f"it has both history=summarized(...) and a {SUMMARY}, its own or one of the whole tree, "
+            "which would sum up twice; leave one out"
+        )
+
+
+def _has_kind(agent: ChatAgent, kind: str) -> bool:
+    """Return whether middleware of an agent is of a class of LangChain's, a subclass, or named so."""
+    kinds = (each.__name__ for given in agent.middleware for each in type(given).__mro__)
+    return kind in (*kinds, *(getattr(each, "name", None) for each in agent.middleware))
+
+
+def _rule_fault(rule: Any) -> str | None:
+    """Return what is wrong with a rule of LangChain's `interrupt_on`, and what to do."""
+    if isinstance(rule, bool):
+        return None
+    if not isinstance(rule, Mapping):
+        return f"is {shown(rule)}; use True, False, or a mapping as LangChain's InterruptOnConfig"
+    if unknown := sorted(map(str, rule.keys() - _RULE)):
+        return f"has {', '.join(map(shown, unknown))}, which no rule has; use {', '.join(_RULE)}"
+    allowed = rule.get("allowed_decisions")
+    is_list = isinstance(allowed, list | tuple) and bool(allowed)
+    if not is_list or any(each not in DECISIONS for each in allowed or ()):
+        return f"allows {shown(allowed)}; give it allowed_decisions, of {', '.join(DECISIONS)}"
+    when, about = rule.get("when", bool), rule.get("description", "")
+    if not callable(when) or is_async(when):
+        return f"has when={shown(when)}; pass a sync function of a request"
+    if not isinstance(about, str) and (not callable(about) or is_async(about)):
+        return f"has description={shown(about)}; pass a text, or a sync function of a call"
+    return None
+
+
+def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
+    tools: list[Any] = []
+    for given in (*tools_of(agent.middleware), *agent.tools):
+        if isinstance(given, Mapping):
+            continue
+        if isinstance(given, AgentTool):
+            yield from word_faults("history of an agent_tool", given.history, ("input", "shared"))
+            if not is_agent(given.agent):
+                continue  # told where the agent should stand
+        try:
+            tools.append(as_tool(given))
+        except Exception as error:
+            yield (
+                f"no tool can be made of {shown(given)} ({reason(error)}); pass a LangChain tool, or a "
+                "function with a docstring"
+            )
+    around = [above] if above else []
+    targets = [each for each in (*agent.sub_agents, *around) if is_agent(each)]
+    names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"
+    yield from (
+        f"the tool {shown(name)} has the name of the output schema; rename the tool, or give the "
+        "schema another title"
+        for name in answer_tools(agent.output_schema)
+        if name in names
+    )
+    for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
+        unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
+        if unknown:
+            there = ", ".join(names) or "none"
+            named = ", ".join(map(shown, unknown))
+            yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+    yield from _tool_timeout_faults(agent, tools)
+    for model in toolless(agent.model) if names else ():
+        instead = (
+            "use retry= instead" if isinstance(model, RunnableRetry) else "pass one with bind_tools"
+        )
+        yield f"the model {type(model).__name__} takes no tools; {instead}"
+
+
+def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterator[str]:
+    given = agent.tool_timeout
+    named = given if isinstance(given, Mapping) else {}
+    alone = () if isinstance(given, Mapping) or given is None else (given,)
+    for limit in (*named.values(), *alone):
+        seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
+            yield f"tool_timeout={shown(limit)} is no timeout; pass seconds above 0, or a timedelta"
+    plain = [tool for tool in tools if not isinstance(tool, AgentCall)]
+    stoppable = [tool.name for tool in plain if is_async_tool(tool)]
+    if unknown := [name for name in named if name not in stoppable]:
+        yield (
+            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only "
+            f"an async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
+        )
+
+
+def toolless(model: object) -> Iterator[object]:
+    """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
+    if isinstance(model, RunnableWithFallbacks):
+        for each in model.runnables:
+            yield from toolless(each)
+    elif isinstance(model, BaseChatModel):
+        if type(model).bind_tools is BaseChatModel.bind_tools:
+            yield model
+    elif isinstance(model, Runnable) and not hasattr(model, "bind_tools"):
+        yield model
+
+
+def _history_faults(history: object) -> Iterator[str]:
+    if isinstance(history, Trimmed | Summarized):
+        yield from limit_faults("max_tokens", history.max_tokens)
+        if not callable(history.token_counter):
+            yield (
+                f"token_counter={shown(history.token_counter)} cannot be called; pass a function of a "
+                "list of messages, such as len"
+            )
+        history = history.history
+    words = get_args(PolicyWord)
+    if not callable(history) and not (isinstance(history, str) and history in words):
+        yield f"unknown history {shown(history)}; use one of {', '.join(words)}, or a function"

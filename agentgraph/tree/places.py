@@ -1,0 +1,463 @@
+"""Places: a tree of agents laid out, with the lane, the nodes and the counters of each occurrence."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
+
+from agentgraph.agents.agents import (
+    FORKS,
+    LEAVES,
+    Agent,
+    ChatAgent,
+    CheckedAgent,
+    Composite,
+    FunctionAgent,
+    GraphAgent,
+    Leaf,
+    LoopAgent,
+    WorkflowAgent,
+    called_agents,
+    checks_of,
+    sub_agents,
+    unchecked,
+)
+from agentgraph.agents.budgets import Summarized
+from agentgraph.agents.functions import names_writer, yields
+from agentgraph.agents.middleware import (
+    ASKS,
+    HOOKS,
+    SUMS_UP,
+    Mode,
+    any_has,
+    hooks_in,
+    mode_fault,
+    tools_of,
+)
+
+_MERMAID_WORDS = frozenset(
+    {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
+    | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
+)
+
+WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
+"""What the further nodes and the task of an agent are called, after its own node, by its kind."""
+
+
+class Count(NamedTuple):
+    """What one counter of a cursor counts.
+
+    Attributes:
+        place: The place that it belongs to.
+        kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, the number
+            of the "call" that runs an agent, or the "attempt" of an agent that a check may send back.
+    """
+
+    place: "Place"
+    kind: Literal["iteration", "hops", "call", "attempt"]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One occurrence of an agent in a tree.
+
+    Attributes:
+        agent: The agent that stands here, without the checks around it.
+        parent: The place of the agent around it; None at the root.
+        index: Which sub-agent, or which agent as a tool, of its parent it is, from 0.
+        segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
+        node: The name of its node; for a composite without one, a name for messages.
+        is_called: Whether its parent runs it any number of times: as a tool, or for each item.
+        checks: What looks at it when it ends, the innermost first.
+    """
+
+    agent: Leaf | Composite
+    parent: "Place | None"
+    index: int
+    segment: str
+    node: str
+    is_called: bool = False
+    checks: tuple[CheckedAgent, ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.agent.name
+
+    @property
+    def question_node(self) -> str:
+        """The name of the node that asks what a function agent leaves to ask."""
+        return f"{self.node}.ask"
+
+    @property
+    def tools_node(self) -> str:
+        """The name of the node that runs the tools of a chat agent."""
+        return f"{self.node}.tools"
+
+    @property
+    def approve_node(self) -> str:
+        """The name of the node that asks a person to agree to tool calls."""
+        return f"{self.node}.approve"
+
+    @cached_property
+    def asks_approval(self) -> bool:
+        """Whether a person must agree to tool calls here."""
+        return isinstance(self.agent, ChatAgent) and bool(self.agent.approve) and has_tools(self)
+
+    @property
+    def sums_up(self) -> bool:
+        """Whether LangChain's summarization keeps what is seen here within a budget."""
+        return isinstance(self.agent, ChatAgent) and isinstance(self.agent.history, Summarized)
+
+    def hook_node(self, hook: str) -> str:
+        """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
+        return self.approve_node if hook == ASKS else f"{self.node}.{hook}"
+
+    @cached_property
+    def entry_node(self) -> str:
+        """The name of the node at which an activation begins."""
+        before = self._hook_nodes("before_agent")
+        return before[0] if before else self.round_node
+
+    @cached_property
+    def round_node(self) -> str:
+        """The name of the node at which each round of a chat agent begins that asks the model."""
+        before = self._hook_nodes("before_model")
+        return before[0] if before else self.node
+
+    @cached_property
+    def after_model_node(self) -> str | None:
+        """The name of the first hook after the model; None where there is none."""
+        return next(iter(self._hook_nodes("after_model")), None)
+
+    @cached_property
+    def after_agent_node(self) -> str | None:
+        """The name of the first hook at the end of an activation; None where there is none."""
+        return next(iter(self._hook_nodes("after_agent")), None)
+
+    @cached_property
+    def hooks(self) -> tuple[str, ...]:
+        """The names of all hooks of a chat agent's middleware, ours included."""
+        return tuple(name for hook in HOOKS for name in self._hooks(hook))
+
+    def _hook_nodes(self, hook: str) -> list[str]:
+        return [self.hook_node(name) for name in self._hooks(hook)]
+
+    def _hooks(self, hook: str) -> list[str]:
+        """Return the names of a hook in the order in which they run.
+
+        A summary comes next to the model: it counts, and is told, what other middleware left of the
+        messages. A question for all calls of a message comes next to the model, the innermost of all
+        hooks. Where each call asks for itself, it does before other middleware runs it, so outside all.
+        """
+        if not isinstance(self.agent, ChatAgent):
+            return []
+        names = hooks_in(self.agent.middleware, hook)
+        if hook == "before_model" and self.sums_up:
+            return [*names, SUMS_UP]
+        if hook != "after_model" or not self.asks_approval:
+            return names
+        return [*names, ASKS] if self.agent.interrupt_mode == "per_call" else [ASKS, *names]
+
+    @property
+    def call_task(self) -> str:
+        """The name of the task that runs a tool call."""
+        return f"{self.node}.call"
+
+    @cached_property
+    def starts_lane(self) -> bool:
+        """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
+        parent = self.parent
+        return parent is None or self.is_called or isinstance(parent.agent, FORKS)
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether a chat agent runs it as a tool."""
+        return self.is_called and self.parent is not None and isinstance(self.parent.agent, ChatAgent)
+
+    @cached_property
+    def is_stop(self) -> bool:
+        """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
+        return isinstance(self.agent, (*LEAVES, *FORKS))
+
+    @cached_property
+    def is_target(self) -> bool:
+        """Whether a chat agent may transfer here."""
+        parent = self.parent
+        return parent is not None and isinstance(parent.agent, ChatAgent) and not self.is_called
+
+    @cached_property
+    def returns(self) -> bool:
+        """Whether it hands back to the chat agent above by itself when it ends."""
+        return self.is_target and getattr(self.parent and self.parent.agent, "sub_agents_return", False)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether a check may make it run again."""
+        return any(check.repeats for check in self.checks)
+
+    @cached_property
+    def counts_hops(self) -> bool:
+        """Whether transfers begin here; those of the targets, in their turn, are counted with them."""
+        return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents) and not self.is_target
+
+    @cached_property
+    def counts(self) -> tuple[Count, ...]:
+        """What the counters of a cursor here count, outermost first."""
+        counts = list(self.parent.counts_inside) if self.parent else []
+        counts += [Count(self, "call")] if self.is_called else []
+        counts += [Count(self, "attempt")] if self.repeats else []
+        counts += [Count(self, "hops")] if self.counts_hops else []
+        return tuple(counts)
+
+    @cached_property
+    def counts_inside(self) -> tuple[Count, ...]:
+        """What the counters count directly inside this place."""
+        if isinstance(self.agent, LoopAgent):
+            return (*self.counts, Count(self, "iteration"))
+        return self.counts
+
+    def policy(self, name: Literal["retry", "timeout"]) -> Any:
+        """Return a policy of the agent here, or that of the step of a workflow that it is in."""
+        place: Place | None = self
+        found = getattr(self.agent, name, None)
+        while found is None and place is not None and place.parent is not None:
+            around = place.parent.agent
+            if isinstance(around, WorkflowAgent) and place.index < len(around.steps):
+                found = getattr(around.steps[place.index], name)
+            place = place.parent
+        return found
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether there is a loop around it to break out of: none outside an agent as a tool is."""
+        kinds = [count.kind for count in self.counts if count.kind in ("iteration", "call")]
+        return kinds[-1:] == ["iteration"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """The places of a tree.
+
+    Attributes:
+        agent: The root agent, as it was given.
+        root: Its place.
+        children: The places of the sub-agents, in order, of each agent that has any.
+        called: The places of the agents that one runs any number of times, in order.
+    """
+
+    agent: Agent = field(repr=False)
+    root: Place
+    children: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+    called: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """All places, each before those inside it."""
+        return tuple(self._walk(self.root))
+
+    @cached_property
+    def by_node(self) -> Mapping[str, Place]:
+        """The stops of the tree by the names of all nodes that they may have."""
+        return {node: place for place in self.places if place.is_stop for node in _nodes(place)}
+
+    @cached_property
+    def outline(self) -> tuple[str, ...]:
+        """The shape of the tree, a line for each place: what a thread relies on.
+
+        For a function `greeter` in a loop `l` in a sequence `s` these are
+        `('sequential s', '  loop l', '    function greeter')`.
+        """
+        return tuple(self._outline(self.root, 0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight characters that stand for the outline."""
+        return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
+
+    @cached_property
+    def runs_tasks(self) -> bool:
+        """Whether nodes run tasks, which tell of themselves: lanes, tool calls, messages of graphs."""
+        return any(map(_runs_tasks, self.places))
+
+    @cached_property
+    def speaks_early(self) -> bool:
+        """Whether something may be told before its node has ended, besides what tasks tell.
+
+        A generator speaks as it goes on; functions and middleware may write to LangGraph's stream.
+        """
+        return any(_speaks_early(place.agent) for place in self.places)
+
+    @cached_property
+    def may_void(self) -> bool:
+        """Whether what lanes told may be void when they have ended: losers, and failed calls."""
+        first = any(getattr(place.agent, "on_error", "") == "first" for place in self.places)
+        return first or any(place.is_tool for place in self.places)
+
+    @cached_property
+    def timed(self) -> tuple[Place, ...]:
+        """The places whose agent may take so long only: they need an async run."""
+        agents = (ChatAgent, FunctionAgent, GraphAgent)
+        leaves = (place for place in self.places if isinstance(place.agent, agents))
+        return tuple(place for place in leaves if place.policy("timeout"))
+
+    def mode_fault(self, mode: Mode) -> str | None:
+        """Return which middleware a run of a mode cannot call, and what to do; None if it can all."""
+        for place in self.places:
+            if isinstance(place.agent, ChatAgent) and (
+                fault := mode_fault(place.agent.middleware, mode)
+            ):
+                return f"{place.name}: {fault}"
+        return None
+
+    def is_foreign(self, namespace: Sequence[str]) -> bool:
+        """Tell whether a namespace of LangGraph's is that of a graph that is none of the tree's lanes.
+
+        One of the tree's names a node and a lane that it runs, in turn: `review:1|legal:2`.
+        """
+        names = [part.partition(":")[0] for part in namespace]
+        pairs = zip_longest(names[::2], names[1::2])
+        return any(lane not in self._lanes_of.get(node, ()) for node, lane in pairs)
+
+    @cached_property
+    def _lanes_of(self) -> Mapping[str, frozenset[str]]:
+        """The nodes at which lanes begin, by the nodes that run them."""
+        nodes = ((place, node) for place in self.places for node in (place.node, place.tools_node))
+        return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
+
+    def lanes(self, place: Place) -> tuple[Place, ...]:
+        """Return where the lanes start that the nodes of a place run."""
+        if isinstance(place.agent, FORKS):
+            return self.children.get(place, self.called.get(place, ()))
+        return self.called.get(place, ())
+
+    def stops(self, lane: Place) -> Iterator[Place]:
+        """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
+        if lane.is_stop:
+            yield lane
+        if not isinstance(lane.agent, FORKS):
+            for child in self.children.get(lane, ()):
+                yield from self.stops(child)
+
+    def _walk(self, place: Place) -> Iterator[Place]:
+        yield place
+        for child in (*self.children.get(place, ()), *self.called.get(place, ())):
+            yield from self._walk(child)
+
+    def _outline(self, place: Place, depth: int) -> Iterator[str]:
+        kind = type(place.agent).__name__.removesuffix("Agent").lower()
+        role = "tool " if place.is_tool else ""
+        again = " (again)" if place.repeats else ""
+        yield f"{'  ' * depth}{role}{kind} {place.name}{_further_nodes(place)}{again}"
+        for child in (*self.children.get(place, ()), *self.called.get(place, ())):
+            yield from self._outline(child, depth + 1)
+
+
+def _further_nodes(place: Place) -> str:
+    """Return what an outline says of the nodes that a chat agent has besides its own."""
+    agent = place.agent
+    if not isinstance(agent, ChatAgent):
+        return ""
+    hooks = [hook for hook in place.hooks if hook != ASKS]
+    told = f" (hooks {', '.join(hooks)})" if hooks else ""
+    if not has_tools(place):
+        return told
+    return (" (tools, approval)" if place.asks_approval else " (tools)") + told
+
+
+def _names_of(place: Place) -> tuple[str, ...]:
+    """Return the names of a place's nodes and tasks, which no other place may have."""
+    return (*_nodes(place), place.call_task) if len(_nodes(place)) > 1 else _nodes(place)
+
+
+def _nodes(place: Place) -> tuple[str, ...]:
+    match place.agent:
+        case ChatAgent():
+            hooks = (place.hook_node(hook) for hook in place.hooks if hook != ASKS)
+            return place.node, place.tools_node, place.approve_node, *hooks
+        case FunctionAgent():
+            return place.node, place.question_node
+    return (place.node,)
+
+
+def _speaks_early(agent: Agent) -> bool:
+    if isinstance(agent, FunctionAgent):
+        return yields(agent.fn) or names_writer(agent.fn)
+    return isinstance(agent, ChatAgent) and bool(agent.middleware)
+
+
+def _runs_tasks(place: Place) -> bool:
+    if isinstance(place.agent, ChatAgent):
+        return has_tools(place)
+    return isinstance(place.agent, (GraphAgent, *FORKS))
+
+
+def targets(tree: Tree, place: Place) -> dict[str, Place]:
+    """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
+    found = list(tree.children.get(place, ())) if isinstance(place.agent, ChatAgent) else []
+    if place.is_target and place.parent and not place.returns:
+        found.append(place.parent)
+    return {target.name: target for target in found}
+
+
+def has_tools(place: Place) -> bool:
+    """Whether a chat agent has any tools to run, those to end, to break and to transfer included."""
+    agent = place.agent
+    assert isinstance(agent, ChatAgent)
+    given = any(not isinstance(tool, Mapping) for tool in agent.tools)
+    brought = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
+    transfers = bool(agent.sub_agents) or (place.is_target and not place.returns)
+    return given or bool(brought) or agent.exit_tool or agent.break_tool or transfers
+
+
+def lay_out(root: Agent) -> Tree:
+    """Return the places of a tree that has no faults."""
+    counts = Counter(_names(root))
+    children: dict[Place, tuple[Place, ...]] = {}
+    called: dict[Place, tuple[Place, ...]] = {}
+    taken: set[str] = set()
+
+    def place(
+        agent: Agent, parent: Place | None, index: int, segment: str, path: str, is_called: bool = False
+    ) -> Place:
+        path = f"{path}.{segment}" if path else segment
+        dotted = path if parent else f"{path}.root"
+        node = agent.name if counts[agent.name] == 1 and is_drawable(agent.name) else dotted
+        here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
+        while taken & {*_names_of(here)}:
+            here = replace(here, node=f"{here.node}#")
+        taken.update(_names_of(here))
+        if inner := sub_agents(agent):
+            children[here] = tuple(
+                place(child, here, i, name, path) for i, (child, name) in enumerate(_segments(inner))
+            )
+        if inner := called_agents(agent):
+            called[here] = tuple(
+                place(child, here, i, child.name, f"{path}.tools", True)
+                for i, child in enumerate(inner)
+            )
+        return here
+
+    return Tree(root, place(root, None, 0, root.name, ""), children, called)
+
+
+def is_drawable(name: str) -> bool:
+    """Tell whether Mermaid can read a node of this name; one with a dot it always can."""
+    return name.partition("-")[0] not in _MERMAID_WORDS
+
+
+def _segments(agents: tuple[Agent, ...]) -> Iterator[tuple[Agent, str]]:
+    seen: Counter[str] = Counter()
+    for agent in agents:
+        seen[agent.name] += 1
+        nth = seen[agent.name]
+        yield agent, agent.name if nth == 1 else f"{agent.name}#{nth}"
+
+
+def _names(agent: Agent) -> Iterator[str]:
+    yield agent.name
+    for inner in (*sub_agents(agent), *called_agents(agent)):
+        yield from _names(inner)

@@ -1,0 +1,285 @@
+"""What comes next: pure functions of a place, a cursor and a signal."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, cast
+
+from agentgraph.agents.agents import (
+    FORKS,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    LoopAgent,
+    ParallelAgent,
+    WorkflowAgent,
+)
+from agentgraph.agents.functions import allowed
+from agentgraph.agents.signals import May, Signal
+from agentgraph.agents.tools import tools_may
+from agentgraph.tree.addresses import Cursor, counts_around, settled
+from agentgraph.tree.places import Place, Tree, has_tools, targets
+
+
+class Judge(Protocol):
+    """Asked as loops and checked agents end, by the functions that they were given."""
+
+    def ends(self, loop: Place, cursor: Cursor) -> bool:
+        """Tell whether a loop ends at the end of an iteration, by its `until`."""
+
+    def repeats(self, place: Place, cursor: Cursor) -> bool:
+        """Tell whether a place that has ended is to run again, by its checks."""
+
+
+class Next(NamedTuple):
+    """What comes after a place.
+
+    Attributes:
+        place: The stop to run next; None where the lane ends.
+        cursor: The counters there.
+        signal: What the end of the lane hands to the lane around it.
+    """
+
+    place: Place | None
+    cursor: Cursor
+    signal: Signal | None = None
+
+
+def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Next:
+    """Return the first stop inside `place`, entered with the counters around it.
+
+    The counters around an agent that is called include the number of the call.
+    """
+    cursor = (*cursor, attempt) if place.repeats else cursor
+    while not place.is_stop:
+        if isinstance(place.agent, LoopAgent):
+            cursor = (*cursor, 0)
+        place = tree.children[place][0]
+        cursor = (*cursor, 0) if place.repeats else cursor
+    return Next(place, (*cursor, ()) if place.counts_hops else cursor)
+
+
+def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, judge: Judge) -> Next:
+    """Return what comes after `place` ended with `signal`, walking outwards to the lane's end.
+
+    A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
+    without a transfer, ends the chat agent too at which the transfers began, unless it returns.
+    """
+    if signal == "break_loop" and not place.in_loop:
+        signal = None
+    levels = 0
+    while True:
+        cursor = cursor[: len(place.counts)]
+        if signal is None and place.checks and judge.repeats(place, cursor):
+            return _again(tree, place, cursor)
+        if place.starts_lane:
+            return Next(None, cursor[: len(counts_around(place))], signal)
+        parent = _parent(place)
+        siblings = tree.children[parent]
+        levels = levels + 1 if place.is_target else 0
+        if signal is None and place.returns:
+            return _hop(tree, place, cursor, parent, levels)
+        cursor = cursor[: len(parent.counts_inside)]
+        if signal is None and _has_next(place, parent, siblings):
+            return start(tree, siblings[place.index + 1], cursor)
+        if isinstance(parent.agent, LoopAgent):
+            if signal is None and _goes_round(parent, cursor, judge):
+                return start(tree, siblings[0], (*cursor[:-1], cursor[-1] + 1))
+            if signal == "break_loop":
+                signal = None
+        place = parent
+
+
+def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
+    """Return what comes after `place` transferred to one of its `targets`."""
+    return _hop(tree, place, cursor, targets(tree, place)[name])
+
+
+def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
+    """Return where a chat agent was before sub-agents handed back to it, since it was entered."""
+    agent = place.agent
+    if not isinstance(agent, ChatAgent) or not agent.sub_agents_return:
+        return []
+    at = _hops_at(place)
+    found, below = [], 0
+    for index, hop in reversed(list(enumerate(cursor[at]))):
+        if hop == 0:
+            below += 1
+            continue
+        if below == 0:
+            break
+        below -= 1
+        if below == 0:
+            found.append((*cursor[:at], cursor[at][:index], *cursor[at + 1 :]))
+    return found
+
+
+def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
+    """Return every stop that can follow a place that does what it `may`, each once.
+
+    None stands for the lane's end. Without `may` it does all that the place may do.
+    """
+    ways = _ways_on(tree, place, may or may_do(tree, place))
+    return tuple(dict.fromkeys(way.place for way in ways))
+
+
+def asks_functions(tree: Tree, place: Place, may: May) -> bool:
+    """Tell whether a function may be asked as a stop ends: an `until`, or a check."""
+    ends = may.go_on or (may.break_loop and not place.in_loop)
+    breaks = may.break_loop and place.in_loop
+    return (ends and _asks(tree, place, None)) or (breaks and _asks(tree, place, "break_loop"))
+
+
+def may_do(tree: Tree, place: Place) -> May:
+    """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
+    agent = place.agent
+    if isinstance(agent, FunctionAgent):
+        return allowed(agent.fn)
+    if isinstance(agent, ChatAgent):
+        return May() | may_do_by_tools(place)
+    if isinstance(agent, GraphAgent):
+        return May(transfer=True)
+    if not isinstance(agent, FORKS):
+        return May()
+    outer = tree.lanes(place)
+    if isinstance(agent, WorkflowAgent):  # behind what undoes a step it fails
+        outer = outer[: len(agent.steps)]
+    lanes = [_outcomes(tree, lane) for lane in outer]
+    if isinstance(agent, ParallelAgent):
+        lanes = _joined(agent, lanes)
+    must_exit = any(lane == {"exit"} for lane in lanes)
+    return May(
+        go_on=all(None in lane for lane in lanes),
+        exit=any("exit" in lane for lane in lanes),
+        break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
+    )
+
+
+def _joined(agent: ParallelAgent, lanes: list[set[Signal | None]]) -> list[set[Signal | None]]:
+    """Return what branches can come to where a failure does not end them all."""
+    match agent.on_error:
+        case "collect":  # a branch that fails has ended
+            return [{*lane, None} for lane in lanes]
+        case "first":  # that of one branch counts
+            return [set().union(*lanes)]
+    return lanes
+
+
+def may_do_by_tools(place: Place) -> May:
+    """Return what a chat agent may do when its tools have run, but ask the model again."""
+    agent = cast(ChatAgent, place.agent)
+    return tools_may(agent) if has_tools(place) else May(go_on=False)
+
+
+def _parent(place: Place) -> Place:
+    assert place.parent is not None
+    return place.parent
+
+
+def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 1) -> Next:
+    """Return what comes after a transfer; one back is a hop for each of the levels that it leaves."""
+    back = target is place.parent
+    kept = cursor[: len(target.counts if back else place.counts)]
+    at = _hops_at(place)
+    hops = (*cursor[at], *([0] * levels if back else [target.index + 1]))
+    cursor = (*kept[:at], hops, *kept[at + 1 :])
+    return Next(target, cursor) if back else start(tree, target, cursor)
+
+
+def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
+    """Return the start of another attempt."""
+    cursor = settled(tree, place, cursor)
+    before = len(counts_around(place)) + place.is_called
+    return start(tree, place, cursor[:before], cursor[before] + 1)
+
+
+def _hops_at(place: Place) -> int:
+    """Return which counter of a place counts the transfers that may lead from it."""
+    return max(i for i, count in enumerate(place.counts) if count.kind == "hops")
+
+
+def _goes_round(loop: Place, cursor: Cursor, judge: Judge) -> bool:
+    agent = loop.agent
+    assert isinstance(agent, LoopAgent)
+    if agent.max_iterations is not None and cursor[-1] + 1 >= agent.max_iterations:
+        return False
+    return agent.until is None or not judge.ends(loop, cursor)
+
+
+def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
+    """Tell whether a sibling follows; the sub-agents of a chat agent do not follow each other."""
+    return not isinstance(parent.agent, ChatAgent) and place.index + 1 < len(siblings)
+
+
+def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
+    """Return the signals with which a lane can end."""
+    found: set[Signal | None] = set()
+    first = _first(tree, lane)
+    seen, left = {first}, [first]
+    while left:
+        place = left.pop()
+        for way in _ways_on(tree, place, may_do(tree, place)):
+            if way.place is None:
+                found.add(way.signal)
+            elif way.place not in seen:
+                seen.add(way.place)
+                left.append(way.place)
+    return found
+
+
+def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
+    """Yield all that can come after a stop; what is counted does not matter."""
+    if may.go_on or (may.break_loop and not place.in_loop):
+        yield from _ways_outwards(tree, place, None)
+    if may.break_loop and place.in_loop:
+        yield from _ways_outwards(tree, place, "break_loop")
+    if may.transfer:
+        for target in targets(tree, place).values():
+            yield Next(_first(tree, target), ())
+    if may.exit:
+        yield Next(None, (), "exit")
+
+
+def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[Next]:
+    while True:
+        if signal is None and place.repeats:
+            yield Next(_first(tree, place), ())
+        if place.starts_lane:
+            yield Next(None, (), signal)
+            return
+        parent = _parent(place)
+        siblings = tree.children[parent]
+        if signal is None and place.returns:
+            yield Next(parent, ())
+            return
+        if signal is None and _has_next(place, parent, siblings):
+            yield Next(_first(tree, siblings[place.index + 1]), ())
+            return
+        if isinstance(parent.agent, LoopAgent) and signal == "break_loop":
+            signal = None
+        elif isinstance(parent.agent, LoopAgent):
+            if parent.agent.max_iterations != 1:
+                yield Next(_first(tree, siblings[0]), ())
+            if parent.agent.max_iterations is None and parent.agent.until is None:
+                return
+        place = parent
+
+
+def _asks(tree: Tree, place: Place, signal: Signal | None) -> bool:
+    while True:
+        if signal is None and place.checks:
+            return True
+        if place.starts_lane or (signal is None and place.returns):
+            return False
+        parent = _parent(place)
+        if signal is None and _has_next(place, parent, tree.children[parent]):
+            return False
+        if isinstance(parent.agent, LoopAgent):
+            loop, is_break, signal = parent.agent, signal == "break_loop", None
+            if not is_break and loop.until is not None and loop.max_iterations != 1:
+                return True
+            if not is_break and loop.max_iterations is None:
+                return False
+        place = parent
+
+
+def _first(tree: Tree, place: Place) -> Place:
+    return cast(Place, start(tree, place).place)

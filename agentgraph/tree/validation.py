@@ -1,0 +1,241 @@
+"""Every fault of a tree, found before it is compiled."""
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple, assert_never
+
+from agentgraph.agents.agents import (
+    LEAVES,
+    Agent,
+    ChatAgent,
+    Composite,
+    EachAgent,
+    FunctionAgent,
+    GraphAgent,
+    HumanAgent,
+    Leaf,
+    LoopAgent,
+    ParallelAgent,
+    SequentialAgent,
+    WorkflowAgent,
+    called_agents,
+    changed,
+    checks_of,
+    sub_agents,
+    unchecked,
+)
+from agentgraph.agents.composites import as_tuple
+from agentgraph.agents.functions import allowed
+from agentgraph.agents.middleware import middleware_faults
+from agentgraph.agents.option_faults import limit_faults, word_faults
+from agentgraph.agents.schemas import schema_fault
+from agentgraph.agents.tools import tools_may
+from agentgraph.errors import InvalidAgentError
+from agentgraph.safe_repr import LONGEST, cut, shown
+from agentgraph.tree.leaf_faults import chat_faults, function_faults, graph_faults, is_agent
+from agentgraph.tree.places import Tree, lay_out
+from agentgraph.tree.workflow_faults import workflow_faults
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
+_RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
+
+
+def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterable[Any] = ()) -> Tree:
+    """Return the places of a tree.
+
+    Args:
+        root: The root of the tree.
+        merged: The names of the values that have a reducer; None where they are not known.
+        middleware: LangChain's middleware that every chat agent has, outside its own.
+
+    Raises:
+        InvalidAgentError: The tree has faults; the error names all of them.
+    """
+    outermost = as_tuple(middleware)
+    faults = [f"the middleware of the tree: {fault}" for fault in middleware_faults(outermost)]
+    if outermost and not faults:
+        root = changed(root, lambda chat: replace(chat, middleware=(*outermost, *chat.middleware)))
+    if faults := [*faults, *_faults(root, merged)]:
+        raise InvalidAgentError(faults)
+    return lay_out(root)
+
+
+def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
+    known: dict[str, Agent] = {}
+    for where, agent, around in _walk(root):
+        if not is_agent(agent):
+            it = unchecked(agent)
+            yield f"{where}: {shown(it)} is no agent; build one with chat_agent, human, sequential, ..."
+            continue
+        yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
+        if not isinstance(agent.description, str):
+            yield f"{where}: description={shown(agent.description)} is no text; say what it is for"
+        namesake = known.setdefault(_shown_name(agent), agent)
+        if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
+            yield (
+                f"{where}: two agents are named {shown(agent.name)}; a name means one agent, rename one"
+            )
+        yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
+        if sum(check.repeats for check in checks_of(agent)) > 1:
+            yield f"{where}: it is validated twice; make the two checks one"
+        inner = unchecked(agent)
+        yield from (f"{where}: {fault}" for fault in _own_faults(inner, around))
+        if merged is not None:
+            yield from (f"{where}: {fault}" for fault in _shared_keys(inner, merged))
+
+
+def _are_parts(*agents: Agent) -> bool:
+    """Tell whether all are parts of derived agents, which have the same name in each."""
+    return all(isinstance(agent, LoopAgent) and agent.is_part for agent in agents)
+
+
+class _Around(NamedTuple):
+    """What is around an agent.
+
+    Attributes:
+        where: The agents around it, in words.
+        in_loop: Whether there is a loop that it can break out of.
+        above: The chat agent that it may transfer back to.
+    """
+
+    where: str = ""
+    in_loop: bool = False
+    above: ChatAgent | None = None
+
+
+def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agent, _Around]]:  # noqa: B008
+    name = _shown_name(agent) if is_agent(agent) else ""
+    where = f"{around.where}/{name}" if around.where and name else around.where or name or "the root"
+    yield where, agent, around
+    inner = unchecked(agent)
+    in_loop = around.in_loop or isinstance(inner, LoopAgent)
+    above = inner if isinstance(inner, ChatAgent) and not inner.sub_agents_return else None
+    for child in sub_agents(inner):
+        yield from _walk(child, _Around(where, in_loop, above))
+    for child in called_agents(inner):
+        yield from _walk(child, _Around(where))
+
+
+def _shown_name(agent: Agent) -> str:
+    name: object = agent.name
+    return cut(name, LONGEST) if isinstance(name, str) else shown(name)
+
+
+def _name_faults(name: object) -> Iterator[str]:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield (
+            f"the name {shown(name)} is not allowed; use letters, digits, '_' and single '-', letter "
+            "first"
+        )
+    elif name in _RESERVED or name.startswith("__"):
+        yield f"the name {shown(name)} is reserved; choose another"
+
+
+def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
+    match agent:
+        case ChatAgent() | FunctionAgent() | GraphAgent() | HumanAgent():
+            yield from _leaf_faults(agent, around)
+            yield from _key_faults(agent.output_key)
+        case SequentialAgent():
+            yield from _sub_agent_faults(agent)
+        case LoopAgent():
+            yield from _sub_agent_faults(agent)
+            yield from _loop_faults(agent)
+        case ParallelAgent():
+            yield from _sub_agent_faults(agent)
+            yield from _parallel_faults(agent)
+        case WorkflowAgent():
+            yield from workflow_faults(agent)
+        case EachAgent():
+            pass
+        case _:
+            assert_never(agent)
+
+
+def _leaf_faults(agent: Leaf, around: _Around) -> Iterator[str]:
+    match agent:
+        case ChatAgent():
+            yield from chat_faults(agent, around.above)
+            if agent.break_tool and not around.in_loop:
+                yield "there is no loop around it that break_tool=True could end; leave it out"
+        case FunctionAgent():
+            yield from function_faults(agent)
+        case GraphAgent():
+            yield from graph_faults(agent)
+        case HumanAgent():
+            if fault := schema_fault(agent.response_schema):
+                yield fault
+        case _:
+            assert_never(agent)
+
+
+def _parallel_faults(agent: ParallelAgent) -> Iterator[str]:
+    yield from limit_faults("max_concurrency", agent.max_concurrency)
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
+
+
+def _sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Iterator[str]:
+    if not agent.sub_agents:
+        yield f"a {_kind(agent)} needs at least one sub-agent"
+
+
+def _loop_faults(agent: LoopAgent) -> Iterator[str]:
+    yield from limit_faults("max_iterations", agent.max_iterations)
+    if agent.until is not None and not callable(agent.until):
+        yield f"until={shown(agent.until)} cannot be called; pass a function that takes a context"
+    unbounded = agent.max_iterations is None and agent.until is None
+    if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
+        yield (
+            "nothing can end this loop; give it max_iterations or until, or an agent inside that "
+            "may exit or break_loop"
+        )
+
+
+def _kind(agent: Agent) -> str:
+    return type(agent).__name__.removesuffix("Agent").lower()
+
+
+def _key_faults(key: object) -> Iterator[str]:
+    if key is not None and (not isinstance(key, str) or not key.isidentifier()):
+        yield f"output_key={shown(key)} cannot stand in a template; use a plain name such as 'draft'"
+
+
+def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
+    """Yield which keys several branches or steps write whose values no reducer merges."""
+    match agent:
+        case ParallelAgent(sub_agents=beside, on_error=str(word)) if word != "first":
+            what = "branches"
+        case WorkflowAgent(steps=steps):
+            beside, what = tuple(step.agent for step in steps), "steps"
+        case _:
+            return
+    writers: dict[str, dict[int, str]] = {}
+    for i, branch in enumerate(beside):
+        for _, each, _ in _walk(branch):
+            inner = unchecked(each)
+            if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
+                writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
+    for key, branches in writers.items():
+        if len(branches) > 1 and key not in merged:
+            yield (
+                f"the {what} {' and '.join(branches.values())} write one output_key {shown(key)}; "
+                f"give each a key of its own, or {shown(key)} a reducer in values="
+            )
+
+
+def _can_end(agent: Agent, nearest: bool = True) -> bool:
+    """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
+    match unchecked(agent):
+        case FunctionAgent(fn=fn):
+            may = allowed(fn)
+            return may.exit or (nearest and may.break_loop)
+        case ChatAgent() as chat:
+            may = tools_may(chat)
+            ends = may.exit or (nearest and may.break_loop)
+            return ends or any(_can_end(child, nearest) for child in chat.sub_agents)
+        case LoopAgent(sub_agents=inner):
+            return any(_can_end(child, nearest=False) for child in inner)
+        case EachAgent(agent=inner_agent):
+            return _can_end(inner_agent, nearest)
+    return any(_can_end(child, nearest) for child in sub_agents(agent))

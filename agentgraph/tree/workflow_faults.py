@@ -1,0 +1,64 @@
+"""The faults of workflows: of steps, of what they depend on, and of what their inputs name."""
+
+from collections.abc import Iterator
+
+from agentgraph.agents.agents import Step, WorkflowAgent
+from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
+from agentgraph.agents.option_faults import word_faults
+from agentgraph.agents.templates import bare_in, results_in, unreadable_in
+from agentgraph.safe_repr import shown
+from agentgraph.tree.leaf_faults import is_agent, policy_faults
+
+
+def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
+    """Yield what is wrong with a workflow."""
+    if not agent.steps:
+        yield "a workflow needs at least one step"
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait"))
+    if not all(is_agent(step.agent) for step in agent.steps):
+        return  # told where the agents should stand
+    if not all(isinstance(step.name, str) for step in agent.steps):
+        return  # told where the names should stand
+    names = [step.name for step in agent.steps]
+    depends_on = {step.name: step.depends_on for step in agent.steps}
+    yield from dependency_faults(names, depends_on)
+    for step in agent.steps:
+        yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
+        yield from _input_faults(step, known_dependencies(depends_on))
+
+
+def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
+    if step.input is None:
+        return
+    if not isinstance(step.input, str):
+        yield (
+            f"the input {shown(step.input)} of the step {shown(step.name)} is no string; pass a "
+            "template"
+        )
+        return
+    for text in unreadable_in(step.input):
+        yield (
+            f"the input of the step {shown(step.name)} names {text}, which cannot be read; use "
+            "${results.STEP} for what a step said, or ${VALUE} for a value of the run"
+        )
+    for text in dict.fromkeys(bare_in(step.input)):
+        inside = text.strip("{} ")
+        yield (
+            f"the input of the step {shown(step.name)} has {text}, which is sent as it is; write "
+            f"${{{inside}}} for the value, or {{{{{inside}}}}} for the braces"
+        )
+    for name in dict.fromkeys(results_in(step.input)):
+        if wrong := _result_fault(name, step.name, depends_on):
+            yield f"the input of the step {shown(step.name)} names ${{results.{name}}}, which {wrong}"
+
+
+def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
+    """Return why a step cannot have the result of another one as its input, and what to do."""
+    if name in upstream(depends_on, step):
+        return None
+    if name not in depends_on:
+        there = ", ".join(shown(each) for each in depends_on if each != step) or "none but itself"
+        return f"is no step; there are: {there}"
+    if name == step or step in upstream(depends_on, name):
+        return "is done after it; take it out"
+    return f"does not come before it; add {shown(name)} to its depends_on, or take it out"
