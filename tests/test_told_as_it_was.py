@@ -158,6 +158,35 @@ def test_a_question_beside_the_failure_of_an_agent_as_a_tool_is_void(drive: Driv
     assert runner.pending("t") == []
 
 
+def test_a_question_beside_a_failure_that_ends_the_run_still_waits(
+    drive: Drive, tmp_path: Path
+) -> None:
+    inner = ag.parallel("both", [ag.human("h", "Well?"), fails("f", 1, "x")], on_error="wait")
+    model = scripted(calls(call("both", request="x")), "Done.")
+    tools = [ag.agent_tool(inner)]
+    tree = ag.chat_agent("boss", model, tools=tools, on_tool_error="raise")
+    told = heard(drive, tmp_path / "db", tree, (), ({"boss/both(0)/h": "Yes."},))
+    assert "Yes." in [event.text for event in standing(told)]
+    assert again(drive, tmp_path / "db", tree) == standing(told)
+
+
+def test_a_tools_question_beside_a_failure_is_void_when_it_is_asked_again(
+    drive: Drive, tmp_path: Path
+) -> None:
+    def ask(request: str) -> str:
+        """Ask a person."""
+        return str(interrupt("Well?"))
+
+    model = scripted(calls(call("ask", request="x"), call("f", request="x")), "Done.")
+    tools = [ask, ag.agent_tool(fails("f", 2, "x"))]
+    boss = ag.chat_agent("boss", model, tools=tools, on_tool_error="raise")
+    tree = ag.parallel("p", [boss, says("b", "b")])
+    told = heard(drive, tmp_path / "db", tree, (), (), ("Yes.",))
+    asked = [event for event in standing(told) if event.kind == "interrupted"]
+    assert len(asked) == 1
+    assert again(drive, tmp_path / "db", tree) == standing(told)
+
+
 def test_questions_that_a_turn_drops_are_void(drive: Drive, tmp_path: Path) -> None:
     tree = ag.parallel(
         "p", [ag.human("a", "A?"), ag.sequential("q", [says("b", "b1"), ag.human("c", "C?")])]

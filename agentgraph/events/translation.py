@@ -175,6 +175,8 @@ class Translator:
         for note in map(question_note, asked_beside(error)):
             if note.moment is None:
                 note = self._last_of(note, "")
+            else:
+                self.failures.append(note)
             yield from self._told(note)
         yield from self._unfinished(list(self._begun))
         arose = failures(error) or [*self._failed.values()]

@@ -86,7 +86,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         line = yield AllSaved()
     every = [each for each in line if each.checkpoint["id"] >= origin.checkpoint["id"]]
     told = entries(tree, every)
-    open_ = _open(told, every, {note.id for note in kept_beside(origin)})
+    open_ = _open(told, every, _answered_before(origin))
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     if heard is None:
@@ -108,7 +108,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         first=[translator.event(each) for each in [*first, *again]],
         questions=list(map(translator.event, left)),
         before=(clock.last, [_known(each, {note.id for note in left}) for each in told]),
-        notes=[*(open_[each] for each in answered), *keeps, note("resumed", None)],
+        notes=[*(open_[each] for each in answered), *keeps, note("resumed", answered)],
         beside=origin,
     )
 
@@ -218,6 +218,12 @@ def _open(
         for note in asked
         if note.id not in answered and (is_alone or (note.moment and note.moment.step in standing))
     }
+
+
+def _answered_before(saved: CheckpointTuple) -> set[str]:
+    """Return the ids of the questions behind a checkpoint that runs were given answers to."""
+    resumed = (note.data or () for note in kept_beside(saved) if note.kind == "resumed")
+    return {each for answered in resumed for each in answered}
 
 
 def _answered(given: Any, asked: Collection[str]) -> list[str]:

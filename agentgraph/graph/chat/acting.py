@@ -187,17 +187,16 @@ class LaneTool:
     def _told(self, scope: Scope, attempts: Attempts) -> Iterator[None]:
         """Tell of failures inside the agent, for its caller may go on with them.
 
-        What was asked beside them nobody has to answer then.
+        What was asked beside them nobody has to answer, if the call comes to a result then.
         """
         try:
             yield
         except GraphBubbleUp:
             raise
         except Exception as error:
-            tree, place, teller = self.site.tree, self.lane.place, scope.outcome.teller
-            cursor = self._cursor(scope, attempts)
-            teller.void_questions(lambda at: is_in_call(tree, at, place, cursor))
-            teller.fail(error)
+            tree, place, cursor = self.site.tree, self.lane.place, self._cursor(scope, attempts)
+            scope.outcome.left = lambda at: is_in_call(tree, at, place, cursor)
+            scope.outcome.teller.fail(error)
             raise
 
     def _address(self, scope: Scope, attempts: Attempts) -> str:

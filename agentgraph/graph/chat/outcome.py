@@ -1,6 +1,6 @@
 """What one tool call comes to: messages, values of the run, what is told, and how it steers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -34,6 +34,7 @@ class Outcome:
         activation: The activation of the agent that calls.
         opened: The call.
         tool: The name of the tool whose results these are; middleware may take another one.
+        left: Whether an address is inside an agent that failed in the call.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Outcome:
         self._state: list[dict[str, Any]] = []
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
+        self.left: Callable[[str], bool] = lambda _: False
         self.restart()
 
     @property
@@ -163,6 +165,7 @@ class Outcome:
         self._check_saved()
         at = self.activation.address
         messages = [m if self._is_stamped_by_none(m) else stamped(m, at) for m in self._messages]
+        self.teller.void_questions(self.left)
         for message in messages:
             if not self._is_stamped_by_none(message):
                 self.teller.say(message)

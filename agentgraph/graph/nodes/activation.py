@@ -16,7 +16,7 @@ from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.context import ActivationContext
-from agentgraph.graph.failures import mark_border, mark_failure
+from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Record
 from agentgraph.graph.moments import Note
@@ -315,14 +315,18 @@ class Activation:
         teller.take_back()
         if isinstance(error, GraphInterrupt):
             self._check_questions(error.args[0])
-            for asked in error.args[0]:
-                if asked_when(asked.response_schema) is None or self.asked_behind is not None:
-                    self._put(asked, call, teller)
+            self._put_all(error.args[0], call, teller)
         elif isinstance(error, ParentCommand):
             return self._report(self._led_out(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
+            self._put_all(asked_beside(error), call, teller)
             return self._report(error)
         return error
+
+    def _put_all(self, asked: Sequence[Any], call: int | None, teller: Teller) -> None:
+        for one in asked:
+            if asked_when(one.response_schema) is None or self.asked_behind is not None:
+                self._put(one, call, teller)
 
     def _put(self, asked: Any, call: int | None, teller: Teller) -> None:
         """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
