@@ -142,6 +142,20 @@ def test_events_of_a_long_run_take_memory_in_proportion_to_its_length():
     assert memory(1000) <= 1.3 * memory(100)
 
 
+def test_an_agent_of_a_long_sequence_makes_no_more_steps_of_run_paths_than_one_of_a_short(monkeypatch):
+    append, made = ag.RunPath.append, []
+    monkeypatch.setattr(ag.RunPath, "append", lambda path, step: made.append(1) or append(path, step))
+
+    def steps_for(agents):
+        runner = ag.Runner(ag.sequential("s", [says(f"a{i}") for i in range(agents)]))
+        made.clear()
+        told = list(runner.run("hi", thread_id="t"))
+        assert list(runner.events("t")) == told
+        return len(made)
+
+    assert steps_for(400) <= 4.2 * steps_for(100)
+
+
 def test_a_tree_of_a_thousand_agents_takes_the_calls_of_ten_of_a_hundred_to_compile():
     def calls_for(agents):
         tree = ag.sequential(

@@ -828,3 +828,24 @@ def test_an_agent_that_may_transfer_back_has_a_tool_for_it():
     assert faults(desk(FakeListChatModel(responses=["a"]))) == (
         "triage/bills: the model FakeListChatModel takes no tools; pass one with bind_tools",
     )
+
+
+@pytest.mark.parametrize("levels", [101, 5000])
+def test_a_tree_that_is_nested_too_deep_is_one_fault(levels: int) -> None:
+    tree = leaf("inmost")
+    for level in range(levels - 1):
+        tree = sequential(f"s{level}", [tree])
+    with pytest.raises(InvalidAgentError) as raised:
+        compile_agent(tree)
+    assert str(raised.value).count("nested in more than 100 levels; put several into one") == 1
+    assert len(str(tree).splitlines()) == levels
+
+
+def test_a_tree_of_a_hundred_levels_runs() -> None:
+    tree = leaf("inmost")
+    for level in range(99):
+        tree = sequential(f"s{level}", [tree])
+    runner = ag.Runner(tree)
+    told = list(runner.run("Go.", thread_id="t"))
+    assert [event.text for event in told] == ["said"]
+    assert list(runner.events("t")) == told

@@ -4,7 +4,7 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, assert_never, cast
@@ -15,6 +15,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolCallTransformer
 from langgraph.pregel import Pregel
+from langgraph.pregel._read import ChannelRead
 from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
 
@@ -49,7 +50,7 @@ from agentgraph.graph.nodes.parallel import ParallelNode
 from agentgraph.graph.nodes.site import Site
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.pictures import LaneGraph, RootGraph, show_lanes
-from agentgraph.graph.state import Position, Whereabouts, reading, state_types
+from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, has_tools, targets
@@ -182,7 +183,7 @@ class _LaneBuilder:
         inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
         for place, lanes in inner.items():
             self._add(builder, place, lanes)
-        graph = builder.compile(**options)
+        graph = _compiled(builder, options)
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for place, lanes in inner.items():
@@ -339,6 +340,20 @@ class _LaneBuilder:
         )
 
 
+def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
+    """Compile a builder whose ways on read what the node before them wrote, and not the state.
+
+    For the state with that in it LangGraph copies every channel, and each leaf has one.
+    """
+    branches, builder.branches = builder.branches, type(builder.branches)(dict)
+    graph = builder.compile(**options)
+    builder.branches = branches
+    for node, named in branches.items():
+        for name, branch in named.items():
+            graph.attach_branch(node, name, branch, with_reader=False)
+    return graph
+
+
 class _Drawn(dict[Any, str]):
     """The ways on that are drawn, of a node that may be at a border: from there it goes on anywhere.
 
@@ -371,18 +386,21 @@ def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:
             graph.nodes[place.node].subgraphs = [inner]
 
 
-def _way_on(state: Whereabouts) -> str:
-    return state["position"]["next"] or END
+def _way_on(written: Any, config: RunnableConfig) -> str:
+    """Return where the position leads that was written; after an edit of other state, as it is."""
+    position = written.get("position") if isinstance(written, Mapping) else None
+    position = position or ChannelRead.do_read(config, select="position")
+    return cast(Position, position)["next"] or END
 
 
-class _WayOn(RunnableLambda[Whereabouts, str]):
+class _WayOn(RunnableLambda[Any, str]):
     """The path behind a node. LangGraph would call a function in a thread, and trace it."""
 
-    def invoke(self, input: Whereabouts, config: RunnableConfig | None = None, **_: Any) -> str:
-        return _way_on(input)
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+        return _way_on(input, config or {})
 
-    async def ainvoke(self, input: Whereabouts, config: RunnableConfig | None = None, **_: Any) -> str:
-        return _way_on(input)
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+        return _way_on(input, config or {})
 
 
 _WAY_ON = _WayOn(_way_on)

@@ -253,12 +253,6 @@ def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
     return cast(type, make("LaneState", fields | {name: further[name] for name in channels}))
 
 
-class Whereabouts(TypedDict):
-    """The one channel that an edge reads."""
-
-    position: Position
-
-
 class Update(TypedDict, total=False):
     """What a node writes."""
 

@@ -48,12 +48,14 @@ def outlined(
         head: The lines before the root.
         indent: The lines before what is inside it.
     """
-    yield head, root
-    children = inside(root)
-    for child in children[:-1]:
-        yield from outlined(child, inside, f"{indent}├─ ", f"{indent}│  ")
-    for child in children[-1:]:
-        yield from outlined(child, inside, f"{indent}└─ ", f"{indent}   ")
+    left = [(head, indent, root)]
+    while left:
+        head, indent, each = left.pop()
+        yield head, each
+        lines = ("└─ ", "   ")
+        for child in reversed(inside(each)):
+            left.append((indent + lines[0], indent + lines[1], child))
+            lines = ("├─ ", "│  ")
 
 
 def kind_of(agent: Agent) -> str:

@@ -168,12 +168,14 @@ class RunPaths:
     """The run paths of a tree's activations.
 
     Paths share their beginnings: of each loop the paths at the start of its iterations are
-    kept, so that the path of the next one costs only what is new. Threads may share one.
+    kept, and of each composite the paths up to its sub-agents, so that the path of the next one costs
+    only what is new. Threads may share one.
     """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
+        self._sub_agents: dict[Place, tuple[Cursor, list[RunPath]]] = {}
         self._lock = threading.RLock()
 
     def at(self, place: Place, cursor: Cursor) -> RunPath:
@@ -194,16 +196,26 @@ class RunPaths:
         parent = place.parent
         if parent is None:
             return RunPath((RunStep(place.name),))
-        if isinstance(parent.agent, LoopAgent):
-            with self._lock:
-                path = self._iteration(parent, cursor[: len(parent.counts_inside)])
-        else:
-            path = self.at(parent, cursor)
-        if place.starts_lane:
-            return path.append(_step(place, cursor))
-        for sibling in self._tree.children[parent][: place.index + 1]:
-            path = path.append(_step(sibling, cursor))
-        return path
+        inside = cursor[: len(parent.counts_inside)]
+        with self._lock:
+            if place.starts_lane:
+                return self._inside(parent, inside).append(_step(place, cursor))
+            return self._up_to(parent, inside, place.index)
+
+    def _inside(self, parent: Place, cursor: Cursor) -> RunPath:
+        """Return the path before the first sub-agent of a composite."""
+        is_loop = isinstance(parent.agent, LoopAgent)
+        return self._iteration(parent, cursor) if is_loop else self.at(parent, cursor)
+
+    def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
+        """Return the path to a sub-agent of a composite, by way of those before it."""
+        around, paths = self._sub_agents.get(parent, ((), []))
+        if around != cursor or not paths:
+            paths = [self._inside(parent, cursor)]
+            self._sub_agents[parent] = (cursor, paths)
+        for sibling in self._tree.children[parent][len(paths) - 1 : index + 1]:
+            paths.append(paths[-1].append(_step(sibling, cursor)))
+        return paths[index + 1]
 
     def of(self, text: str) -> RunPath | None:
         """Return the run path of an address; None where the tree has no such."""

@@ -38,6 +38,8 @@ from agentgraph.tree.places import Tree, lay_out
 from agentgraph.tree.workflow_faults import workflow_faults
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
+MOST_LEVELS = 100
+"""How deep agents may stand inside each other: what walks over a tree is recursive."""
 _RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
 
 
@@ -52,6 +54,9 @@ def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterab
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
     """
+    if _is_too_deep(root):
+        fault = f"nested in more than {MOST_LEVELS} levels; put several into one sequential instead"
+        raise InvalidAgentError([f"{_shown_name(root)}: its agents are {fault}"])
     outermost = as_tuple(middleware)
     faults = [f"the middleware of the tree: {fault}" for fault in middleware_faults(outermost)]
     if outermost and not faults:
@@ -59,6 +64,15 @@ def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterab
     if faults := [*faults, *_faults(root, merged)]:
         raise InvalidAgentError(faults)
     return lay_out(root)
+
+
+def _is_too_deep(root: Agent) -> bool:
+    """Tell whether a tree is too deep to be walked; all other walks over it are recursive."""
+    level = [root]
+    for _ in range(MOST_LEVELS):
+        inner = [unchecked(agent) for agent in level if is_agent(agent)]
+        level = [child for each in inner for child in (*sub_agents(each), *called_agents(each))]
+    return bool(level)
 
 
 def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:

@@ -13,13 +13,21 @@ import sys
 import time
 
 import growth
+import sequences
 import steps
 import tools
 import trees
 import turns
 from measure import HEADER, shown
 
-GROUPS = {"steps": steps, "growth": growth, "trees": trees, "tools": tools, "turns": turns}
+GROUPS = {
+    "steps": steps,
+    "growth": growth,
+    "sequences": sequences,
+    "trees": trees,
+    "tools": tools,
+    "turns": turns,
+}
 
 
 def main(names: list[str]) -> None:
