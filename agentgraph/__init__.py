@@ -3,8 +3,21 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agentgraph.agents.agents import Agent
-from agentgraph.agents.budgets import summarized, trimmed
+from agentgraph.agents.agents import (
+    Agent,
+    AgentTool,
+    ChatAgent,
+    CheckedAgent,
+    FunctionAgent,
+    GraphAgent,
+    HumanAgent,
+    LoopAgent,
+    ParallelAgent,
+    SequentialAgent,
+    Step,
+    WorkflowAgent,
+)
+from agentgraph.agents.budgets import Summarized, Trimmed, summarized, trimmed
 from agentgraph.agents.builders import (
     agent,
     agent_tool,
@@ -49,6 +62,7 @@ from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.threads.runner import Runner
+from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.savers import async_sqlite_saver, sqlite_saver
 
 if TYPE_CHECKING:
@@ -61,13 +75,20 @@ __all__ = [
     "Agent",
     "AgentEvent",
     "AgentGraphError",
+    "AgentTool",
     "Ask",
+    "AsyncRun",
     "BreakLoop",
+    "ChatAgent",
     "CheckFailedError",
+    "CheckedAgent",
     "Context",
     "Custom",
     "Entry",
     "Exit",
+    "FunctionAgent",
+    "GraphAgent",
+    "HumanAgent",
     "Interrupt",
     "InvalidAgentError",
     "InvalidAnswerError",
@@ -76,26 +97,34 @@ __all__ = [
     "LangChainChangedError",
     "LimitError",
     "Limits",
+    "LoopAgent",
     "MaxIterationsError",
     "MissingValueError",
     "Output",
+    "ParallelAgent",
     "PendingInterruptError",
     "ReducerError",
     "RemoteRunError",
+    "Run",
     "RunPath",
     "RunStep",
     "Runner",
     "SaverError",
+    "SequentialAgent",
     "SetValues",
+    "Step",
     "StepFailedError",
+    "Summarized",
     "ThreadBusyError",
     "ThreadError",
     "TransferTo",
     "TreeChangedError",
+    "Trimmed",
     "UnknownInterruptError",
     "UnknownThreadError",
     "ValueConflictError",
     "Watched",
+    "WorkflowAgent",
     "agent",
     "agent_tool",
     "async_sqlite_saver",

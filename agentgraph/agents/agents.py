@@ -12,7 +12,9 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
+from agentgraph.agents.context import Context
 from agentgraph.agents.signals import Verdict
+from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
@@ -22,10 +24,10 @@ HistoryPolicy = ChosenBy | Trimmed | Summarized
 if TYPE_CHECKING:
     from langchain.agents.structured_output import ResponseFormat
 
-Model = LanguageModelLike | str | Callable[[Any], LanguageModelLike | str]
+Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
 """A LangChain chat model, a name such as "openai:gpt-5", or a function of a `Context` that gives it."""
 
-Instruction = str | SystemMessage | Callable[[Any], str | SystemMessage]
+Instruction = str | SystemMessage | Callable[[Context], str | SystemMessage]
 """A template, a message that is sent as it is, or a function of a `Context` that gives one."""
 
 OutputSchema: TypeAlias = "type | UnionType | dict[str, Any] | ResponseFormat[Any]"
@@ -118,11 +120,11 @@ class ChatAgent(Shown):
     """How long a call of an async tool may take: of each, or of those named."""
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
     """What comes of a call to a tool that there is not; a function is given its name and arguments."""
-    retry: Any = None
+    retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for its calls of the model."""
-    timeout: Any = None
+    timeout: Timeout = None
     """LangGraph's timeout for a call of the model: seconds, a timedelta, or a `TimeoutPolicy`."""
-    model_input: Callable[..., list[BaseMessage]] | None = None
+    model_input: ModelInput | None = None
     """Has the last word on the messages that the model is sent."""
     middleware: tuple[Any, ...] = ()
     """LangChain's middleware around its calls of the model and its tools, the outermost first."""
@@ -136,7 +138,7 @@ class FunctionAgent(Shown):
 
     name: str
     """The agent's name, and that of its node."""
-    fn: Callable[[Any], Any]
+    fn: AgentFunction
     """Called with a `Context`; sync or async, plain or generator."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
@@ -144,9 +146,9 @@ class FunctionAgent(Shown):
     """The value that the text of its last message becomes."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
-    retry: Any = None
+    retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for its calls."""
-    timeout: Any = None
+    timeout: Timeout = None
     """LangGraph's timeout for a call: seconds, a timedelta, or a `TimeoutPolicy`."""
 
 
@@ -156,7 +158,7 @@ class GraphAgent(Shown):
 
     name: str
     """The agent's name, and that of its node."""
-    graph: Any
+    graph: Graph
     """The compiled graph; its state has `messages`."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
@@ -164,11 +166,11 @@ class GraphAgent(Shown):
     """The value that the text of its last message becomes."""
     history: HistoryPolicy = "shared"
     """Which messages it is given."""
-    input: Callable[[Any], dict[str, Any]] | None = None
+    input: Callable[[Context], dict[str, Any]] | None = None
     """Called with a `Context` for the input of the graph."""
-    retry: Any = None
+    retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
-    timeout: Any = None
+    timeout: Timeout = None
     """LangGraph's timeout for a run: seconds, a timedelta, or a `TimeoutPolicy`."""
 
 
@@ -226,9 +228,9 @@ class Step:
     """The names of the steps that must be done before."""
     input: str | None = None
     """The template of what the agent is asked; without one it sees what was said before it."""
-    retry: Any = None
+    retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for the leaves of the step."""
-    timeout: Any = None
+    timeout: Timeout = None
     """LangGraph's timeout for each try of its leaves: seconds, a timedelta, or a `TimeoutPolicy`."""
     compensate: "Agent | None" = None
     """What undoes the step when another one fails."""
@@ -301,7 +303,7 @@ class LoopAgent(Shown):
     """After how many iterations it ends; None for no bound."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
-    until: Callable[[Any], bool] | None = None
+    until: Callable[[Context], bool] | None = None
     """Asked with a `Context` after each iteration: whether the loop ends."""
     is_part: bool = False
     """Whether it is part of a derived agent: its name may stand for others, too."""
@@ -313,7 +315,7 @@ class CheckedAgent(Shown):
 
     agent: "Agent"
     """What runs."""
-    check: Callable[[Any, Sequence[BaseMessage], int], Verdict]
+    check: Callable[[Context, Sequence[BaseMessage], int], Verdict]
     """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""

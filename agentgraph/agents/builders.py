@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
-from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.messages import ToolCall
 
 from agentgraph.agents.agents import (
     Agent,
@@ -21,6 +21,8 @@ from agentgraph.agents.agents import (
     Tool,
 )
 from agentgraph.agents.composites import as_tuple
+from agentgraph.agents.context import Context
+from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 
 def chat_agent(
@@ -46,9 +48,9 @@ def chat_agent(
     on_tool_error: OnToolError = "return",
     tool_timeout: Seconds | Mapping[str, Seconds] | None = None,
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
-    retry: Any = None,
-    timeout: Any = None,
-    model_input: Callable[..., list[BaseMessage]] | None = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
+    model_input: ModelInput | None = None,
     middleware: Iterable[Any] = (),
 ) -> ChatAgent:
     """Make an agent that asks a chat model, and runs the tools that it calls until it calls none.
@@ -213,13 +215,13 @@ def agent_tool(
 
 def function_agent(
     name: str,
-    fn: Callable[[Any], Any],
+    fn: AgentFunction,
     *,
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    retry: Any = None,
-    timeout: Any = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
@@ -264,7 +266,7 @@ def function_agent(
 
 
 @overload
-def agent(fn: Callable[[Any], Any], /) -> FunctionAgent: ...
+def agent(fn: AgentFunction, /) -> FunctionAgent: ...
 
 
 @overload
@@ -274,22 +276,22 @@ def agent(
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    retry: Any = None,
-    timeout: Any = None,
-) -> Callable[[Callable[[Any], Any]], FunctionAgent]: ...
+    retry: Retry = None,
+    timeout: Timeout = None,
+) -> Callable[[AgentFunction], FunctionAgent]: ...
 
 
 def agent(
-    fn: Callable[[Any], Any] | None = None,
+    fn: AgentFunction | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    retry: Any = None,
-    timeout: Any = None,
-) -> FunctionAgent | Callable[[Callable[[Any], Any]], FunctionAgent]:
+    retry: Retry = None,
+    timeout: Timeout = None,
+) -> FunctionAgent | Callable[[AgentFunction], FunctionAgent]:
     """Make a function an agent: `function_agent` as a decorator, bare or with arguments.
 
     The name is the function's, the description the first line of its docstring.
@@ -314,7 +316,7 @@ def agent(
         The agent, in the place of the function; with arguments what makes a function an agent.
     """
 
-    def decorate(fn: Callable[[Any], Any]) -> FunctionAgent:
+    def decorate(fn: AgentFunction) -> FunctionAgent:
         return function_agent(
             name or str(getattr(fn, "__name__", type(fn).__name__)),
             fn,
@@ -330,14 +332,14 @@ def agent(
 
 def graph_agent(
     name: str,
-    graph: Any,
+    graph: Graph,
     *,
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    input: Callable[[Any], dict[str, Any]] | None = None,
-    retry: Any = None,
-    timeout: Any = None,
+    input: Callable[[Context], dict[str, Any]] | None = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
 ) -> GraphAgent:
     """Make an agent that runs a LangGraph graph: one drawn by hand, or of `create_agent(...)`.
 
@@ -425,5 +427,5 @@ def human(
     )
 
 
-def _first_line(fn: Callable[[Any], Any]) -> str:
+def _first_line(fn: AgentFunction) -> str:
     return (getattr(fn, "__doc__", None) or "").strip().partition("\n")[0]

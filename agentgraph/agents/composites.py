@@ -15,6 +15,8 @@ from agentgraph.agents.agents import (
     Step,
     WorkflowAgent,
 )
+from agentgraph.agents.context import Context
+from agentgraph.agents.types import AgentFunction, Retry, Timeout
 from agentgraph.safe_repr import shown
 
 
@@ -91,7 +93,7 @@ def loop(
     *,
     description: str = "",
     max_iterations: int | None,
-    until: Callable[[Any], bool] | None = None,
+    until: Callable[[Context], bool] | None = None,
 ) -> LoopAgent:
     """Make an agent that runs its sub-agents in turn, again and again.
 
@@ -129,9 +131,9 @@ def step(
     *,
     depends_on: Iterable[str] = (),
     input: str | None = None,
-    retry: Any = None,
-    timeout: Any = None,
-    compensate: Agent | Callable[[Any], Any] | None = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
+    compensate: Agent | AgentFunction | None = None,
 ) -> Step:
     """Make a step of a workflow.
 

@@ -17,6 +17,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import chat_agent, function_agent
 from agentgraph.agents.composites import sequential
+from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.planning import (
     Approval,
     Executed,
@@ -155,7 +156,7 @@ class Told:
     instruction: Instruction
     form: str
 
-    def __call__(self, ctx: Any) -> Any:
+    def __call__(self, ctx: Context) -> Any:
         """Return both."""
         given = self.instruction(ctx) if callable(self.instruction) else self.instruction
         if isinstance(given, SystemMessage):

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from agentgraph.agents.agents import Item
+from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 from agentgraph.agents.signals import Ask, KeptValues, SetValues, Verdict
 from agentgraph.safe_repr import said
@@ -83,7 +84,7 @@ class Planned:
 
     name: str
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep the plan."""
         try:
             steps = read_plan(_text(said) or _written(ctx) or "")
@@ -101,7 +102,7 @@ class Executed:
 
     name: str
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep the result."""
         work = work_of(self.name, ctx.values)
         done = (*work.done, (work.left[0], _text(said)))
@@ -115,7 +116,7 @@ class ExecutedAll:
 
     name: str
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep the results."""
         work = work_of(self.name, ctx.values)
         results = ctx.values[results_key(self.name)]
@@ -130,7 +131,7 @@ class Replanned:
 
     name: str
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Keep what the replanner said; where it said nothing, the plan goes on."""
         work = work_of(self.name, ctx.values)
         given = _text(said) or _written(ctx)
@@ -154,7 +155,7 @@ class Finished:
     name: str
     max_iterations: int | None
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Say the best answer there is, where it was not said last."""
         work = work_of(self.name, ctx.values)
         best = work.best()
@@ -171,7 +172,7 @@ class IsDone:
 
     name: str
 
-    def __call__(self, ctx: Any) -> bool:
+    def __call__(self, ctx: Context) -> bool:
         """Tell whether the loop ends."""
         work = work_of(self.name, ctx.values)
         return work.answer is not None or not work.left
@@ -196,7 +197,7 @@ class Approval:
 
     name: str
 
-    def __call__(self, ctx: Any) -> Ask | SetValues | None:
+    def __call__(self, ctx: Context) -> Ask | SetValues | None:
         """Ask, and again where the steps of the answer are no plan."""
         work = work_of(self.name, ctx.values)
         if not ctx.answered:
@@ -227,7 +228,7 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
     return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
 
 
-def _written(ctx: Any) -> Any:
+def _written(ctx: Context) -> Any:
     """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
     return None if plan == ctx.values.get(_TOLD) else plan
@@ -237,7 +238,7 @@ def _text(said: Sequence[BaseMessage]) -> str:
     return str(said[-1].text) if said else ""
 
 
-def _question(ctx: Any) -> str:
+def _question(ctx: Context) -> str:
     """Return the last input of the user: the last messages together that no agent said."""
     texts: list[str] = []
     for entry in reversed(ctx.entries):
@@ -248,7 +249,7 @@ def _question(ctx: Any) -> str:
     return "\n".join(reversed(texts))
 
 
-def _again(ctx: Any, attempt: int, error: ValueError) -> Verdict:
+def _again(ctx: Context, attempt: int, error: ValueError) -> Verdict:
     failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
     text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
     is_last = attempt + 1 >= ATTEMPTS

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from agentgraph.agents.context import Entry
+from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.functions import is_async, takes_two
 from agentgraph.agents.tools import TRANSFER_PREFIX
+from agentgraph.agents.types import ModelInput
 
 PATIENCE = 3
 """How often in a row a worker may say the same, before the model is told."""
-
-ModelInput = Callable[..., list[BaseMessage]]
 
 
 def with_reminder(model_input: ModelInput | None, workers: Sequence[str]) -> ModelInput:
@@ -33,9 +32,9 @@ class Reminder:
     """
 
     workers: tuple[str, ...]
-    inner: ModelInput | None = None
+    inner: Callable[..., list[BaseMessage]] | None = None
 
-    def __call__(self, ctx: Any, messages: list[BaseMessage]) -> list[BaseMessage]:
+    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> list[BaseMessage]:
         """Return what the model is to be sent."""
         turns = worker_turns(ctx.entries, ctx.name, self.workers)
         if len(turns) >= PATIENCE and len(set(turns[-PATIENCE:])) == 1:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from langchain_core.messages import BaseMessage, ToolCall
+from langchain_core.messages import ToolCall
 
 from agentgraph.agents.agents import (
     Agent,
@@ -20,6 +20,7 @@ from agentgraph.agents.builders import agent_tool, chat_agent
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.option_faults import word_faults
 from agentgraph.agents.prebuilt.progress import with_reminder
+from agentgraph.agents.types import ModelInput, Retry, Timeout
 
 
 def supervisor(
@@ -41,9 +42,9 @@ def supervisor(
     approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
     on_tool_error: OnToolError = "return",
-    retry: Any = None,
-    timeout: Any = None,
-    model_input: Callable[..., list[BaseMessage]] | None = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
+    model_input: ModelInput | None = None,
     middleware: Iterable[Any] = (),
 ) -> ChatAgent:
     """Make an agent whose model decides which worker does what, until it answers by itself.

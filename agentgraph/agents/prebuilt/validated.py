@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.agents.agents import Agent, CheckedAgent
+from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_hook, takes_two
 from agentgraph.agents.option_faults import limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
@@ -69,7 +70,7 @@ class Validation:
     check: Any
     max_attempts: int
 
-    def __call__(self, ctx: Any, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
         """Send the agent back with what was wrong; after its last attempt, fail."""
         wrong = self._wrong(ctx, str(said[-1].text) if said else "")
         if wrong is None:
@@ -82,7 +83,7 @@ class Validation:
         is_last = attempt + 1 >= self.max_attempts
         return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)
 
-    def _wrong(self, ctx: Any, text: str) -> str | None:
+    def _wrong(self, ctx: Context, text: str) -> str | None:
         """Return what is wrong with a text, or None."""
         try:
             if _is_schema(self.check):
