@@ -21,6 +21,8 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typed/application.py
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
