@@ -103,11 +103,9 @@ class Thread:
         void that leads to the head where it ends.
         """
         events = self._call("events", "t")
-        before: dict[str, ag.AgentEvent] = {}
-        for event in self.heard[: self._begun]:
-            before.pop(event.id, None)  # it stands where it was told last
-            before.update({} if event.kind == "discarded" else {event.id: event})
-        left = standing([*before.values(), *self.heard[self._begun :]])
+        before = [event for event in self.heard[: self._begun] if event.kind != "discarded"]
+        once = {(event.id, event.time): event for event in before}
+        left = standing([*once.values(), *self.heard[self._begun :]])
         assert events == [event for event in left if event in events]
         assert len({event.id for event in events}) == len(events)
         return events

@@ -363,14 +363,14 @@ class TestASchema:
         ("schema", "fault"),
         [
             (
-                {"type": "object", "patternProperties": {}},
-                "w: the output schema uses 'patternProperties', which answers cannot be checked "
-                "against; leave it out",
+                {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}},
+                "w: the output schema {'type': 'object', 'properties': {'a': {'$ref': '#/$defs/a'}}} "
+                "is neither a type nor a JSON schema (it refers to '#/$defs/a', which is not in it)",
             ),
             (
                 {"type": "thing"},
-                "w: the output schema has the unknown type 'thing'; use one of string, integer, "
-                "number, boolean, null, array, object",
+                "w: the output schema {'type': 'thing'} is neither a type nor a JSON schema (type: "
+                "must be one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'])",
             ),
         ],
     )

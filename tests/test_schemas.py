@@ -344,39 +344,55 @@ json_values = st.recursive(
 def test_a_const_fits_itself_and_nothing_else(value, other):
     schema = {"const": value}
     assert answer_fault(schema, value) is None
-    same = json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
-    assert (answer_fault(schema, other) is None) == same
+    assert (answer_fault(schema, other) is None) == (in_json(value) == in_json(other))
+
+
+def in_json(value: Any) -> str:
+    """Return a value as text by which JSON schemas compare it: there 1 is 1.0, and no true."""
+
+    def whole(each: Any) -> Any:
+        if isinstance(each, dict):
+            return {key: whole(inner) for key, inner in each.items()}
+        if isinstance(each, list):
+            return [whole(inner) for inner in each]
+        return int(each) if isinstance(each, float) and each.is_integer() else each
+
+    return json.dumps(whole(value), sort_keys=True)
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "good", "bad"),
     [
-        ({"not": {"type": "string"}}, "'not'"),
-        ({"type": "string", "if": {}, "then": {}}, "'if', 'then'"),
-        ({"type": "object", "patternProperties": {"a": {}}}, "'patternProperties'"),
-        ({"type": "object", "minProperties": 1}, "'minProperties'"),
-        ({"type": "array", "uniqueItems": True}, "'uniqueItems'"),
-        ({"type": "array", "contains": {}}, "'contains'"),
-        ({"type": "string", "minimum": 1}, "'minimum'"),
-        ({"type": "integer", "minLength": 1}, "'minLength'"),
-        ({"type": ["boolean", "null"], "pattern": "a"}, "'pattern'"),
-        ({"properties": {"a": {}}}, "'properties'"),
-        ({"anyOf": [{"type": "string"}], "minLength": 1}, "'minLength'"),
-        ({"enum": ["a"], "minLength": 1}, "'minLength'"),
-        ({"$ref": "#/$defs/a", "minLength": 1, "$defs": {"a": {}}}, "'minLength'"),
-        ({"allOf": [{"type": "string"}, {"minLength": 1}]}, "'allOf'"),
-        ({"type": "object", "properties": {"a": {"type": "array", "contains": {}}}}, "'contains'"),
-        ({"type": "array", "items": {"not": {}}}, "'not'"),
-        ({"anyOf": [{"type": "null"}, {"not": {}}]}, "'not'"),
-        ({"type": "object", "additionalProperties": {"not": {}}}, "'not'"),
-        (tuple[int, set[str]], "'uniqueItems'"),
-        (set[int], "'uniqueItems'"),
+        (Folder, [{}, {"folders": [{"folders": []}]}], [{"folders": [{"folders": 1}]}]),
+        (tuple[int, str], [[1, "a"]], [[1], ["a", 1], [1, "a", 2]]),
+        (set[int], [[], [1, 2]], [[1, 1], ["a"]]),
+        ({"not": {"type": "string"}}, [1, None], ["a"]),
+        ({"if": {"type": "string"}, "then": {"minLength": 1}}, ["a", 1], [""]),
+        ({"type": "object", "patternProperties": {"^a": {"type": "null"}}}, [{"b": 1}], [{"ab": 1}]),
+        (
+            {"patternProperties": {"^a": {}}, "properties": {"b": {}}, "additionalProperties": False},
+            [{"a": 1, "b": 2}],
+            [{"c": 1}],
+        ),
+        ({"type": "object", "minProperties": 1}, [{"a": 1}], [{}]),
+        ({"type": "array", "uniqueItems": True}, [[1, 2]], [[1, 1]]),
+        ({"type": "array", "contains": {"const": 1}}, [[2, 1]], [[2]]),
+        ({"allOf": [{"type": "string"}, {"minLength": 1}]}, ["a"], ["", 1]),
+        ({"oneOf": [{"type": "integer"}, {"minimum": 3}]}, [1, 3.5], [4, 2.5]),
+        ({"properties": {"a": {"type": "string"}}}, [{}, {"a": "b"}, 1], [{"a": 1}]),
+        (
+            {"properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "integer"}},
+            [{"a": None, "b": 1}],
+            [{"b": "1"}],
+        ),
+        ({"type": "array", "items": False}, [[]], [[1]]),
+        ({"$ref": "#/$defs/a", "minLength": 1, "$defs": {"a": {"type": "string"}}}, ["a"], ["", 1]),
+        ({"type": "object", "properties": {"more": {"$ref": "#"}}}, [{"more": {}}], [{"more": 1}]),
     ],
 )
-def test_a_keyword_that_cannot_be_checked_is_refused_wherever_it_stands(schema, told):
-    assert schema_fault(schema) == (
-        f"the response schema uses {told}, which answers cannot be checked against; leave it out"
-    )
+def test_types_and_schemas_of_every_kind_are_checked(schema, good, bad):
+    assert [answer for answer in good if fault(schema, answer) is not None] == []
+    assert [answer for answer in bad if fault(schema, answer) is None] == []
 
 
 @pytest.mark.parametrize(
@@ -384,39 +400,25 @@ def test_a_keyword_that_cannot_be_checked_is_refused_wherever_it_stands(schema, 
     [
         (
             {"type": "text"},
-            "the response schema has the unknown type 'text'; "
-            "use one of string, integer, number, boolean, null, array, object",
+            "type: must be one of "
+            "['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']",
         ),
-        (
-            {"$ref": "#/$defs/Person"},
-            "the response schema refers to '#/$defs/Person', which is not under its $defs",
-        ),
-        (
-            Folder,
-            "the response schema refers to itself in 'Folder'; "
-            "a schema that contains itself is not supported",
-        ),
-        (
-            {"type": "array", "items": False},
-            "the response schema has False where a schema should stand",
-        ),
+        ({"$ref": "#/$defs/Person"}, "it refers to '#/$defs/Person', which is not in it"),
+        ({"$ref": "https://example.org/x"}, "it refers to 'https://example.org/x', which is not in it"),
         (
             {"type": "object", "properties": {"a": "string"}},
-            "the response schema has 'string' where a schema should stand",
-        ),
-        (
-            {
-                "type": "object",
-                "properties": {"a": {"type": "string"}},
-                "additionalProperties": {"type": "integer"},
-            },
-            "the response schema has both properties and a schema for additionalProperties, "
-            "which is not supported",
+            "properties.a: Input should be an object or a valid boolean",
         ),
     ],
 )
-def test_a_schema_that_cannot_be_checked_is_refused_with_the_reason(schema, told):
-    assert schema_fault(schema) == told
+def test_a_schema_that_is_none_is_refused_with_the_reason(schema, told):
+    assert schema_fault(schema) == (
+        f"the response schema {schema} is neither a type nor a JSON schema ({told})"
+    )
+
+
+def test_what_is_said_of_a_long_answer_is_short():
+    assert len(str(fault({"uniqueItems": True}, ["x" * 10_000] * 2))) < 300
 
 
 @pytest.mark.parametrize(
@@ -531,10 +533,10 @@ TAGGED = {
         ({"do": "go", "to": "bed"}, None),
         ({"do": "go"}, "to: Field required"),
         ({"do": "go", "to": 3}, "to: Input should be a valid string"),
-        ({"do": "run"}, "do must be one of ['stop', 'go']"),
-        ({"do": ["go"]}, "do must be one of ['stop', 'go']"),
-        ({}, "do must be one of ['stop', 'go']"),
-        ("go", "do must be one of ['stop', 'go']"),
+        ({"do": "run"}, "do: must be one of ['stop', 'go']"),
+        ({"do": ["go"]}, "do: must be one of ['stop', 'go']"),
+        ({}, "do: Field required; to: Field required"),
+        ("go", "Input should be an object"),
     ],
 )
 def test_of_objects_that_a_constant_tells_apart_the_named_one_is_checked(answer, fault):

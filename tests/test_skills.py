@@ -4,7 +4,6 @@ import inspect
 import json
 import operator
 import re
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -1040,27 +1039,6 @@ def test_only_references_can_be_allowed(tmp_path, allowed):
 
 def test_a_name_of_a_registry_may_hold_a_colon(skill):
     assert skill("agent: 'team:critic'", agents={"team:critic": CRITIC}) is CRITIC
-
-
-def test_without_pyyaml_the_package_is_imported_and_says_what_is_missing(tmp_path):
-    (tmp_path / "skill.yaml").write_text("agent: critic")
-    program = (
-        "import sys; sys.modules['yaml'] = None\nimport agentgraph as ag\ntry:\n    "
-        "ag.load('skill.yaml')\nexcept ag.AgentGraphError as error:\n    print(error)"
-    )
-    folder = Path(ag.__file__).parent.parent
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (run.stdout, run.stderr) == (
-        "a skill file is read with PyYAML, which is not there: pip install 'agentgraph[skills]'\n",
-        "",
-    )
 
 
 FIELDS = "kind name agent model tools sub_agents steps until is value retry planner executor workers"

@@ -179,15 +179,6 @@ def test_an_entry_that_cannot_be_allowed_is_told(command: Commands) -> None:
     )
 
 
-def test_without_pyyaml_it_is_said_what_is_missing(command: Commands) -> None:
-    ended = command("check", "skill.yaml", *WITH, without="yaml")
-    assert (ended.code, ended.err) == (
-        REFUSED,
-        "Error: a skill file is read with PyYAML, which is not there: pip install "
-        "'agentgraph[skills]'\n",
-    )
-
-
 def test_the_schema_is_printed(command: Commands) -> None:
     ended = command("schema")
     assert (ended.code, json.loads(ended.out)) == (DONE, json_schema())

@@ -498,8 +498,9 @@ def test_until_must_be_a_function():
 
 
 def test_a_response_schema_must_be_one_that_answers_can_be_checked_against():
-    assert faults(human("h", "ok?", response_schema={"type": "string", "not": {}})) == (
-        "h: the response schema uses 'not', which answers cannot be checked against; leave it out",
+    assert faults(human("h", "ok?", response_schema={"type": "string", "not": 5})) == (
+        "h: the response schema {'type': 'string', 'not': 5} is neither a type nor a JSON schema (not: "
+        "Input should be an object or a valid boolean)",
     )
 
 
@@ -733,8 +734,9 @@ def test_an_output_schema_is_a_type_or_a_json_schema(schema):
 
 
 def test_an_output_schema_that_replies_cannot_be_checked_against_is_refused():
-    assert faults(chat(output_schema={"type": "string", "not": {}})) == (
-        "x: the output schema uses 'not', which answers cannot be checked against; leave it out",
+    assert faults(chat(output_schema={"type": "string", "not": 5})) == (
+        "x: the output schema {'type': 'string', 'not': 5} is neither a type nor a JSON schema (not: "
+        "Input should be an object or a valid boolean)",
     )
 
 

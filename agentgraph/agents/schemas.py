@@ -1,72 +1,28 @@
-"""What an answer must fit: types and JSON schemas, checked by pydantic.
+"""Types and JSON schemas that answers and outputs must fit.
 
-A question is kept in the checkpoint, so its schema is kept there as a JSON schema, and an
-answer is checked against that, in whatever process it arrives. A schema with a keyword that
-cannot be checked is refused when the agent is compiled or the question put, never ignored;
-`oneOf` is read as `anyOf`, and of formats only dates, times, durations and UUIDs are checked.
+A question is kept in the checkpoint, so its schema is kept there as a JSON schema, and an answer is
+checked against that, in whatever process it arrives.
 """
 
 import json
 from dataclasses import is_dataclass
-from datetime import date, datetime, time, timedelta
-from functools import reduce
 from inspect import isroutine
-from operator import or_
 from types import UnionType
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
-from uuid import UUID
+from typing import Any, Union, get_args, get_origin
 
 from langchain_core.utils.json import parse_json_markdown
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict, is_typeddict
+from typing_extensions import is_typeddict
 
+from agentgraph.agents.json_schemas import data_fault, keyword_fault
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import reason, said, shown
-
-_NOTES = frozenset(
-    {"$comment", "$defs", "$id", "$schema", "default", "deprecated", "description", "discriminator"}
-    | {"examples", "readOnly", "title", "writeOnly"}
-)
-_STRING = {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern", "format": ""}
-_NUMBER = {
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusiveMinimum": "gt",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "format": "",
-}
-_ARRAY = {"minItems": "min_length", "maxItems": "max_length", "items": "", "prefixItems": ""}
-_OBJECT = {"properties": "", "required": "", "additionalProperties": ""}
-_KINDS: dict[str, tuple[Any, dict[str, str]]] = {
-    "string": (str, _STRING),
-    "integer": (int, _NUMBER),
-    "number": (float, _NUMBER),
-    "boolean": (bool, {}),
-    "null": (None, {}),
-    "array": (list, _ARRAY),
-    "object": (dict, _OBJECT),
-}
-_FORMATS: dict[str, Any] = {
-    "date": Annotated[str, AfterValidator(date.fromisoformat)],
-    "date-time": Annotated[str, AfterValidator(datetime.fromisoformat)],
-    "time": Annotated[str, AfterValidator(time.fromisoformat)],
-    "duration": timedelta,
-    "uuid": Annotated[str, AfterValidator(UUID)],
-}
-
 
 _NAME = "response"
 """How a JSON schema without a title is called."""
 _STRATEGIES = "langchain.agents.structured_output"
 """The module of LangChain's `ToolStrategy` and its like; importing it imports langgraph."""
-_SHAPE = "Answer"
-"""How pydantic names what an object must fit, where several kinds of it would do."""
-
-
-class _Refused(Exception):
-    """A schema that cannot be checked; the message says why."""
 
 
 def plain(value: Any) -> Any:
@@ -118,14 +74,12 @@ def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
     """Return what is wrong with a response schema, or None."""
     try:
         as_json = json_schema(schema)
-        if as_json is not None:
-            _adapter(as_json)
-    except _Refused as refused:
-        return f"the response schema {refused}"
+        why = None if as_json is None else keyword_fault(as_json)
     except Exception as error:
         why = reason(error)
-        return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
-    return None
+    if why is None:
+        return None
+    return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
 
 
 def checkable(schema: Any) -> dict[str, Any] | None:
@@ -205,9 +159,7 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     >>> answer_fault({"enum": ["yes", "no"]}, "maybe")
     "must be one of ['yes', 'no']"
     """
-    if schema is None:
-        return None
-    return _fault(_adapter(schema), answer)
+    return None if schema is None else data_fault(schema, answer)
 
 
 def typed(schema: Any, data: Any) -> Any:
@@ -238,188 +190,10 @@ def read_json(text: str) -> Any:
         raise ValueError("it is not valid JSON") from None
 
 
-def _fault(adapter: TypeAdapter[Any], answer: Any) -> str | None:
-    try:
-        adapter.validate_json(json.dumps(answer), strict=True)
-    except ValidationError as error:
-        return _faults(error)
-    return None
-
-
 def _faults(error: ValidationError) -> str:
     return "; ".join(dict.fromkeys(_told(fault["loc"], fault["msg"]) for fault in error.errors()))
 
 
 def _told(where: tuple[Any, ...], message: str) -> str:
     text = message.removeprefix("Value error, ")
-    named = [str(part) for part in where if part != _SHAPE]
-    return f"{'.'.join(named)}: {text}" if named else text
-
-
-def _adapter(schema: dict[str, Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(_typed(schema, schema.get("$defs", {}), ()))
-
-
-def _typed(schema: Any, defs: dict[str, Any], within: tuple[str, ...]) -> Any:
-    if schema is True or schema == {}:
-        return Any
-    if not isinstance(schema, dict):
-        raise _Refused(f"has {shown(schema)} where a schema should stand")
-    rest = {k: v for k, v in schema.items() if k not in _NOTES and not k.startswith("x-")}
-    if "$ref" in rest:
-        return _referred(rest, defs, within)
-    for words in ("anyOf", "oneOf"):
-        if words in rest:
-            _only(rest, {words})
-            referred = [_followed(each, defs) for each in rest[words]]
-            if tag := _tag(referred):
-                constants = [each["properties"][tag]["const"] for each in referred]
-                kinds = [_typed(each, defs, within) for each in rest[words]]
-                return _tagged(tag, constants, kinds)
-            return reduce(or_, (_optional(_typed(s, defs, within)) for s in rest[words]))
-    if "allOf" in rest and len(rest["allOf"]) == 1:
-        _only(rest, {"allOf"})
-        return _typed(rest["allOf"][0], defs, within)
-    if "enum" in rest or "const" in rest:
-        _only(rest, {"enum", "const", "type"})
-        of_kind = {"type": rest["type"]} if "type" in rest else None
-        values = rest.get("enum", [rest.get("const")])
-        return _one_of([value for value in values if answer_fault(of_kind, value) is None])
-    kinds = rest.pop("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    if not kinds:
-        _only(rest, set())
-        return Any
-    _only(rest, {key for kind in kinds for key in _kind(kind)[1]})
-    return reduce(or_, (_optional(_of_kind(kind, rest, defs, within)) for kind in kinds))
-
-
-def _tag(alternatives: list[Any]) -> str | None:
-    """Return the property that tells objects apart: each must have it, with a constant of its own."""
-    tags = [
-        {
-            name
-            for name in (each.get("required", ()) if isinstance(each, dict) else ())
-            if "const" in (each.get("properties", {}).get(name) or ())
-        }
-        for each in alternatives
-    ]
-    return min(set.intersection(*tags), default=None) if tags else None
-
-
-def _followed(schema: Any, defs: dict[str, Any]) -> Any:
-    """Return the definition that a schema refers to, if it only refers to one."""
-    if not isinstance(schema, dict) or "$ref" not in schema:
-        return schema
-    return defs.get(str(schema["$ref"]).removeprefix("#/$defs/"))
-
-
-def _tagged(tag: str, constants: list[Any], kinds: list[Any]) -> Any:
-    """Return a kind that is checked against the alternative that its tag names, for a clear fault."""
-    adapters = [TypeAdapter(kind) for kind in kinds]
-
-    def check(answer: Any) -> Any:
-        named = answer.get(tag) if isinstance(answer, dict) else None
-        if named not in constants:
-            raise ValueError(f"{tag} must be one of {constants}")
-        if fault := _fault(adapters[constants.index(named)], answer):
-            raise ValueError(fault)
-        return answer
-
-    return Annotated[Any, AfterValidator(check)]
-
-
-def _in_order(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
-    """Return the kind of an array with a schema for each of its items."""
-    count = len(rest["prefixItems"])
-    if rest.get("items") or not count == rest.get("minItems") == rest.get("maxItems"):
-        raise _Refused(
-            f"has {count} prefixItems; give it minItems and maxItems of {count}, and no items"
-        )
-    adapters = [TypeAdapter(_typed(each, defs, within)) for each in rest["prefixItems"]]
-
-    def check(answer: list[Any]) -> list[Any]:
-        if len(answer) != count:
-            raise ValueError(f"must have {count} item{'s' * (count != 1)}, and has {len(answer)}")
-        faults = [_fault(*pair) for pair in zip(adapters, answer, strict=True)]
-        if told := [f"{i}: {fault}" for i, fault in enumerate(faults) if fault]:
-            raise ValueError("; ".join(told))
-        return answer
-
-    return Annotated[list[Any], AfterValidator(check)]
-
-
-def _referred(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
-    _only(rest, {"$ref"})
-    name = str(rest["$ref"]).removeprefix("#/$defs/")
-    if name not in defs:
-        raise _Refused(f"refers to {rest['$ref']!r}, which is not under its $defs")
-    if name in within:
-        raise _Refused(f"refers to itself in {name!r}; a schema that contains itself is not supported")
-    return _typed(defs[name], defs, (*within, name))
-
-
-def _of_kind(kind: str, rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
-    base, words = _kind(kind)
-    if kind == "array" and "prefixItems" in rest:
-        return _in_order(rest, defs, within)
-    if kind == "string":
-        base = _FORMATS.get(rest.get("format", ""), str)
-    if kind == "array":
-        base = list[_typed(rest.get("items", True), defs, within)]  # type: ignore[misc]
-    if kind == "object":
-        base = _object(rest, defs, within)
-    limits = {words[key]: value for key, value in rest.items() if words.get(key)}
-    return Annotated[base, Field(**limits)] if limits else base
-
-
-def _object(rest: dict[str, Any], defs: dict[str, Any], within: tuple[str, ...]) -> Any:
-    more = rest.get("additionalProperties", True)
-    more = True if more == {} else more
-    required = rest.get("required", [])
-    properties = {**dict.fromkeys(required, True), **rest.get("properties", {})}
-    if not properties:
-        return dict[str, _typed(more, defs, within)] if more else _shape({}, extra="forbid")  # type: ignore[misc]
-    if isinstance(more, dict) and more:
-        raise _Refused(
-            "has both properties and a schema for additionalProperties, which is not supported"
-        )
-    fields = {
-        key: (Required if key in required else NotRequired)[_typed(value, defs, within)]
-        for key, value in properties.items()
-    }
-    return _shape(fields, extra="allow" if more else "forbid")
-
-
-def _shape(fields: dict[str, Any], *, extra: Literal["allow", "forbid"]) -> Any:
-    make: Any = TypedDict  # a checker wants the fields written out
-    shape = make(_SHAPE, fields)
-    shape.__pydantic_config__ = ConfigDict(extra=extra)
-    return shape
-
-
-def _one_of(values: list[Any]) -> Any:
-    allowed = {json.dumps(value, sort_keys=True) for value in values}
-
-    def check(answer: Any) -> Any:
-        if json.dumps(answer, sort_keys=True) not in allowed:
-            raise ValueError(f"must be one of {values}")
-        return answer
-
-    return Annotated[Any, AfterValidator(check)]
-
-
-def _kind(kind: str) -> tuple[Any, dict[str, str]]:
-    if kind not in _KINDS:
-        raise _Refused(f"has the unknown type {kind!r}; use one of {', '.join(_KINDS)}")
-    return _KINDS[kind]
-
-
-def _only(rest: dict[str, Any], known: set[str]) -> None:
-    if unknown := sorted(rest.keys() - known):
-        words = ", ".join(map(repr, unknown))
-        raise _Refused(f"uses {words}, which answers cannot be checked against; leave it out")
-
-
-def _optional(kind: Any) -> Any:
-    return Literal[None] if kind is None else kind
+    return f"{'.'.join(map(str, where))}: {text}" if where else text

@@ -295,12 +295,10 @@ class _LaneBuilder:
         after = ends(self.tree, place, may) if may else ()
         ended = [END if end is None else end.entry_node for end in after]
         behind = list(dict.fromkeys([*ended, *others]))
-        if may_stay or is_free:
-            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({each: each for each in behind}))
-        elif len(behind) == 1:
+        if len(behind) == 1 and not (may_stay or is_free):
             builder.add_edge(node.name, behind[0])
         else:
-            builder.add_conditional_edges(node.name, _WAY_ON, behind)
+            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({each: each for each in behind}))
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
         """Return the type of the state as nodes read it that read further channels."""
@@ -355,9 +353,10 @@ def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
 
 
 class _Drawn(dict[Any, str]):
-    """The ways on that are drawn, of a node that may be at a border: from there it goes on anywhere.
+    """The ways on that are drawn; the position may lead anywhere.
 
-    It may follow itself then, and go where its agent's other nodes would have gone.
+    A node at a border may follow itself, and go where its agent's other nodes would have gone; and an
+    edit of the state goes on where the position is, whichever node LangGraph takes it to come from.
     """
 
     def __missing__(self, node: str) -> str:

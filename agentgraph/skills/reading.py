@@ -1,14 +1,13 @@
 """Reads YAML text as plain data: no tags, no aliases, nothing that is built or evaluated."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agentgraph.errors import AgentGraphError
+import yaml
+from yaml.events import Event
+
 from agentgraph.skills.documents import Document, Fault, Path
 from agentgraph.skills.scalars import plain, quoted
-
-if TYPE_CHECKING:
-    from yaml.events import Event
 
 MAX_DEPTH = 64
 """How many mappings and lists may stand in each other."""
@@ -102,7 +101,6 @@ def read(text: str) -> Document:
         UnreadableError: It is no YAML, or holds more than one document.
         AgentGraphError: PyYAML is not there.
     """
-    yaml = _pyyaml()
     reading = _Reading()
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -121,17 +119,7 @@ def read(text: str) -> Document:
     return Document(data=reading.data, lines=reading.lines, faults=tuple(reading.faults))
 
 
-def _pyyaml() -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise AgentGraphError(
-            "a skill file is read with PyYAML, which is not there: pip install 'agentgraph[skills]'"
-        ) from None
-    return yaml
-
-
-def _take(reading: _Reading, event: "Event") -> None:
+def _take(reading: _Reading, event: Event) -> None:
     line = event.start_mark.line + 1
     kind = type(event).__name__.removesuffix("Event")
     if kind == "DocumentStart" and () in reading.lines:

@@ -6,6 +6,7 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from pydantic import TypeAdapter
 
+from agentgraph.agents.json_schemas import references
 from agentgraph.agents.middleware import DECISIONS
 from agentgraph.agents.schemas import schema_fault
 
@@ -62,15 +63,16 @@ def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str
 def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the schema of a tool's arguments, and its definitions, named so that no other has them.
 
-    One with a keyword that answers cannot be checked against is left to the tool.
+    One that is at fault, or refers to anything but its definitions, is left to the tool.
     """
     schema: Any = tool.tool_call_schema
     given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
     found = {"type": "object", **given}
-    if schema_fault(found):
-        return {"type": "object"}, {}
-    defs = found.pop("$defs", {})
+    defs = found.get("$defs", {})
     new = {f"#/$defs/{name}": f"#/$defs/{tool.name}.{name}" for name in defs}
+    if schema_fault(found) or not new.keys() >= {*references(found)}:
+        return {"type": "object"}, {}
+    found.pop("$defs", None)
     return _referring(found, new), {f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()}
 
 
