@@ -1,10 +1,10 @@
 """Reads YAML text as plain data: no tags, no aliases, nothing that is built or evaluated."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from yaml.events import Event
+from yaml.events import AliasEvent, StreamEndEvent
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from agentgraph.skills.documents import Document, Fault, Path
 from agentgraph.skills.scalars import plain, quoted
@@ -22,76 +22,99 @@ class UnreadableError(Exception):
         self.fault = Fault(line, text)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A mapping or a list that is being read."""
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Composes nodes that know how they are written: `event` is the one that each begins with."""
 
-    made: Any
-    path: Path
-    key: str | None = None
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
 
-    @property
-    def wants_key(self) -> bool:
-        return isinstance(self.made, dict) and self.key is None
-
-    def next_path(self) -> Path:
-        """Return the path of the value that comes next."""
-        return (*self.path, len(self.made) if isinstance(self.made, list) else str(self.key))
-
-    def put(self, value: Any) -> None:
-        """Add a value; the first one stays where a key stands twice."""
-        if isinstance(self.made, list):
-            self.made.append(value)
-        else:
-            self.made.setdefault(self.key, value)
-            self.key = None
-
-
-@dataclass(slots=True)
-class _Reading:
-    """What was read so far."""
-
-    data: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-    stack: list[_Open] = field(default_factory=list)
-
-    def path(self) -> Path:
-        return self.stack[-1].next_path() if self.stack else ()
-
-    def put(self, value: Any) -> None:
-        if self.stack:
-            self.stack[-1].put(value)
-        else:
-            self.data = value
-
-    def fault(self, line: int, text: str) -> None:
-        self.faults.append(Fault(line, text, self.path()))
-
-    def key(self, name: str, line: int) -> None:
-        """Take the key of the next value."""
-        around = self.stack[-1]
-        around.key = name
-        if name in around.made:
-            before = self.lines[self.path()]
-            self.fault(line, f"{name!r} stands here again, after line {before}; leave one of them out")
-        self.lines.setdefault(self.path(), line)
-
-    def open(self, made: Any, line: int) -> None:
-        """Begin a mapping or a list."""
-        if len(self.stack) == MAX_DEPTH:
+    def document(self) -> Node | None:
+        """Return the only document; None where there is none."""
+        self.get_event()  # the stream begins
+        node = None if self.check_event(StreamEndEvent) else self.compose_document()
+        if not self.check_event(StreamEndEvent):
+            line = self.peek_event().start_mark.line + 1
             raise UnreadableError(
-                line,
+                line, "a second document begins here; write one agent a file, without '---'"
+            )
+        return node
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node:
+        event: Any = self.peek_event()
+        anchor, event.anchor = event.anchor, None
+        if self._depth > MAX_DEPTH:
+            raise UnreadableError(
+                event.start_mark.line + 1,
                 f"more than {MAX_DEPTH} mappings and lists stand in each other here; "
                 "build the inner agents in Python and name them, as in agent: NAME",
             )
-        path = self.path()
-        self.lines.setdefault(path, line)
-        self.stack.append(_Open(made, path))
+        self._depth += 1
+        if isinstance(event, AliasEvent):
+            node: Any = ScalarNode("", "", self.get_event().start_mark)
+        else:
+            node = super().compose_node(parent, index)
+        self._depth -= 1
+        event.anchor, node.event = anchor, event
+        return node
 
-    def close(self) -> None:
-        """End the innermost mapping or list."""
-        self.put(self.stack.pop().made)
+
+class _Walk:
+    """Makes plain data of nodes.
+
+    Attributes:
+        lines: The line of each part.
+        faults: What is wrong.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[Path, int] = {}
+        self.faults: list[Fault] = []
+
+    def data(self, node: Any, path: Path) -> Any:
+        """Return the plain data of a node, whose anchor or tag is a fault."""
+        self.lines.setdefault(path, _line(node))
+        if isinstance(node.event, AliasEvent):
+            alias = node.event.anchor
+            return self._fault(
+                node, path, f"the alias *{alias} is not allowed; write out what it stands for"
+            )
+        self._bare(node, path)
+        match node:
+            case MappingNode():
+                return self._mapping(node, path)
+            case SequenceNode():
+                return [self.data(inner, (*path, i)) for i, inner in enumerate(node.value)]
+        try:
+            return plain(node.value) if node.event.implicit[0] else quoted(node.value)
+        except ValueError as error:
+            return self._fault(node, path, str(error))
+
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in node.value:
+            name = _key(key)
+            at = (*path, name)
+            if name in made:
+                before = self.lines[at]
+                self._fault(
+                    key, at, f"{name!r} stands here again, after line {before}; leave one of them out"
+                )
+            self.lines.setdefault(at, _line(key))
+            self._bare(key, at)
+            made.setdefault(name, self.data(value, at))
+        return made
+
+    def _bare(self, node: Any, path: Path) -> None:
+        """Refuse an anchor and a tag."""
+        if node.event.anchor:
+            self._fault(node, path, f"the anchor &{node.event.anchor} is not allowed; take it out")
+        if tag := node.event.tag:
+            written = tag.replace("tag:yaml.org,2002:", "!!")
+            self._fault(node, path, f"the tag {written} is not allowed; take it out")
+
+    def _fault(self, node: Node, path: Path, text: str) -> None:
+        self.faults.append(Fault(_line(node), text, path))
 
 
 def read(text: str) -> Document:
@@ -99,12 +122,11 @@ def read(text: str) -> Document:
 
     Raises:
         UnreadableError: It is no YAML, or holds more than one document.
-        AgentGraphError: PyYAML is not there.
     """
-    reading = _Reading()
+    walk = _Walk()
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            _take(reading, event)
+        node = _Loader(text).document()
+        data = None if node is None else walk.data(node, ())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -116,62 +138,17 @@ def read(text: str) -> Document:
         ) from None
     except (ValueError, OverflowError) as error:  # an escape beyond the last character there is
         raise UnreadableError(1, f"this is no YAML: {error}; {_HINT}") from None
-    return Document(data=reading.data, lines=reading.lines, faults=tuple(reading.faults))
+    return Document(data=data, lines=walk.lines, faults=tuple(walk.faults))
 
 
-def _take(reading: _Reading, event: Event) -> None:
-    line = event.start_mark.line + 1
-    kind = type(event).__name__.removesuffix("Event")
-    if kind == "DocumentStart" and () in reading.lines:
-        raise UnreadableError(
-            line, "a second document begins here; write one agent a file, without '---'"
-        )
-    if kind in ("MappingEnd", "SequenceEnd"):
-        reading.close()
-    elif kind in ("Alias", "Scalar", "MappingStart", "SequenceStart"):
-        _take_node(reading, event, kind, line)
-
-
-def _take_node(reading: _Reading, event: Any, kind: str, line: int) -> None:
-    is_key = bool(reading.stack) and reading.stack[-1].wants_key
-    if is_key:
-        reading.key(_key(event, kind, line), line)
-    tag = getattr(event, "tag", None)
-    if event.anchor and kind != "Alias":
-        reading.fault(line, f"the anchor &{event.anchor} is not allowed; take it out")
-    if tag:
-        written = tag.replace("tag:yaml.org,2002:", "!!")
-        reading.fault(line, f"the tag {written} is not allowed; take it out")
-    if not is_key:
-        _take_value(reading, event, kind, line)
-
-
-def _key(event: Any, kind: str, line: int) -> str:
-    if kind != "Scalar":
-        raise UnreadableError(line, f"a key is a single text; {_HINT}")
+def _key(node: Any) -> str:
+    if not isinstance(node, ScalarNode) or isinstance(node.event, AliasEvent):
+        raise UnreadableError(_line(node), f"a key is a single text; {_HINT}")
     try:
-        return quoted(event.value)
+        return quoted(node.value)
     except ValueError as error:
-        raise UnreadableError(line, str(error)) from None
+        raise UnreadableError(_line(node), str(error)) from None
 
 
-def _take_value(reading: _Reading, event: Any, kind: str, line: int) -> None:
-    if kind == "MappingStart":
-        reading.open({}, line)
-    elif kind == "SequenceStart":
-        reading.open([], line)
-    elif kind == "Alias":
-        reading.fault(line, f"the alias *{event.anchor} is not allowed; write out what it stands for")
-        reading.put(None)
-    else:
-        _take_scalar(reading, event, line)
-
-
-def _take_scalar(reading: _Reading, event: Any, line: int) -> None:
-    reading.lines.setdefault(reading.path(), line)
-    try:
-        value = plain(event.value) if event.implicit[0] else quoted(event.value)
-    except ValueError as error:
-        reading.fault(line, str(error))
-        value = None
-    reading.put(value)
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
