@@ -8,6 +8,7 @@ moment to end, for it waits for functions in threads: who wants its thread waits
 import asyncio
 import hashlib
 import os
+import sys
 import threading
 from concurrent.futures import Future
 from typing import Any, Self
@@ -15,11 +16,6 @@ from typing import Any, Self
 from agentgraph.errors import SaverError, ThreadBusyError
 from agentgraph.safe_repr import shown
 from agentgraph.threads.threads import checked_id
-
-try:
-    import fcntl
-except ImportError:  # Windows: there the lock holds within one process
-    fcntl = None  # type: ignore[assignment]
 
 Key = tuple[str | int, str]
 """The file of a saver, or the id of one without a file, and the thread."""
@@ -102,12 +98,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _lock_file(key: Key) -> bool:
     path, thread_id = key
-    if fcntl is None or isinstance(path, int):
+    if isinstance(path, int):
         return True
     if path not in _files:
         _files[path] = _opened(f"{path}-lock")
     try:
-        fcntl.lockf(_files[path], fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(thread_id))
+        _lock_byte(_files[path], _offset(thread_id))
     except OSError:
         return False
     return True
@@ -126,9 +122,32 @@ def _opened(path: str) -> int:
 
 def _unlock_file(key: Key) -> None:
     path, thread_id = key
-    if fcntl is not None and isinstance(path, str):
-        fcntl.lockf(_files[path], fcntl.LOCK_UN, 1, _offset(thread_id))
+    if isinstance(path, str):
+        _unlock_byte(_files[path], _offset(thread_id))
 
 
 def _offset(thread_id: str) -> int:
     return int.from_bytes(hashlib.sha256(thread_id.encode()).digest()[:7], "big")
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _MOST = 2**31 - 1  # the C library seeks with 32 bits to where it locks
+
+    def _lock_byte(file: int, at: int) -> None:
+        os.lseek(file, at % _MOST, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+
+    def _unlock_byte(file: int, at: int) -> None:
+        os.lseek(file, at % _MOST, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock_byte(file: int, at: int) -> None:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
+
+    def _unlock_byte(file: int, at: int) -> None:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
