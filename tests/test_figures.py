@@ -6,6 +6,7 @@ import json
 import pstats
 import time
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -82,7 +83,18 @@ def test_nothing_that_grows_with_the_run_is_in_a_checkpoint_but_the_history():
     graph.invoke({"messages": ["hi"]}, config)
     saved = list(saver.list(config))
     sizes = [len(saver.serde.dumps_typed(each.checkpoint)[1]) for each in saved]
-    assert max(sizes[:20]) <= 1.1 * max(sizes[100:120])
+    assert max(sizes[:20]) <= 1.1 * max(sizes[50:70])
+
+
+def test_a_long_history_is_stored_whole_each_time_a_quarter_as_much_was_written():
+    saver = InMemorySaver()
+    graph = ag.compile_agent(two(600), checkpointer=saver)
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"messages": ["hi"]}, config)
+    whole = [each.checkpoint["channel_values"].get("messages") for each in saver.list(config)]
+    stored = [len(each.value) for each in whole[::-1] if each is not None]
+    assert stored[:4] == [100, 200, 300, 400]
+    assert all(1.2 * before < now for before, now in pairwise(stored[4:]))
 
 
 @pytest.fixture(scope="module")

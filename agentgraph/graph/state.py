@@ -21,7 +21,7 @@ from agentgraph.graph.middleware_state import applied, collected
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.values import Reducers, Write
 
-SNAPSHOT_FREQUENCY = 200
+SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
 """How often what middleware keeps is stored whole. It is small and changes seldom, and to load a thread
 LangGraph reads every step since the last time, whatever was written there."""
@@ -147,7 +147,23 @@ def is_remove_all(message: Any) -> bool:
     return found == REMOVE_ALL_MESSAGES
 
 
-class History(DeltaChannel[list[AnyMessage]]):
+class Growing(DeltaChannel[list[Any]]):
+    """A channel of a list, stored whole each time that a quarter as much again was written.
+
+    So what a step takes on disk does not grow with the list, nor what is read besides it.
+    """
+
+    @property
+    def snapshot_frequency(self) -> int:
+        """After how many updates it is stored whole."""
+        return max(self._least, len(self.value) // 4 if self.is_available() else 0)
+
+    @snapshot_frequency.setter
+    def snapshot_frequency(self, least: int) -> None:
+        self._least = least
+
+
+class History(Growing):
     """The channel of the messages, with LangGraph's reducer of deltas, which cannot remove all.
 
     The reducer itself is LangGraph's: where it is, LangGraph gives each message an id.
@@ -223,9 +239,7 @@ def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
     make: Any = TypedDict  # a checker wants the fields written out
     values = Annotated[dict[str, Any], reducers.merged]
-    writes = Annotated[
-        list[Write], DeltaChannel(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
-    ]
+    writes = Annotated[list[Write], Growing(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)]
     conversation = {"messages": Messages, "values": NotRequired[values]}
     return StateTypes(
         root=make("LaneState", {"messages": Messages, "values": values, "position": Where}),

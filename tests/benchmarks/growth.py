@@ -8,7 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from loops import HELLO, two
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from loops import HELLO, TEXT, THREAD, says, two
 from measure import Contender, Figure, copied, side_by_side
 
 import agentgraph as ag
@@ -22,6 +24,7 @@ def figures() -> Iterator[Figure]:
         yield _grown("bytes on disk a step, 500 iterations", long, short, "100 iterations", "B", 1.3)
         long, short = side_by_side(_paused(folder, 500), _paused(folder, 10), repeats=9)
         yield _grown("first event after resume, 500 rounds", long, short, "10 rounds", "ms", 1.5)
+        yield _chat_turn(folder)
         long, short = _bytes_an_event(10_000), _bytes_an_event(1_000)
         yield _grown("memory an event, 10,000 steps", long, short, "1,000 steps", "B", 1.1)
 
@@ -54,6 +57,49 @@ def _paused(folder: Path, rounds: int) -> Contender:
             yield lambda: _first(runner.resume("t", "yes"))
 
     return contender
+
+
+def _chat_turn(folder: Path) -> Figure:
+    """Time a turn of a chat of two messages a turn, the 500th against the 50th, and by hand."""
+    made = [[_chat(folder, turns, graph) for turns in (500, 50)] for graph in (_ours, _by_hand)]
+    ours, by_hand = (side_by_side(*contenders, repeats=9) for contenders in made)
+    return Figure(
+        name="chat turn 500 to turn 50",
+        ours=ours[0] / ours[1],
+        theirs=by_hand[0] / by_hand[1],
+        against="MessagesState by hand",
+        unit="B",
+        aim=0.5,
+    )
+
+
+def _chat(folder: Path, turns: int, compiled: Callable[[Any], Any]) -> Contender:
+    """Make a thread; each call takes one turn more on a copy of its file."""
+    kept = folder / f"{compiled.__name__}-{turns}.db"
+    with ag.sqlite_saver(kept) as saver:
+        graph = compiled(saver)
+        for _ in range(turns):
+            graph.invoke(HELLO, THREAD)
+    copy = kept.with_suffix(".copy.db")
+
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        copied(kept, copy)
+        with ag.sqlite_saver(copy) as saver:
+            graph = compiled(saver)
+            yield lambda: graph.invoke(HELLO, THREAD)
+
+    return contender
+
+
+def _ours(saver: Any) -> Any:
+    return ag.compile_agent(says("a"), checkpointer=saver)
+
+
+def _by_hand(saver: Any) -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node("a", lambda state: {"messages": [AIMessage(TEXT)]})
+    return builder.add_edge(START, "a").compile(checkpointer=saver)
 
 
 def _first(events: Iterator[ag.AgentEvent]) -> tuple[ag.AgentEvent, Iterator[ag.AgentEvent]]:
