@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.graph.chat.edits import edited
+from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP
 
 ORIGINAL = langchain.agents.create_agent
@@ -100,7 +101,7 @@ class FlatGraph:
 
     def _plain(self, message: BaseMessage) -> BaseMessage:
         """Return a message without the mark of who said it, and without a name that nobody gave."""
-        metadata = {k: v for k, v in message.response_metadata.items() if k != STAMP}
+        metadata = {k: v for k, v in message.response_metadata.items() if k not in (STAMP, MOMENT)}
         name = message.name
         if message.type == "ai" and name == MODEL:
             name = self._name
