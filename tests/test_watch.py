@@ -631,3 +631,8 @@ def test_in_a_notebook_times_run_on_but_not_too_often(executed: Any) -> None:
     assert {message["content"]["transient"]["display_id"] for message in cell} == {
         cell[0]["content"]["transient"]["display_id"]
     }
+
+
+def test_what_is_no_runner_is_refused(watch: Watch) -> None:
+    with pytest.raises(ag.AgentGraphError, match=r"given .*; write watch\(Runner\(agent\), \.\.\.\)"):
+        watch(ag.function_agent("a", lambda ctx: "a"), "Go.")

@@ -102,7 +102,7 @@ def watch(
             failed step again.
         AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
     """
-    engine = runner.engine
+    engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = screen_for(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
@@ -128,7 +128,7 @@ async def awatch(
     console: "Console | Screen | None" = None,
 ) -> Watched:
     """Run or go on as `watch` does, on the event loop."""
-    engine = runner.engine
+    engine = _engine(runner)
     screen = screen_for(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     told: list[AgentEvent] = []
@@ -140,6 +140,14 @@ async def awatch(
                 screen.tell(event)
                 told += [] if event.partial else [event]
     return Watched(thread_id, told, await runner.apending(thread_id) if _asked(told) else ())
+
+
+def _engine(runner: object) -> Engine:
+    if not isinstance(runner, Runner):
+        raise AgentGraphError(
+            f"watch takes a runner, and was given {shown(runner)}; write watch(Runner(agent), ...)"
+        )
+    return runner.engine
 
 
 def _beginning(
