@@ -9,7 +9,7 @@ demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
 
 test: .venv/ready
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 studio: .venv/ready  # LangGraph Studio's server, with the trees of the notebooks
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
