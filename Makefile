@@ -28,7 +28,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-properties: .venv/ready  # the property tests on sixty times as many trees, others each time
+properties: .venv/ready  # the property tests on a hundred times as many trees, others each time
 	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default tests/properties
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk

@@ -74,7 +74,7 @@ def shell(typed: list[str]) -> str:
 
 
 def test_the_commands_that_do_not_end_are_those_that_are_tested_elsewhere() -> None:
-    assert _recipe("test") == [".venv/bin/pytest -n 2 --dist worksteal"]
+    assert _recipe("test") == [".venv/bin/pytest -n 3 --dist worksteal"]
     assert _recipe("studio") == ["LANGGRAPH_CLI_NO_ANALYTICS=1 .venv/bin/langgraph dev --no-browser"]
     assert all(
         any(line.startswith(each) for line in README.read_text().splitlines()) for each in SET_UP

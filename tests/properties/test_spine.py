@@ -20,7 +20,7 @@ from trees import trees
 
 import agentgraph as ag
 
-EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "80"))
+EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "50"))
 """How many trees the tests of this file run, in all."""
 
 
