@@ -46,8 +46,8 @@ def keyword_fault(schema: Any) -> str | None:
     """Return what is wrong with a JSON schema, or None."""
     if unknown := [each for each in references(schema) if not _is_resolved(schema, each)]:
         return f"it refers to {shown(unknown[0])}, which is not in it"
-    validator = _validator_class()
-    return _in_words(_validator_class()(validator.META_SCHEMA, format_checker=_formats()), schema)
+    kind = _validator_class()
+    return _in_words(kind(kind.META_SCHEMA, format_checker=_formats()), schema)
 
 
 def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
@@ -60,6 +60,12 @@ def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
         return _in_words(_validator(schema), data)
     except RecursionError:
         return "it is nested too deep to be checked"
+
+
+def joined(faults: Iterable[Fault]) -> str | None:
+    """Return faults as one text, each once with its place before it; None where there are none."""
+    told = (f"{'.'.join(map(str, at))}: {why}" if at else why for at, why in faults)
+    return "; ".join(dict.fromkeys(told)) or None
 
 
 def _validator(schema: Mapping[str, Any]) -> "Validator":
@@ -134,12 +140,7 @@ def _is_resolved(schema: Any, reference: str) -> bool:
 def _in_words(validator: "Validator", data: Any) -> str | None:
     faults = [fault for error in validator.iter_errors(data) for fault in _faults(error)]
     named = {at for at, why in faults if why.startswith(_ONE_OF)}
-    told = [
-        f"{'.'.join(map(str, at))}: {why}" if at else why
-        for at, why in faults
-        if at not in named or why.startswith(_ONE_OF)
-    ]
-    return "; ".join(dict.fromkeys(told)) or None
+    return joined(fault for fault in faults if fault[0] not in named or fault[1].startswith(_ONE_OF))
 
 
 def _faults(error: "ValidationError") -> Iterator[Fault]:

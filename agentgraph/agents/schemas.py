@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 from typing_extensions import is_typeddict
 
-from agentgraph.agents.json_schemas import data_fault, keyword_fault
+from agentgraph.agents.json_schemas import data_fault, joined, keyword_fault
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import reason, said, shown
 
@@ -190,10 +190,5 @@ def read_json(text: str) -> Any:
         raise ValueError("it is not valid JSON") from None
 
 
-def _faults(error: ValidationError) -> str:
-    return "; ".join(dict.fromkeys(_told(fault["loc"], fault["msg"]) for fault in error.errors()))
-
-
-def _told(where: tuple[Any, ...], message: str) -> str:
-    text = message.removeprefix("Value error, ")
-    return f"{'.'.join(map(str, where))}: {text}" if where else text
+def _faults(error: ValidationError) -> str | None:
+    return joined((each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.errors())

@@ -72,7 +72,9 @@ def _is_too_deep(root: Agent) -> bool:
     for _ in range(MOST_LEVELS):
         inner = [unchecked(agent) for agent in level if is_agent(agent)]
         level = [child for each in inner for child in (*sub_agents(each), *called_agents(each))]
-    return bool(level)
+        if not level:
+            return False
+    return True
 
 
 def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
