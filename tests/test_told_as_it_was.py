@@ -326,3 +326,18 @@ def test_a_run_that_is_left_tells_first_what_is_void_and_then_what_is_kept(tmp_p
     more = fresh(Sync, path, tree, "resume", "t")
     assert more[0].kind == "discarded"
     assert again(Sync, path, tree) == standing([*told, *more])
+
+
+def test_an_exception_that_is_raised_again_brings_no_questions_of_another_run(drive: Drive) -> None:
+    again_and_again = ValueError("always the same")
+
+    def fail(ctx: ag.Context) -> str:
+        raise again_and_again
+
+    failing = ag.function_agent("f", fail)
+    both = ag.parallel("both", [ag.human("h", "Well?"), failing], on_error="wait")
+    for tree, kinds in ((both, ["error", "interrupted"]), (failing, ["error"])):
+        told: list[ag.AgentEvent] = []
+        with suppress(ValueError):
+            told.extend(event for event in drive.run(ag.Runner(tree), "Go.", thread_id="t"))
+        assert {event.kind for event in told} <= {*kinds}

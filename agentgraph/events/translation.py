@@ -23,7 +23,7 @@ from agentgraph.agents.agents import Agent, ChatAgent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question, is_message
-from agentgraph.graph.failures import Failure, asked_beside, failures
+from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, note_of, number_told
 from agentgraph.graph.questions import asked_when, asker, unaddressed
 from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
@@ -172,7 +172,9 @@ class Translator:
 
         Questions that were asked beside it are told, too: they are pending.
         """
-        for note in map(question_note, asked_beside(error)):
+        asked = asked_beside(error)
+        keep_asked(error, ())  # the same exception may be raised again, by another run
+        for note in map(question_note, asked):
             if note.moment is None:
                 note = self._last_of(note, "")
             else:
