@@ -33,9 +33,10 @@ class Forker:
 
 @contextmanager
 def serving(program: str) -> Iterator[Forker]:
-    """Start a program that calls `serve`."""
+    """Start a program that calls `serve`, and finds what the caller finds."""
     arguments = [sys.executable, program]
-    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True) as server:
+    found = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(arguments, stdin=-1, stdout=-1, text=True, env=found) as server:
         yield Forker(server)
 
 

@@ -564,6 +564,7 @@ def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     (command.folder / "go").touch()
     assert command.follow(stopped.go_on).lines == [
         "hanging: [discarded]",
+        "hanging/first: one",
         "hanging/first/pair/other: two",
         "hanging/first/pair/hanger: went on",
         "hanging/first/pair/last: three",
@@ -633,6 +634,7 @@ def test_at_a_terminal_ctrl_c_is_told_below_the_tree_and_twice_shows_the_cursor_
     (command.folder / "go").touch()
     assert command("resume", "agents.py:alone", "--thread", "t").lines == [
         "alone: [discarded]",
+        "alone/first: one",
         "alone/first/hanger: went on",
     ]
 

@@ -359,8 +359,8 @@ def graph_agent(
         name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
         graph: The compiled graph, with `messages` in its state. Or a `RemoteGraph`: it runs on a thread
             of the server's, whose id is that of the run's thread if that is a UUID and the agent is
-            not in a branch, else a UUID made of it and of the agent's place. The next turn finds that
-            thread again; a call of the agent as a tool begins a new one.
+            the first such that is not in a branch, else a UUID made of it and of the agent's place.
+            The next turn finds that thread again; a call of the agent as a tool begins a new one.
         description: What the agent is for, in a sentence that other agents read.
         output_key: The value that the text of its last message becomes.
         history: Which messages the graph is given; see `chat_agent`.

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing, closing, suppress
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -17,7 +18,7 @@ from agentgraph.graph.failures import failures
 from agentgraph.graph.nodes.site import LIMITS
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.telling import TOLD_BEFORE
-from agentgraph.threads.going_on import GoingOn, going_on, keep_left
+from agentgraph.threads.going_on import GoingOn, going_on, keep_heard
 from agentgraph.threads.locks import ahold, hold
 from agentgraph.threads.reader import Reader, config_of
 from agentgraph.threads.runs import AsyncRun, Driver, Heard, Run, Source
@@ -106,24 +107,22 @@ class Engine:
     def _events(
         self, given: Any, thread_id: str, how: How, on: GoingOn
     ) -> Generator[AgentEvent, None, None]:
-        """Yield the events of a run, and keep what was heard where its reader leaves."""
+        """Yield the events of a run, and keep what was heard as it ends."""
         heard = Heard()
         try:
             for event in on.first:
                 yield event
             heard.upto = on.begin.time
-            with closing(self._told(given, thread_id, how, on)) as told:
+            with closing(self._told(given, thread_id, how, on, heard)) as told:
                 for event in told:
                     heard.take(event)
                     yield event
-        except (GeneratorExit, KeyboardInterrupt):
-            if heard.upto is not None:
-                with suppress(Exception):  # nobody is there to be told
-                    self.read(keep_left(heard.upto), thread_id)
-            raise
+        finally:
+            with suppress(Exception):  # without the mark it is told again
+                self.read(keep_heard(heard.upto), thread_id)
 
     def _told(
-        self, given: Any, thread_id: str, how: How, on: GoingOn
+        self, given: Any, thread_id: str, how: How, on: GoingOn, heard: Heard
     ) -> Generator[AgentEvent, None, None]:
         translator, control = self._translator(thread_id, on), Stop()
         options = self._options(thread_id, how, control, on)
@@ -136,6 +135,7 @@ class Engine:
                         yield from translator.feed(part)
                 finally:
                     control.stop(_LEFT)
+            heard.upto = inf
         except BaseException as error:
             if is_of_an_agent(error):
                 told = list(translator.fail(error))
@@ -144,6 +144,7 @@ class Engine:
                 yield from told
                 if not (failures(error) or is_of_database(error)):  # nothing, if nobody heard of it
                     self.read(keep_failure(error, translator.failures), thread_id)
+                heard.upto = inf
             self._raise_of_saver(error, thread_id)
             raise
 
@@ -169,6 +170,8 @@ class Engine:
                 async for part in _aseen(stream, control, how.see):
                     for event in translator.feed(part):
                         yield event
+            if not control.drain_requested:
+                heard.upto = inf
         except BaseException as error:
             if failures(error) or (is_of_an_agent(error) and not control.drain_requested):
                 told = list(translator.fail(error))
@@ -180,12 +183,13 @@ class Engine:
                 if not (failures(error) or is_of_database(error)):  # nothing, if nobody heard of it
                     kept = keep_failure(error, translator.failures)
                     await self.aread(kept, thread_id)
+                if not control.drain_requested:
+                    heard.upto = inf
             self._raise_of_saver(error, thread_id)
             raise
         finally:
-            if control.drain_reason == _LEFT:
-                with suppress(Exception):  # nobody is there to be told
-                    await self.aread(keep_left(heard.upto), thread_id)
+            with suppress(Exception):  # without the mark it is told again
+                await self.aread(keep_heard(heard.upto), thread_id)
 
     def _translator(self, thread_id: str, on: GoingOn) -> Translator:
         return Translator(self.tree, thread_id, begin=on.begin, waiting=on.questions)

@@ -1,13 +1,14 @@
 """What a run that goes on with a thread tells first, what it must know, and what it keeps.
 
-A run that ended by itself has told all that is kept of its last step, and made void what is not. One
-that was left has told what is not kept, and kept what its reader did not hear: that is told now, and
-what was in flight is void. Of one that was killed nobody knows what was heard: so all that its step
-told is void, by its names, and what is kept of it is told again.
+A run keeps, as it ends, up to when its reader had heard what it told: all, or less where it was left.
+What was not heard is told now, and what was in flight is void. A run that kept no such mark was killed,
+and nobody knows what was heard: LangGraph may save a step before it tells it. So all that the step in
+flight and the one before told is void, by their names, and what is kept of it is told again.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -19,18 +20,20 @@ from agentgraph.events.translation import Translator, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told
 from agentgraph.graph.nodes.telling import Before, Clock
 from agentgraph.graph.state import address_of, clock_in
-from agentgraph.threads.replay import UNTOLD, all_told, entries
+from agentgraph.threads.replay import UNTOLD, all_told, entries, kept
 from agentgraph.threads.threads import (
     AllSaved,
     Reads,
     Saved,
     before_edits,
+    has_ended,
     keep_notes,
     kept_beside,
     namespace_of,
     newest,
     position_of,
     step_at,
+    where_it_ran,
     writes_by_task,
 )
 from agentgraph.tree.addresses import root_address
@@ -76,21 +79,24 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         return GoingOn()
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position)
-    heard = _heard(saved)
-    if position["next"] is None and heard is None:
+    ran = yield from where_it_ran(saved)
+    heard = yield from _heard(ran)
+    if position["next"] is None and heard == inf:
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
     origin = (yield from before_edits(saved)) if position["next"] else saved
     is_cut = position["next"] is not None and _is_cut_short(origin)
     line = [origin]
-    if heard is not None or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
+    if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
         line = yield AllSaved()
-    every = [each for each in line if each.checkpoint["id"] >= origin.checkpoint["id"]]
+    every = _since(line, origin)
     told = entries(tree, every)
     open_ = _open(told, every, _answered_before(origin))
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     if heard is None:
-        void = _Void(names(every), told) if is_cut else _Void()
+        void = _retold(_since(line, _before(line, ran)))
+    elif heard == inf:
+        void = _retold(every) if is_cut else _Void()
     else:
         void = _unheard(tree, line, heard, _heads(every) if is_cut else ())
     again = [each for each in void.again if each.id not in dropped]
@@ -113,14 +119,18 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     )
 
 
-def keep_left(heard: float | None) -> Reads[None]:
-    """Keep that a run was left whose reader had heard all that was told up to a time, if it had."""
+def keep_heard(upto: float | None) -> Reads[None]:
+    """Keep up to when the reader of a run heard what was told, if it heard more than what came first.
+
+    Args:
+        upto: The time of the last event, in seconds since 1970; infinite where it heard all.
+    """
     saved: CheckpointTuple | None = yield Saved()
     position = position_of(saved) if saved else None
-    if heard is not None and saved is not None and position is not None:
+    if upto is not None and saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_told, kept_beside(saved))]))
-        yield from keep_notes(saved, [_note(clock, "", "left", heard)])
+        yield from keep_notes(saved, [_note(clock, "", "heard", upto)])
 
 
 class _Void(NamedTuple):
@@ -133,6 +143,11 @@ class _Void(NamedTuple):
 
     of: Sequence[str] = ()
     again: Sequence[Entry] = ()
+
+
+def _retold(every: Sequence[CheckpointTuple]) -> _Void:
+    """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
+    return _Void(names(every), kept(every))
 
 
 def _unheard(
@@ -168,11 +183,34 @@ def _heads(every: Iterable[CheckpointTuple]) -> list[str]:
     return names(newest(every).values())
 
 
-def _heard(saved: CheckpointTuple) -> float | None:
-    """Return up to when a reader who left had heard what was told; None where none left."""
-    marks = [note for note in kept_beside(saved) if note.kind in UNTOLD]
+def _heard(ran: CheckpointTuple) -> Reads[float | None]:
+    """Return up to when the reader of the last run heard it; None where that was killed.
+
+    A run that went on in another line than that of the thread was heard by its reader.
+    """
+    marks = [note for note in kept_beside(ran) if note.kind in UNTOLD]
     last = max(marks, key=number_told, default=None)
-    return last.data if last is not None and last.kind == "left" else None
+    if last is not None:
+        return last.data if last.kind == "heard" else None
+    as_saved: CheckpointTuple | None = yield Saved(checkpoint_id=ran.checkpoint["id"])
+    return inf if as_saved and has_ended(as_saved) else None
+
+
+def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[CheckpointTuple]:
+    return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
+
+
+def _before(line: Iterable[CheckpointTuple], saved: CheckpointTuple) -> CheckpointTuple:
+    """Return the root's checkpoint before one; the same where a turn begins with it."""
+    own = saved.checkpoint["id"]
+    older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
+    before = max(older, key=lambda each: each.checkpoint["id"], default=saved)
+    return saved if "input" in (_source(saved), _source(before)) else before
+
+
+def _source(saved: CheckpointTuple) -> str | None:
+    """Return what wrote a checkpoint; that of a turn's input is followed by one that reads it."""
+    return saved.metadata.get("source")
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:

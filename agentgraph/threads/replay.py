@@ -6,6 +6,7 @@ are all that is found, each once, in the order of the numbers, without what was 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from langgraph.checkpoint.base import CheckpointTuple
 
@@ -19,6 +20,7 @@ from agentgraph.threads.threads import (
     AllSaved,
     Reads,
     address_at,
+    has_ended,
     kept_beside,
     namespace_of,
     newest,
@@ -29,8 +31,8 @@ from agentgraph.threads.threads import (
 )
 from agentgraph.tree.places import Tree
 
-UNTOLD = ("resumed", "left")
-"""The kinds of notes beside a step that only say that a run went on there, or was left."""
+UNTOLD = ("resumed", "heard")
+"""The kinds of notes beside a step that only say that a run went on there, or what was heard of it."""
 
 
 def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
@@ -69,6 +71,11 @@ def entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     every = standing(every)
     told = all_told(every)
     return without_void([*told, *_failures(tree, every, told)])
+
+
+def kept(every: Iterable[CheckpointTuple]) -> list[Entry]:
+    """Return what stands of it that is kept for ever: without failures that no runner told."""
+    return without_void(all_told(standing(every)))
 
 
 def all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -122,15 +129,19 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry
                 (address_at(tree, each) or "" for each in every if shown in _shown_errors(each)),
                 key=len,
             )
-            last += 1
+            last = max(last, _began(saved)) + 1
             moment = Moment(_turn(saved), last, step_at(saved))
             yield Note(f"{saved.checkpoint['id']} {shown}", "error", shown, at, moment)
 
 
+def _began(saved: CheckpointTuple) -> int:
+    """Return when the step behind a checkpoint began, in microseconds since 1970."""
+    return int(datetime.fromisoformat(saved.checkpoint["ts"]).timestamp() * 1_000_000)
+
+
 def _is_known(saved: CheckpointTuple) -> bool:
     """Tell whether a step ended, or a runner kept how it failed."""
-    ended = any("position" in writes for writes in writes_by_task(saved).values())
-    return ended or any(note.kind == "error" for note in kept_beside(saved))
+    return has_ended(saved) or any(note.kind == "error" for note in kept_beside(saved))
 
 
 def _shown_errors(saved: CheckpointTuple) -> list[str]:

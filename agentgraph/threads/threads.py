@@ -169,9 +169,19 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
 def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
     """Return the root's checkpoint behind which the step ran that is next.
 
-    `update_state` writes a checkpoint of its own, beside which nothing lies of what that step came
-    to. It is the one before all edits, if these left the position as it was. Beside one that was
-    forked lies nothing either, if its step went on in another line.
+    It is the one before all edits, if these left the position as it was.
+    """
+    ran = yield from where_it_ran(saved)
+    was, now = position_of(ran), position_of(saved)
+    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    return ran if stayed else saved
+
+
+def where_it_ran(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
+    """Return the root's checkpoint where the last run was, which is before all edits.
+
+    `update_state` writes a checkpoint of its own, beside which nothing lies of what a step came to.
+    Beside one that was forked lies nothing either, if its step went on in another line.
     """
     if not _is_edit(saved):
         return saved
@@ -181,11 +191,7 @@ def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
     while origin is not None and _is_edit(origin):
         before = (origin.parent_config or {}).get("configurable", {})
         origin = line.get(before.get("checkpoint_id", ""))
-    if origin is None:
-        return saved
-    was, now = position_of(origin), position_of(saved)
-    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
-    return origin if stayed else saved
+    return origin or saved
 
 
 def _is_edit(saved: CheckpointTuple) -> bool:
@@ -196,6 +202,11 @@ def _is_edit(saved: CheckpointTuple) -> bool:
 def ran_behind(saved: CheckpointTuple) -> set[str]:
     """Return the tasks behind a checkpoint that asked, failed or handed something back."""
     return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
+
+
+def has_ended(saved: CheckpointTuple) -> bool:
+    """Tell whether the step behind a checkpoint ended."""
+    return any("position" in writes for writes in writes_by_task(saved).values())
 
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:

@@ -187,12 +187,14 @@ def test_a_bare_graph_takes_the_answer_to_its_only_question(server: str) -> None
     assert [message.text for message in done["messages"]][-3:] == ["a: yes", "b: no", "c: yes"]
 
 
-def test_a_thread_on_the_server_is_named_by_a_uuid() -> None:
-    tree = lay_out(ag.sequential("s", [says("a"), says("b")]))
-    a, b = (tree.by_node[name] for name in ("a", "b"))
+def test_each_agent_has_a_thread_on_the_server_named_by_a_uuid() -> None:
+    a, b = (ag.graph_agent(name, RemoteGraph("x", url="http://nowhere", name=name)) for name in "ab")
+    tree = lay_out(ag.sequential("s", [says("first"), a, b]))
+    first, second = (tree.by_node[name] for name in "ab")
     same = str(uuid4())
-    assert remote_thread(same, a, "a:1") == same
-    one, two = (remote_thread("monday", place, "x:1") for place in (a, b))
+    assert remote_thread(same, tree, first, "a:1") == same
+    assert UUID(remote_thread(same, tree, second, "b:1")) != UUID(same)
+    one, two = (remote_thread("monday", tree, place, "x:1") for place in (first, second))
     assert UUID(one) != UUID(two)
-    assert remote_thread("monday", a, "x:2") == one
-    assert remote_thread("tuesday", a, "x:1") != one
+    assert remote_thread("monday", tree, first, "x:2") == one
+    assert remote_thread("tuesday", tree, first, "x:1") != one

@@ -111,14 +111,14 @@ class GraphNode(LeafNode):
         """Run the graph, and return its updates and states."""
         graph, config = self.agent.graph, self._config(activation)
         if is_remote(graph):
-            states = RemoteRun(graph, self.site.place, config, given).states()
+            states = RemoteRun(graph, self.site, config, given).states()
             return (("values", state) for state in states)
         return cast(Iterator[Any], graph.stream(given, config, stream_mode=_MODES))
 
     def _aparts(self, activation: Activation, given: Any) -> AsyncIterator[tuple[str, Any]]:
         graph, config = self.agent.graph, self._config(activation)
         if is_remote(graph):
-            states = RemoteRun(graph, self.site.place, config, given).astates()
+            states = RemoteRun(graph, self.site, config, given).astates()
             return (("values", state) async for state in states)
         return cast(AsyncIterator[Any], graph.astream(given, config, stream_mode=_MODES))
 

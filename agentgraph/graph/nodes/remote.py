@@ -20,9 +20,11 @@ from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.types import Command, Interrupt
 
+from agentgraph.agents.agents import GraphAgent
+from agentgraph.graph.nodes.site import Site
 from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
-from agentgraph.tree.places import Place
+from agentgraph.tree.places import Place, Tree
 
 _BEGUN_BY = "agentgraph_activation"
 """The metadata of a run on the server that says which activation began it."""
@@ -41,23 +43,38 @@ def is_remote(graph: Any) -> bool:
     return module is not None and isinstance(graph, module.RemoteGraph)
 
 
-def remote_thread(thread_id: str, place: Place, namespace: str) -> str:
+def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> str:
     """Return the id of the thread that an agent has on a server, which must be a UUID.
 
-    A thread of ours always finds the same one there, and each agent in a branch has its own. A call
-    of an agent as a tool, and each item of an `each`, begin a new one.
+    A thread of ours always finds the same one there, and each place has its own. A call of an agent as
+    a tool, and each item of an `each`, begin a new one.
 
     Args:
-        thread_id: The id of our thread; in the root's lane it is kept if it is a UUID.
+        thread_id: The id of our thread; the first remote agent in the root's lane keeps it if it is a
+            UUID.
+        tree: The tree.
         place: The place of the agent.
         namespace: LangGraph's namespace of the activation, another one each time.
     """
-    way = way_to(place)
-    if _is_uuid(thread_id) and not any(each.starts_lane for each in way[1:]):
+    if _is_uuid(thread_id) and place == _first(tree):
         return thread_id
+    way = way_to(place)
     is_called = any(each.is_called for each in way)
     at = namespace if is_called else "/".join(each.segment for each in way)
     return str(uuid5(NAMESPACE_URL, f"{thread_id}\n{at}"))
+
+
+def _first(tree: Tree) -> Place | None:
+    """Return the first place of a remote agent in the root's lane."""
+    return next((each for each in tree.places if _is_in_root(each) and _is_remote_agent(each)), None)
+
+
+def _is_in_root(place: Place) -> bool:
+    return not any(each.starts_lane for each in way_to(place)[1:])
+
+
+def _is_remote_agent(place: Place) -> bool:
+    return isinstance(place.agent, GraphAgent) and is_remote(place.agent.graph)
 
 
 class RemoteRun:
@@ -65,12 +82,12 @@ class RemoteRun:
 
     Args:
         graph: The `RemoteGraph`.
-        place: The place of its agent.
+        site: Where its agent is.
         config: The config of the activation.
         given: The input of the graph, for a run that has not begun yet.
     """
 
-    def __init__(self, graph: Any, place: Place, config: RunnableConfig, given: Any) -> None:
+    def __init__(self, graph: Any, site: Site, config: RunnableConfig, given: Any) -> None:
         around = config.get("configurable", {})
         self._graph, self._given = graph, given
         self._namespace = str(around.get("checkpoint_ns", ""))
@@ -81,7 +98,8 @@ class RemoteRun:
             sent[_STREAM] = _relayed(around[_STREAM], self._namespace)
         self._thread = ""
         if "thread_id" in around:
-            self._thread = remote_thread(str(around["thread_id"]), place, self._namespace)
+            own = str(around["thread_id"])
+            self._thread = remote_thread(own, site.tree, site.place, self._namespace)
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
         self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
