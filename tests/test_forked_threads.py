@@ -265,6 +265,20 @@ class TestQuestions:
         thread.resume("yes")
         assert thread.lines() == ["a0", "h?", "yes", "z1"]
 
+    def test_an_edit_before_the_input_is_read_asks_once_what_is_next(
+        self, drive: Drive, path: Path | None
+    ) -> None:
+        """LangGraph takes the edit to come from what ran last, and goes on behind that."""
+        pair = ag.parallel("p", [asking("q"), Counted()("d")])
+        thread = Thread(drive, ag.sequential("s", [Counted()("a"), asking("h"), pair]), path)
+        thread.run()
+        thread.run("And again.", drop_pending=True)
+        thread.edit(thread.before("__start__", -1))
+        assert sorted(thread.resume()) == ["d0", "q?"]
+        (question,) = thread.pending()
+        thread.resume({question.id: "yes"})
+        assert thread.pending() == []
+
 
 class TestAChatAgent:
     def tree(self, *said: Any) -> ag.Agent:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
@@ -205,12 +206,12 @@ def _before(line: Iterable[CheckpointTuple], saved: CheckpointTuple) -> Checkpoi
     own = saved.checkpoint["id"]
     older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
     before = max(older, key=lambda each: each.checkpoint["id"], default=saved)
-    return saved if "input" in (_source(saved), _source(before)) else before
+    return saved if _is_input(saved) or _is_input(before) else before
 
 
-def _source(saved: CheckpointTuple) -> str | None:
-    """Return what wrote a checkpoint; that of a turn's input is followed by one that reads it."""
-    return saved.metadata.get("source")
+def _is_input(saved: CheckpointTuple) -> bool:
+    """Tell whether a turn begins behind a checkpoint: LangGraph's own step reads the input there."""
+    return START in saved.checkpoint["channel_values"]
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:

@@ -12,6 +12,7 @@ from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import opened_question
+from agentgraph.graph.failures import each_once
 from agentgraph.graph.nodes.attempts import attempts_in, namespace_of_attempt
 from agentgraph.graph.questions import asker
 from agentgraph.graph.state import Position
@@ -193,7 +194,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
             found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
         else:
             found += _unanswered(inner, writes)
-    return [opened_question(tree, one) for one in found]
+    return [opened_question(tree, one) for one in each_once(found)]
 
 
 def _waiting(namespace: str) -> Reads[set[str] | None]:
