@@ -47,7 +47,8 @@ class GoingOn(NamedTuple):
     Attributes:
         begin: Behind what was told before.
         first: What it tells first.
-        questions: What was told of the questions that still wait.
+        questions: What was told of the questions of the step: one that a run was killed with, though it
+            was answered, may be asked again.
         before: What its nodes must know.
         notes: What it keeps beside the step that goes on.
         beside: That step; None where none is under way.
@@ -113,7 +114,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     return GoingOn(
         begin=Moment(turn + is_turn, clock.last, ""),
         first=[translator.event(each) for each in [*first, *again]],
-        questions=list(map(translator.event, left)),
+        questions=[translator.event(each) for each in _questions(told) if each.id not in dropped],
         before=(clock.last, [_known(each, {note.id for note in left}) for each in told]),
         notes=[*(open_[each] for each in answered), *keeps, note("resumed", answered)],
         beside=origin,
@@ -251,12 +252,15 @@ def _open(
     every = list(every)
     standing = _heads(every)
     is_alone = len({*map(namespace_of, every)}) == 1
-    asked = [note for note in told if isinstance(note, Note) and note.kind == "interrupted"]
     return {
         note.id: note
-        for note in asked
+        for note in _questions(told)
         if note.id not in answered and (is_alone or (note.moment and note.moment.step in standing))
     }
+
+
+def _questions(told: Iterable[Entry]) -> list[Note]:
+    return [note for note in told if isinstance(note, Note) and note.kind == "interrupted"]
 
 
 def _answered_before(saved: CheckpointTuple) -> set[str]:
