@@ -466,3 +466,24 @@ def test_a_failure_that_is_collected_inside_a_loop_lets_it_go_on(drive):
     both = ag.parallel("p", [ag.function_agent("b", breaks), ran.agent("a")], on_error="collect")
     list(run(drive, ag.Runner(ag.loop("l", [both, ran.agent("last")], max_iterations=5))))
     assert ran == ["a", "last", "a"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_a_question_that_is_held_leaves_room_for_the_others_on_an_event_loop(at_once: int) -> None:
+    """LangGraph's own bound counts a branch that has asked and waits for the others to lose."""
+
+    async def asks(ctx: ag.Context) -> str | ag.Ask:
+        return str(ctx.answer) if ctx.answered else ag.Ask("?")
+
+    async def wins(ctx: ag.Context) -> str:
+        return "won"
+
+    fails = Ledger().fails("a", 9)
+    others = [ag.function_agent("b", asks), ag.function_agent("c", wins), ag.function_agent("d", wins)]
+    graph = ag.compile_agent(ag.parallel("p", [fails, *others], on_error="first"))
+
+    async def run() -> Any:
+        running = graph.ainvoke({"messages": ["Go."]}, {"max_concurrency": at_once})
+        return await asyncio.wait_for(running, PATIENCE)
+
+    assert [message.text for message in asyncio.run(run())["messages"]] == ["Go.", "won"]

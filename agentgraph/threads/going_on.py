@@ -96,7 +96,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     if heard is None:
-        void = _retold(_since(line, _before(line, ran)))
+        void = _retold(_unsure(line, ran))
     elif heard == inf:
         void = _retold(every) if is_cut else _Void()
     else:
@@ -202,12 +202,18 @@ def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[Chec
     return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
 
 
-def _before(line: Iterable[CheckpointTuple], saved: CheckpointTuple) -> CheckpointTuple:
-    """Return the root's checkpoint before one; the same where a turn begins with it."""
-    own = saved.checkpoint["id"]
+def _unsure(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
+    """Return the checkpoints behind which those steps ran of which nobody knows what was heard.
+
+    They are the step where a run was killed and the one before it, in one turn: what was told before a
+    turn had been heard when its input was saved.
+    """
+    if _is_input(ran):
+        return []
+    own = ran.checkpoint["id"]
     older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
-    before = max(older, key=lambda each: each.checkpoint["id"], default=saved)
-    return saved if _is_input(saved) or _is_input(before) else before
+    before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
+    return _since(line, ran if _is_input(before) else before)
 
 
 def _is_input(saved: CheckpointTuple) -> bool:

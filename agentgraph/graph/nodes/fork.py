@@ -133,7 +133,8 @@ class ForkNode(Runnable[LaneState, Update]):
         try:
             jobs = self.jobs(fork)
             schedule = self.schedule(fork, jobs)
-            results = await arun_lanes(_starts(self.atasks, fork, jobs, schedule), schedule)
+            starts = _starts(self.atasks, fork, jobs, schedule)
+            results = await arun_lanes(starts, schedule, slots=_slots(config or {}))
             await self.afinish(fork, results)
             return self._update(fork, jobs, results, schedule.failures())
         except GraphBubbleUp:
@@ -170,7 +171,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            schedule.gates[number].result()
+            schedule.arrive(number).result()
             see = partial(job.sees, schedule.results)
             try:
                 ended = lane.attempt(LaneCall(self.site, job.cursor, see, fork.control))
@@ -183,7 +184,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _arunner(self, lane: Lane) -> Callable[..., Any]:
         async def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            await asyncio.wrap_future(schedule.gates[number])
+            await asyncio.wrap_future(schedule.arrive(number))
             see = partial(job.sees, schedule.results)
             try:
                 ended = await lane.aattempt(LaneCall(self.site, job.cursor, see, fork.control))
@@ -286,6 +287,12 @@ def _starts(
     tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Callable[[], Any]]:
     return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
+
+
+def _slots(config: RunnableConfig) -> int | None:
+    """Return how many tasks LangGraph runs at a time beside the node that calls them."""
+    bound = config.get("max_concurrency")
+    return None if bound is None else max(bound - 1, 1)
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:

@@ -2,20 +2,17 @@
 
 A LangGraph task is known by its name and its place in the order of calls. What the node decides by
 what has finished must be no part of that, or a resume would look for the results elsewhere and run
-finished lanes again. So each lane has a fixed number, the same in sync and async runs:
+finished lanes again. So each lane has a fixed number, the same in sync and async runs, and its
+task is called under that number when the lane may begin: one that waits for others holds no thread.
 
-- On an event loop the tasks of all lanes are called at once, in the order of their numbers, and each
-  waits at its gate until it may begin.
-- In threads that would hold a thread for each lane that waits. There a task is called when its lane
-  may begin, under its number (`numbered`).
-
-On a resume the lanes that had finished have their results at once. They are noted in the order in
-which they finished, so that the same gates open as before.
+On a resume the lanes that had finished have their results as soon as their tasks are called; the others
+come to their gates and wait there, until it is known which they are. The results are noted in the order
+in which the lanes finished, so that the same gates open as before.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Literal
 
@@ -26,8 +23,9 @@ from agentgraph.graph.nodes.lane import LaneResult
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import Start, numbered, unwrapped, watched
 
-_SETTLED = 5
-"""How often the event loop goes round until it has handed over the results that were kept."""
+Steps = Generator["int | list[Any]", Any, None]
+"""What runs the lanes: yields the number of a task to call, and is sent its future; or futures, one of
+which is to be waited for."""
 
 
 class Schedule:
@@ -35,6 +33,7 @@ class Schedule:
 
     Attributes:
         gates: Where the task of each lane waits until it may begin.
+        arrived: Done when it has come there.
         wake: Done when a lane asks that is held.
         results: What the lanes came to that have ended, by their numbers.
         control: Stops the lanes that run.
@@ -61,6 +60,7 @@ class Schedule:
             at_once: How many run at the same time; None for all.
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
+        self.arrived: list[Future[None]] = [Future() for _ in needs]
         self.results: dict[int, LaneResult] = {}
         self.control = control
         self.wake: Future[None] = Future()
@@ -69,9 +69,15 @@ class Schedule:
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
         self._is_final = is_final and on_error == "fail"
         self._at_once = len(needs) if at_once is None else at_once
+        self._slots = len(needs) + 1
         self._waiting = list(range(len(needs)))
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
+
+    def arrive(self, number: int) -> Future[None]:
+        """Return the gate at which a lane waits that has come there."""
+        self.arrived[number].set_result(None)
+        return self.gates[number]
 
     def hold(self, number: int) -> Future[None]:
         """Return where a lane waits that asks, until it is known whether its question is needed.
@@ -146,24 +152,33 @@ class Schedule:
         """Return where lanes failed and how, each as an address and a `repr`."""
         return [failure for error in self._raised.values() for failure in failures(error)]
 
-    def call_kept(self, call: Callable[[int], Future[Any]]) -> dict[int, Future[Any]]:
-        """Call the tasks that a resume has results of, and those that are ready to begin.
+    def steps(self, slots: int | None = None) -> Steps:
+        """Run the lanes, each when it may begin; the caller calls the tasks and waits.
 
-        What has a result is done at once; the others wait at their gates. Whether one has a result is
-        known when those that it needs have theirs.
+        First those are called that are ready to begin, until it is known which have results that were
+        kept: whether one has is known when those that it needs have theirs.
+
+        Args:
+            slots: How many tasks LangGraph runs at a time; None for all.
         """
-        called: dict[int, Future[Any]] = {}
-        waiting = 0
-
-        def is_ready(number: int) -> bool:
-            needed = [called.get(need) for need in self._needs[number]]
-            return all(each is not None and _has_result(each) for each in needed)
-
-        for number in range(len(self.gates)):
-            if waiting < self._at_once and is_ready(number):
-                called[number] = call(number)
-                waiting += not called[number].done()
-        return called
+        futures: dict[int, Any] = {}
+        self._slots = slots or self._slots
+        waiting, most = 0, min(self._at_once, self._slots)
+        for number, needs in enumerate(self._needs):
+            if waiting < most and all(need in futures and _has_result(futures[need]) for need in needs):
+                futures[number] = yield number
+                waiting += not futures[number].done()
+        noted: set[int] = set()
+        while True:
+            ended = {n: each for n, each in futures.items() if each.done() and n not in noted}
+            self.note(ended)
+            noted.update(ended)
+            for number in self.begun:
+                if number not in futures:
+                    futures[number] = yield number
+            if len(noted) == len(futures):
+                return
+            yield [each for number, each in futures.items() if number not in noted]
 
     @property
     def begun(self) -> list[int]:
@@ -228,6 +243,8 @@ class Schedule:
         if running == 0:
             self._release(None)
             self.close()
+        elif len(self._held) >= self._slots:  # those hold what the others need to run
+            self._release(None)
 
     def _release(self, why_not: GraphDrained | None) -> None:
         """Let the lanes ask that are held, or end them."""
@@ -261,51 +278,56 @@ def _when(future: Any) -> tuple[bool, int]:
 def run_lanes(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, LaneResult]:
     """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`.
 
-    A lane that waits for others holds no thread: its task is called when it may begin.
-
     Args:
         starts: Start the tasks.
         schedule: When each may begin.
         first: The number of the first task among all that the node calls.
     """
-
-    def call(number: int) -> Future[Any]:
-        future: Future[Any] = numbered(starts[number], first + number)
-        return future
-
-    noted: set[int] = set()
+    call, steps, future = numbered(first), schedule.steps(), None
     try:
-        futures = schedule.call_kept(call)
-        ended = {n: future for n, future in futures.items() if future.done()}
-        while True:
-            schedule.note(ended)
-            noted.update(ended)
-            futures |= {n: call(n) for n in schedule.begun if n not in futures}
-            running = {n: future for n, future in futures.items() if n not in noted}
-            if not running:
-                break
-            wait({*running.values(), schedule.wake}, return_when=FIRST_COMPLETED)
-            ended = {n: future for n, future in running.items() if future.done()}
+        while (step := _next(steps, future)) is not None:
+            if isinstance(step, int):
+                future = call(step, starts[step])
+            else:
+                wait({*step, schedule.wake}, return_when=FIRST_COMPLETED)
     finally:
         schedule.control.request_drain("nobody waits any more")
         schedule.close()
     return schedule.finished()
 
 
-async def arun_lanes(starts: Sequence[Start], schedule: Schedule) -> dict[int, LaneResult]:
-    """Run the tasks of lanes on the event loop, as `run_lanes` does; all are called at once."""
+async def arun_lanes(
+    starts: Sequence[Start], schedule: Schedule, first: int = 0, slots: int | None = None
+) -> dict[int, LaneResult]:
+    """Run the tasks of lanes on the event loop, as `run_lanes` does.
+
+    Args:
+        starts: Start the tasks.
+        schedule: When each may begin.
+        first: The number of the first task among all that the node calls.
+        slots: How many tasks LangGraph runs at a time; None for all.
+    """
+    call, steps, future = numbered(first), schedule.steps(slots), None
     try:
-        futures: list[asyncio.Future[Any]] = [watched(start()) for start in starts]
-        for _ in range(_SETTLED):
-            await asyncio.sleep(0)
-        done, pending = {future for future in futures if future.done()}, set(futures)
-        while pending:
-            schedule.note({n: each for n, each in enumerate(futures) if each in done})
-            pending -= done
-            if pending:
-                awaited = {*pending, asyncio.wrap_future(schedule.wake)}
-                done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                done &= pending
+        while (step := _next(steps, future)) is not None:
+            if isinstance(step, int):
+                future = watched(call(step, starts[step]))
+                if not schedule.gates[step].done():  # has it a result, or does it wait there?
+                    await _one_of([future, asyncio.wrap_future(schedule.arrived[step])])
+            else:
+                await _one_of([*step, asyncio.wrap_future(schedule.wake)])
     finally:
         schedule.close()
     return schedule.finished()
+
+
+def _next(steps: Steps, future: Any) -> "int | list[Any] | None":
+    """Return what is to be done next; None at the end."""
+    try:
+        return steps.send(future)
+    except StopIteration:
+        return None
+
+
+async def _one_of(futures: list[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

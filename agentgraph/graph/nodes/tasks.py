@@ -6,7 +6,7 @@ each when the one before it has ended.
 """
 
 import asyncio
-import itertools
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from functools import wraps
@@ -93,15 +93,25 @@ def run_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False)
     return _joined(futures)
 
 
-def numbered(start: Start, number: int) -> Any:
-    """Start a task as the one that its node calls at a place, whatever was called before.
+def numbered(first: int) -> Callable[[int, Start], Any]:
+    """Return what starts tasks as those that their node calls at given places, in any order.
 
     LangGraph counts the calls of a node, and knows a task by its count. To start tasks as they become
-    ready, and find their results again on a resume, this sets the count.
+    ready, and find their results again on a resume, this gives it the counts; it takes them in the
+    order in which tasks are started, on an event loop a little later.
+
+    Args:
+        first: The place of the first of the tasks.
     """
+    places: deque[int] = deque()
     counter = get_config()["configurable"]["__pregel_scratchpad"].call_counter
-    counter._counter = itertools.count(number).__next__
-    return start()
+    counter._counter = places.popleft
+
+    def call(number: int, start: Start) -> Any:
+        places.append(first + number)
+        return start()
+
+    return call
 
 
 def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:

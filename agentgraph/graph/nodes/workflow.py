@@ -77,9 +77,10 @@ class WorkflowNode(ForkNode):
     async def afinish(self, fork: Fork, results: Results) -> None:
         """Undo what was done if a step failed, on the event loop."""
         failed: dict[str, Exception] = {}
-        for name, start, schedule in self._undoing(fork, results, self.atasks):
+        undoing = self._undoing(fork, results, self.atasks)
+        for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
             try:
-                await arun_lanes([start], schedule)
+                await arun_lanes([start], schedule, first=number)
             except GraphBubbleUp:
                 raise
             except Exception as error:
