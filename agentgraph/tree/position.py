@@ -1,7 +1,12 @@
-"""What comes next: pure functions of a place, a cursor and a signal."""
+"""What comes next: pure functions of a place, a cursor and a signal.
+
+From a stop that has ended the way leads outwards, through the agents around it. `_outwards` is that
+walk: it says where the stop may lead, in the order in which that is decided. A run takes the first way
+that its counters and functions let it take; a drawing shows them all.
+"""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
 from agentgraph.agents.agents import (
     FORKS,
@@ -43,6 +48,31 @@ class Next(NamedTuple):
     signal: Signal | None = None
 
 
+class _Way(NamedTuple):
+    """A way on from a stop, which is taken if those before it are not.
+
+    Attributes:
+        kind: "again", where a place that has ended is checked; "round", where a loop may go round; and
+            those that are always taken: "return" to the agent that transferred, "next" to the next
+            sibling, and the "end" of the lane.
+        at: The place that has ended there, or the loop.
+        to: Where it leads; None at the end of the lane.
+        signal: What the end of the lane hands to the lane around it.
+        levels: How many transfers a return leaves.
+    """
+
+    kind: Literal["again", "round", "return", "next", "end"]
+    at: Place
+    to: Place | None
+    signal: Signal | None = None
+    levels: int = 0
+
+    @property
+    def asks(self) -> bool:
+        """Whether a function says if it is taken."""
+        return self.kind == "again" or (self.kind == "round" and _loop(self.at).until is not None)
+
+
 def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Next:
     """Return the first stop inside `place`, entered with the counters around it.
 
@@ -63,29 +93,56 @@ def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, jud
     A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
     without a transfer, ends the chat agent too at which the transfers began, unless it returns.
     """
+    for way in _outwards(tree, place, signal):
+        if (comes := _taken(tree, way, cursor, judge)) is not None:
+            return comes
+    raise AssertionError("a way outwards ends with the lane")
+
+
+def _outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]:
+    """Yield where a stop that ended with `signal` may lead, up to what is always taken."""
     if signal == "break_loop" and not place.in_loop:
         signal = None
     levels = 0
     while True:
-        cursor = cursor[: len(place.counts)]
-        if signal is None and place.checks and judge.repeats(place, cursor):
-            return _again(tree, place, cursor)
+        if signal is None and place.checks:
+            yield _Way("again", place, place)
         if place.starts_lane:
-            return Next(None, cursor[: len(counts_around(place))], signal)
+            yield _Way("end", place, None, signal)
+            return
         parent = _parent(place)
         siblings = tree.children[parent]
         levels = levels + 1 if place.is_target else 0
         if signal is None and place.returns:
-            return _hop(tree, place, cursor, parent, levels)
-        cursor = cursor[: len(parent.counts_inside)]
+            yield _Way("return", place, parent, levels=levels)
+            return
         if signal is None and _has_next(place, parent, siblings):
-            return start(tree, siblings[place.index + 1], cursor)
-        if isinstance(parent.agent, LoopAgent):
-            if signal is None and _goes_round(parent, cursor, judge):
-                return start(tree, siblings[0], (*cursor[:-1], cursor[-1] + 1))
-            if signal == "break_loop":
-                signal = None
+            yield _Way("next", place, siblings[place.index + 1])
+            return
+        if isinstance(loop := parent.agent, LoopAgent):
+            if signal is None and loop.max_iterations != 1:
+                yield _Way("round", parent, siblings[0])
+                if loop.max_iterations is None and loop.until is None:
+                    return
+            signal = None if signal == "break_loop" else signal
         place = parent
+
+
+def _taken(tree: Tree, way: _Way, cursor: Cursor, judge: Judge) -> Next | None:
+    """Return what comes where a way is taken; None where it is not."""
+    at, to = way.at, way.to
+    if to is None:
+        return Next(None, cursor[: len(counts_around(at))], way.signal)
+    cursor = cursor[: len(at.counts_inside if way.kind == "round" else at.counts)]
+    match way.kind:
+        case "again":
+            return _again(tree, at, cursor) if judge.repeats(at, cursor) else None
+        case "round":
+            goes = _goes_round(at, cursor, judge)
+            return start(tree, to, (*cursor[:-1], cursor[-1] + 1)) if goes else None
+        case "return":
+            return _hop(tree, at, cursor, to, way.levels)
+    return start(tree, to, cursor[: len(counts_around(to))])
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
@@ -123,9 +180,7 @@ def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None
 
 def asks_functions(tree: Tree, place: Place, may: May) -> bool:
     """Tell whether a function may be asked as a stop ends: an `until`, or a check."""
-    ends = may.go_on or (may.break_loop and not place.in_loop)
-    breaks = may.break_loop and place.in_loop
-    return (ends and _asks(tree, place, None)) or (breaks and _asks(tree, place, "break_loop"))
+    return any(way.asks for way in _ways(tree, place, may))
 
 
 def may_do(tree: Tree, place: Place) -> May:
@@ -197,11 +252,14 @@ def _hops_at(place: Place) -> int:
 
 
 def _goes_round(loop: Place, cursor: Cursor, judge: Judge) -> bool:
-    agent = loop.agent
-    assert isinstance(agent, LoopAgent)
+    agent = _loop(loop)
     if agent.max_iterations is not None and cursor[-1] + 1 >= agent.max_iterations:
         return False
     return agent.until is None or not judge.ends(loop, cursor)
+
+
+def _loop(place: Place) -> LoopAgent:
+    return cast(LoopAgent, place.agent)
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
@@ -227,10 +285,10 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
 
 def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
     """Yield all that can come after a stop; what is counted does not matter."""
-    if may.go_on or (may.break_loop and not place.in_loop):
-        yield from _ways_outwards(tree, place, None)
-    if may.break_loop and place.in_loop:
-        yield from _ways_outwards(tree, place, "break_loop")
+    for way in _ways(tree, place, may):
+        to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
+        if way.kind != "again" or way.at.repeats:  # a check may only fail
+            yield Next(to, (), way.signal)
     if may.transfer:
         for target in targets(tree, place).values():
             yield Next(_first(tree, target), ())
@@ -238,47 +296,12 @@ def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
         yield Next(None, (), "exit")
 
 
-def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[Next]:
-    while True:
-        if signal is None and place.repeats:
-            yield Next(_first(tree, place), ())
-        if place.starts_lane:
-            yield Next(None, (), signal)
-            return
-        parent = _parent(place)
-        siblings = tree.children[parent]
-        if signal is None and place.returns:
-            yield Next(parent, ())
-            return
-        if signal is None and _has_next(place, parent, siblings):
-            yield Next(_first(tree, siblings[place.index + 1]), ())
-            return
-        if isinstance(parent.agent, LoopAgent) and signal == "break_loop":
-            signal = None
-        elif isinstance(parent.agent, LoopAgent):
-            if parent.agent.max_iterations != 1:
-                yield Next(_first(tree, siblings[0]), ())
-            if parent.agent.max_iterations is None and parent.agent.until is None:
-                return
-        place = parent
-
-
-def _asks(tree: Tree, place: Place, signal: Signal | None) -> bool:
-    while True:
-        if signal is None and place.checks:
-            return True
-        if place.starts_lane or (signal is None and place.returns):
-            return False
-        parent = _parent(place)
-        if signal is None and _has_next(place, parent, tree.children[parent]):
-            return False
-        if isinstance(parent.agent, LoopAgent):
-            loop, is_break, signal = parent.agent, signal == "break_loop", None
-            if not is_break and loop.until is not None and loop.max_iterations != 1:
-                return True
-            if not is_break and loop.max_iterations is None:
-                return False
-        place = parent
+def _ways(tree: Tree, place: Place, may: May) -> Iterator[_Way]:
+    """Yield the ways outwards from a stop that does what it `may`."""
+    if may.go_on or (may.break_loop and not place.in_loop):
+        yield from _outwards(tree, place, None)
+    if may.break_loop and place.in_loop:
+        yield from _outwards(tree, place, "break_loop")
 
 
 def _first(tree: Tree, place: Place) -> Place:
