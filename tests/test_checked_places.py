@@ -5,7 +5,7 @@ from dataclasses import replace
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.builders import agent_tool, chat_agent, function_agent
 from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
-from agentgraph.agents.signals import Verdict
+from agentgraph.agents.signals import CheckResult
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import RunPaths, address, attempts, is_inside, parse_address, settled
 from agentgraph.tree.places import Place, Tree, lay_out
@@ -26,7 +26,7 @@ def chat(name: str, *sub_agents: Agent, returns: bool = True) -> Agent:
 
 
 def checked(agent: Agent) -> CheckedAgent:
-    return CheckedAgent(agent=agent, check=lambda ctx, said, attempt: Verdict(), repeats=True)
+    return CheckedAgent(agent=agent, check=lambda ctx, said, attempt: CheckResult(), repeats=True)
 
 
 class Sends:

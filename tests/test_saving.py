@@ -13,7 +13,7 @@ from langgraph.types import Command, interrupt
 from value_runs import Thread
 
 import agentgraph as ag
-from agentgraph.agents.signals import Verdict
+from agentgraph.agents.signals import CheckResult
 from agentgraph.graph.saving import save_fault
 from agentgraph.testing import call, calls
 
@@ -178,20 +178,22 @@ def test_a_message_of_a_graph_that_cannot_be_saved_is_refused(thread: Thread) ->
 @pytest.mark.parametrize(
     "verdict",
     [
-        Verdict(values={"db": LOCK}),
-        Verdict(custom=(10**30,)),
-        Verdict(messages=(HumanMessage("\ud800"),)),
+        CheckResult(values={"db": LOCK}),
+        CheckResult(custom=(10**30,)),
+        CheckResult(messages=(HumanMessage("\ud800"),)),
     ],
     ids=["values", "custom", "message"],
 )
-def test_what_a_check_gives_and_cannot_be_saved_is_refused(thread: Thread, verdict: Verdict) -> None:
+def test_what_a_check_gives_and_cannot_be_saved_is_refused(
+    thread: Thread, verdict: CheckResult
+) -> None:
     from agentgraph.agents.agents import CheckedAgent
 
     given = [verdict]
     inner = ag.function_agent("a", lambda ctx: "one")
 
-    def check(ctx: Any, said: Any, attempt: int) -> Verdict:
-        return given.pop() if given else Verdict()
+    def check(ctx: Any, said: Any, attempt: int) -> CheckResult:
+        return given.pop() if given else CheckResult()
 
     tree = CheckedAgent(agent=inner, check=check)
     thread.run(tree)

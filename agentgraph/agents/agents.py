@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
-from agentgraph.agents.signals import Verdict
+from agentgraph.agents.signals import CheckResult
 from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
@@ -315,7 +315,7 @@ class CheckedAgent(Shown):
 
     agent: "Agent"
     """What runs."""
-    check: Callable[[Context, Sequence[BaseMessage], int], Verdict]
+    check: Callable[[Context, Sequence[BaseMessage], int], CheckResult]
     """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""

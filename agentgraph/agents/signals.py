@@ -119,21 +119,21 @@ class KeptValues(SetValues):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """What a check makes of an agent that has ended.
 
     Attributes:
         messages: What is said about it, at its address.
         custom: Plain data, each told as an event.
         values: Values of the run.
-        again: Whether the agent is to run again.
+        repeats: Whether the agent is to run again.
         failed: Why it is to fail instead, if that was its last attempt; it runs again on a resume.
     """
 
     messages: tuple[BaseMessage, ...] = ()
     custom: tuple[Any, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
-    again: bool = False
+    repeats: bool = False
     failed: str | None = None
 
 

@@ -24,7 +24,7 @@ from agentgraph.tree.addresses import Cursor, counts_around, settled
 from agentgraph.tree.places import Place, Tree, has_tools, targets
 
 
-class Judge(Protocol):
+class Callbacks(Protocol):
     """Asked as loops and checked agents end, by the functions that they were given."""
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
@@ -87,14 +87,16 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
     return Next(place, (*cursor, ()) if place.counts_hops else cursor)
 
 
-def advance(tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, judge: Judge) -> Next:
+def advance(
+    tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, callbacks: Callbacks
+) -> Next:
     """Return what comes after `place` ended with `signal`, walking outwards to the lane's end.
 
     A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
     without a transfer, ends the chat agent too at which the transfers began, unless it returns.
     """
     for way in _outwards(tree, place, signal):
-        if (comes := _taken(tree, way, cursor, judge)) is not None:
+        if (comes := _taken(tree, way, cursor, callbacks)) is not None:
             return comes
     raise AssertionError("a way outwards ends with the lane")
 
@@ -128,7 +130,7 @@ def _outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]
         place = parent
 
 
-def _taken(tree: Tree, way: _Way, cursor: Cursor, judge: Judge) -> Next | None:
+def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next | None:
     """Return what comes where a way is taken; None where it is not."""
     at, to = way.at, way.to
     if to is None:
@@ -136,9 +138,9 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, judge: Judge) -> Next | None:
     cursor = cursor[: len(at.counts_inside if way.kind == "round" else at.counts)]
     match way.kind:
         case "again":
-            return _again(tree, at, cursor) if judge.repeats(at, cursor) else None
+            return _again(tree, at, cursor) if callbacks.repeats(at, cursor) else None
         case "round":
-            goes = _goes_round(at, cursor, judge)
+            goes = _goes_round(at, cursor, callbacks)
             return start(tree, to, (*cursor[:-1], cursor[-1] + 1)) if goes else None
         case "return":
             return _hop(tree, at, cursor, to, way.levels)
@@ -251,11 +253,11 @@ def _hops_at(place: Place) -> int:
     return max(i for i, count in enumerate(place.counts) if count.kind == "hops")
 
 
-def _goes_round(loop: Place, cursor: Cursor, judge: Judge) -> bool:
+def _goes_round(loop: Place, cursor: Cursor, callbacks: Callbacks) -> bool:
     agent = _loop(loop)
     if agent.max_iterations is not None and cursor[-1] + 1 >= agent.max_iterations:
         return False
-    return agent.until is None or not judge.ends(loop, cursor)
+    return agent.until is None or not callbacks.ends(loop, cursor)
 
 
 def _loop(place: Place) -> LoopAgent:

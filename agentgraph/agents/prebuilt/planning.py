@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from agentgraph.agents.agents import Item
 from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
-from agentgraph.agents.signals import Ask, KeptValues, SetValues, Verdict
+from agentgraph.agents.signals import Ask, CheckResult, KeptValues, SetValues
 from agentgraph.safe_repr import said
 
 ATTEMPTS = 3
@@ -84,7 +84,7 @@ class Planned:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Keep the plan."""
         try:
             steps = read_plan(_text(said) or _written(ctx) or "")
@@ -93,7 +93,7 @@ class Planned:
         except ValueError as error:
             return _again(ctx, attempt, error)
         work = Work(_question(ctx), tuple(steps))
-        return Verdict(values=work.values(self.name))
+        return CheckResult(values=work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ class Executed:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Keep the result."""
         work = work_of(self.name, ctx.values)
         done = (*work.done, (work.left[0], _text(said)))
         work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
-        return Verdict(values=work.values(self.name))
+        return CheckResult(values=work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class ExecutedAll:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Keep the results."""
         work = work_of(self.name, ctx.values)
         results = ctx.values[results_key(self.name)]
         done = (*work.done, *((step, results[step.name]) for step in work.left))
         work = replace(work, left=(), done=done, rounds=work.rounds + 1)
-        return Verdict(values=work.values(self.name))
+        return CheckResult(values=work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ class Replanned:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Keep what the replanner said; where it said nothing, the plan goes on."""
         work = work_of(self.name, ctx.values)
         given = _text(said) or _written(ctx)
         if given is None:
-            return Verdict()
+            return CheckResult()
         try:
             reply = read_reply(given, work.done_names)
         except ValueError as error:
@@ -145,7 +145,7 @@ class Replanned:
             work = replace(work, answer=reply)
         else:
             work = replace(work, left=tuple(reply))
-        return Verdict(values=work.values(self.name))
+        return CheckResult(values=work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Finished:
     name: str
     max_iterations: int | None
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Say the best answer there is, where it was not said last."""
         work = work_of(self.name, ctx.values)
         best = work.best()
@@ -163,7 +163,7 @@ class Finished:
         stopped = work.answer is None and work.left and work.rounds == self.max_iterations
         left = [step.task for step in work.left]
         told = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
-        return Verdict(messages, (told,) if stopped else (), work.values(self.name))
+        return CheckResult(messages, (told,) if stopped else (), work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +249,8 @@ def _question(ctx: Context) -> str:
     return "\n".join(reversed(texts))
 
 
-def _again(ctx: Context, attempt: int, error: ValueError) -> Verdict:
+def _again(ctx: Context, attempt: int, error: ValueError) -> CheckResult:
     failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
     text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
     is_last = attempt + 1 >= ATTEMPTS
-    return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)
+    return CheckResult(messages=(HumanMessage(text),), repeats=True, failed=failed if is_last else None)

@@ -12,7 +12,7 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_hook, takes_two
 from agentgraph.agents.option_faults import limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
-from agentgraph.agents.signals import Verdict
+from agentgraph.agents.signals import CheckResult
 from agentgraph.safe_repr import said, shown
 
 Check = Callable[..., Any]
@@ -55,11 +55,11 @@ def validated(
         `CheckFailedError`; each resume then allows one more.
     """
     faults = tuple(_faults(check, max_attempts))
-    return CheckedAgent(agent=agent, check=Validation(check, max_attempts), repeats=True, faults=faults)
+    return CheckedAgent(agent=agent, check=TextCheck(check, max_attempts), repeats=True, faults=faults)
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class TextCheck:
     """Judges an agent by what it said last.
 
     Attributes:
@@ -70,18 +70,20 @@ class Validation:
     check: Any
     max_attempts: int
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> Verdict:
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Send the agent back with what was wrong; after its last attempt, fail."""
         wrong = self._wrong(ctx, str(said[-1].text) if said else "")
         if wrong is None:
-            return Verdict()
+            return CheckResult()
         failed = (
             f"{ctx.address}: what it said failed its check in all of {attempt + 1} attempts; the last "
             f"fault: {wrong}"
         )
         text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
         is_last = attempt + 1 >= self.max_attempts
-        return Verdict(messages=(HumanMessage(text),), again=True, failed=failed if is_last else None)
+        return CheckResult(
+            messages=(HumanMessage(text),), repeats=True, failed=failed if is_last else None
+        )
 
     def _wrong(self, ctx: Context, text: str) -> str | None:
         """Return what is wrong with a text, or None."""

@@ -19,7 +19,7 @@ from langgraph.errors import GraphInterrupt
 from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
-from agentgraph.agents.signals import Verdict
+from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.graph.context import ActivationContext
 from agentgraph.graph.failures import add_note
@@ -36,7 +36,7 @@ from agentgraph.tree.places import Place
 class Ending:
     """Finds what comes after an activation, and collects what the checks said, told and wrote.
 
-    It is the judge that `position` asks.
+    These are the callbacks that `position` takes.
     """
 
     def __init__(
@@ -156,22 +156,22 @@ class Ending:
             return kept
         at, context = address(place, cursor), self._context(place, cursor)
         try:
-            verdict = checked.check(context, self._said(place, cursor), attempt(place, cursor))
-            check_saved(get_config(), at, _given(verdict))
-            custom = [plain_at(at, "custom data of a check", data) for data in verdict.custom]
+            result = checked.check(context, self._said(place, cursor), attempt(place, cursor))
+            check_saved(get_config(), at, _given(result))
+            custom = [plain_at(at, "custom data of a check", data) for data in result.custom]
             notes = [Note("", "custom", data, at) for data in custom]
-            messages = [stamped(message, at) for message in verdict.messages]
+            messages = [stamped(message, at) for message in result.messages]
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
-        if verdict.failed and (self._new or not self._how.get("failed")):
-            raise CheckFailedError(verdict.failed)
+        if result.failed and (self._new or not self._how.get("failed")):
+            raise CheckFailedError(result.failed)
         self._entries += [*notes, *messages]
         self._messages += messages
-        self._values.update(verdict.values)
+        self._values.update(result.values)
         self._seen = None
-        self._new.append(verdict.again)
-        return verdict.again
+        self._new.append(result.repeats)
+        return result.repeats
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
         now = self._now()
@@ -197,8 +197,8 @@ class Ending:
         return said[::-1]
 
 
-def _given(verdict: Verdict) -> Iterator[tuple[str, Any]]:
+def _given(result: CheckResult) -> Iterator[tuple[str, Any]]:
     """Yield all that a check gives to be kept, each with what it is called in a message."""
-    yield from (("the message of a check", message) for message in verdict.messages)
-    yield from (("custom data of a check", data) for data in verdict.custom)
-    yield from ((f"the value {name!r} of a check", value) for name, value in verdict.values.items())
+    yield from (("the message of a check", message) for message in result.messages)
+    yield from (("custom data of a check", data) for data in result.custom)
+    yield from ((f"the value {name!r} of a check", value) for name, value in result.values.items())

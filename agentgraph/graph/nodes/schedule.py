@@ -110,7 +110,7 @@ class Schedule:
             self._open()
         for number in order:
             self._take(number, ended[number])
-            self._judge(number)
+            self._stop_unneeded(number)
             self._open()
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class Schedule:
     def _has_failed(self) -> bool:
         return any("failed" in result for result in self.results.values())
 
-    def _judge(self, number: int) -> None:
+    def _stop_unneeded(self, number: int) -> None:
         """Stop what is not needed any more, now that a lane has ended."""
         result, error = self.results.get(number), self._raised.get(number)
         failed = (result is not None and "failed" in result) or is_failure(error)

@@ -17,7 +17,7 @@ from agentgraph.graph.state import LaneState, Position
 from agentgraph.graph.values import Reducers, Write, Written, as_writes
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import Judge, Next, advance, transfer
+from agentgraph.tree.position import Callbacks, Next, advance, transfer
 
 SURROUNDINGS = "__agentgraph_surroundings"
 """Where a lane finds in `config["configurable"]` what is around it.
@@ -145,10 +145,10 @@ class Site:
         return self.reducers.update([*(Write(by="", values=each) for each in before), kept])
 
     def behind(
-        self, cursor: Cursor, signal: Signal | None, judge: Judge, transfers: int = 0
+        self, cursor: Cursor, signal: Signal | None, callbacks: Callbacks, transfers: int = 0
     ) -> Position:
         """Return what to write where this place has ended."""
-        return self.position(advance(self.tree, self.place, cursor, signal, judge), transfers)
+        return self.position(advance(self.tree, self.place, cursor, signal, callbacks), transfers)
 
     def handed_over(self, cursor: Cursor, target: str, transfers: int) -> Position:
         """Return what to write where this place has transferred to one of its targets."""
