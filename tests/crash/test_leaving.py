@@ -37,6 +37,8 @@ from left_trees import TREES, Tree
 import agentgraph as ag
 
 SAVERS = ("memory", "sqlite")
+STEP = 1 if EXAMPLES else 2
+"""Runs are left after each event; without examples, after each second one."""
 
 
 def cases(leavers: Any, kind: str) -> list[Any]:
@@ -55,7 +57,7 @@ def cases(leavers: Any, kind: str) -> list[Any]:
 @pytest.mark.parametrize(("tree", "how", "way"), cases(SYNC, "sync"))
 def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_path: Path) -> None:
     wanted, whole = undisturbed(TREES[tree], Way(way, tmp_path / "whole"))
-    for leave_at in counting():
+    for leave_at in counting(0, STEP):
         driven, world = new_way(way, tmp_path / str(leave_at)), World()
         count, agent = counter(leave_at, TREES[tree], world), TREES[tree].build(world)
         failed = driven.drive(
@@ -83,7 +85,7 @@ def test_an_async_run_that_is_left_goes_on_at_once(
     tree: str, how: str, way: str, tmp_path: Path
 ) -> None:
     wanted, whole = undisturbed(TREES[tree], Way(way, tmp_path / "whole"))
-    for leave_at in counting():
+    for leave_at in counting(0, STEP):
         driven, world = new_way(way, tmp_path / str(leave_at)), World()
         count, agent = counter(leave_at, TREES[tree], world), TREES[tree].build(world)
         complaints: list[Any] = []
