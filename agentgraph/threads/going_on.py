@@ -21,7 +21,7 @@ from agentgraph.events.translation import Translator, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told
 from agentgraph.graph.nodes.telling import Before, Clock
 from agentgraph.graph.state import address_of, clock_in
-from agentgraph.threads.replay import UNTOLD, all_told, entries, kept
+from agentgraph.threads.replay import UNTOLD, all_told, entries, failures
 from agentgraph.threads.threads import (
     AllSaved,
     Reads,
@@ -96,9 +96,9 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     if heard is None:
-        void = _retold(_unsure(line, ran))
+        void = _retold(tree, _unsure(line, ran))
     elif heard == inf:
-        void = _retold(every) if is_cut else _Void()
+        void = _retold(tree, every) if is_cut else _Void()
     else:
         void = _unheard(tree, line, heard, _heads(every) if is_cut else ())
     again = [each for each in void.again if each.id not in dropped]
@@ -116,7 +116,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         first=[translator.event(each) for each in [*first, *again]],
         questions=[translator.event(each) for each in _questions(told) if each.id not in dropped],
         before=(clock.last, [_known(each, {note.id for note in left}) for each in told]),
-        notes=[*(open_[each] for each in answered), *keeps, note("resumed", answered)],
+        notes=[*(open_[each] for each in answered), *void.failed, *keeps, note("resumed", answered)],
         beside=origin,
     )
 
@@ -141,15 +141,17 @@ class _Void(NamedTuple):
     Attributes:
         of: The names of the steps that told it, and ids.
         again: What is kept of it, to be told again.
+        failed: How a step failed that no run came to tell; it is kept now, as it is told.
     """
 
     of: Sequence[str] = ()
     again: Sequence[Entry] = ()
+    failed: Sequence[Note] = ()
 
 
-def _retold(every: Sequence[CheckpointTuple]) -> _Void:
+def _retold(tree: Tree, every: Sequence[CheckpointTuple]) -> _Void:
     """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
-    return _Void(names(every), kept(every))
+    return _Void(names(every), entries(tree, every), failures(tree, every))
 
 
 def _unheard(

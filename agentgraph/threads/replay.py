@@ -70,12 +70,13 @@ def entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return what stands of all that was told in the steps behind some checkpoints, in order."""
     every = standing(every)
     told = all_told(every)
-    return without_void([*told, *_failures(tree, every, told)])
+    return [*without_void(told), *_failures(tree, every, told)]
 
 
-def kept(every: Iterable[CheckpointTuple]) -> list[Entry]:
-    """Return what stands of it that is kept for ever: without failures that no runner told."""
-    return without_void(all_told(standing(every)))
+def failures(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Note]:
+    """Return how a step of the root failed that no runner told."""
+    every = standing(every)
+    return list(_failures(tree, every, all_told(every)))
 
 
 def all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -117,7 +118,7 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
 
 
 def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry]) -> Iterator[Note]:
-    """Yield how a step of the root failed that no runner ran: a runner keeps what it tells of that.
+    """Yield how a step of the root failed that no runner told: a runner keeps what it tells of that.
 
     Of a step that ended since it is not known any more.
     """

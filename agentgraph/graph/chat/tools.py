@@ -25,8 +25,9 @@ from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.joining import joined
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, gated, run_tasks
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.nodes.tasks import arun_tasks, check_threads, named_task, run_tasks
+from agentgraph.graph.nodes.tasks import check_threads, named_task, slots
 from agentgraph.graph.state import LaneState, Leaving, Progress, TaskResult, Update
 from agentgraph.graph.values import Write
 
@@ -42,8 +43,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         self.name = site.place.tools_node
         self.runner = CallRunner(built, lanes)
         names = {"": site.place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
-        self.tasks = {tool: named_task(name, self.runner.run) for tool, name in names.items()}
-        self.atasks = {tool: named_task(name, self.runner.arun) for tool, name in names.items()}
+        self.tasks = {tool: named_task(name, gated(self.runner.run)) for tool, name in names.items()}
+        self.atasks = {tool: named_task(name, gated(self.runner.arun)) for tool, name in names.items()}
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
@@ -54,9 +55,9 @@ class ToolsNode(Runnable[LaneState, Update]):
             scopes = self._scopes(activation, input, control)
             if self._is_task(scopes):
                 return self._update(activation, input, [self.runner.run(scopes[0])], is_alone=True)
-            starts = self._starts(self.tasks, scopes)
-            results = run_tasks(starts, control, in_order=not self.agent.parallel_tools)
-            return self._update(activation, input, results)
+            schedule = self._schedule(scopes, control)
+            results = run_tasks(self._starts(self.tasks, scopes, schedule), schedule)
+            return self._update(activation, input, [*results.values()])
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls on the event loop."""
@@ -68,9 +69,10 @@ class ToolsNode(Runnable[LaneState, Update]):
                 return self._update(
                     activation, input, [await self.runner.arun(scopes[0])], is_alone=True
                 )
-            starts = self._starts(self.atasks, scopes)
-            results = await arun_tasks(starts, control, in_order=not self.agent.parallel_tools)
-            return self._update(activation, input, results)
+            schedule = self._schedule(scopes, control)
+            starts = self._starts(self.atasks, scopes, schedule)
+            results = await arun_tasks(starts, schedule, slots=slots(config))
+            return self._update(activation, input, [*results.values()])
 
     def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
         """Return the scopes of the open calls; of their transfers only the last is carried out."""
@@ -97,21 +99,27 @@ class ToolsNode(Runnable[LaneState, Update]):
         """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
         return len(scopes) == 1 and scopes[0].tool not in self.runner.agents
 
+    def _schedule(self, scopes: Sequence[Scope], control: Stop) -> Schedule:
+        """Return when the calls run: at once, or each when the one before it has come to a result."""
+        is_beside = self.agent.parallel_tools
+        return Schedule([() if is_beside or n == 0 else (n - 1,) for n in range(len(scopes))], control)
+
     def _starts(
-        self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope]
+        self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope], schedule: Schedule
     ) -> list[Callable[[], Any]]:
         """Return what starts the task of each call; one in turn sees what those before it wrote."""
         last: list[tuple[Scope, Any]] = []
 
-        def start(scope: Scope) -> Any:
+        def start(number: int, scope: Scope) -> Any:
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 scope = self._after(scope, before, future.result())
-            future = tasks.get(scope.tool, tasks[""])(scope)
+            task = tasks.get(scope.tool, tasks[""])
+            future = task(partial(schedule.arrive, number), scope)
             last[:] = [(scope, future)]
             return future
 
-        return [partial(start, scope) for scope in scopes]
+        return [partial(start, number, scope) for number, scope in enumerate(scopes)]
 
     def _after(self, scope: Scope, before: Scope, result: TaskResult) -> Scope:
         """Return the scope of a call that runs when the one before it has come to a result."""

@@ -19,10 +19,10 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.ending import Ending
 from agentgraph.graph.nodes.joining import joined
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
-from agentgraph.graph.nodes.schedule import Schedule, arun_lanes, run_lanes
+from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, gated, run_tasks
 from agentgraph.graph.nodes.site import Site, Surroundings
 from agentgraph.graph.nodes.stopping import Stop, begin_step, inner_stop
-from agentgraph.graph.nodes.tasks import check_threads, named_task
+from agentgraph.graph.nodes.tasks import check_threads, named_task, slots
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.nodes.threads import Contained, is_cancelled
 from agentgraph.graph.state import Border, LaneState, Position, Update, stamped
@@ -75,8 +75,8 @@ class ForkNode(Runnable[LaneState, Update]):
     def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
         self.site, self.lanes = site, lanes
         self.name = site.place.node
-        self.tasks = [named_task(lane.place.node, self._runner(lane)) for lane in lanes]
-        self.atasks = [named_task(lane.place.node, self._arunner(lane)) for lane in lanes]
+        self.tasks = [named_task(lane.place.node, gated(self._runner(lane))) for lane in lanes]
+        self.atasks = [named_task(lane.place.node, gated(self._arunner(lane))) for lane in lanes]
 
     @abstractmethod
     def jobs(self, fork: Fork) -> list[Job]:
@@ -117,7 +117,7 @@ class ForkNode(Runnable[LaneState, Update]):
         try:
             jobs = self.jobs(fork)
             schedule = self.schedule(fork, jobs)
-            results = run_lanes(_starts(self.tasks, fork, jobs, schedule), schedule)
+            results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
             self.finish(fork, results)
             return self._update(fork, jobs, results, schedule.failures())
         except GraphBubbleUp:
@@ -134,7 +134,7 @@ class ForkNode(Runnable[LaneState, Update]):
             jobs = self.jobs(fork)
             schedule = self.schedule(fork, jobs)
             starts = _starts(self.atasks, fork, jobs, schedule)
-            results = await arun_lanes(starts, schedule, slots=_slots(config or {}))
+            results = await arun_tasks(starts, schedule, slots=slots(config))
             await self.afinish(fork, results)
             return self._update(fork, jobs, results, schedule.failures())
         except GraphBubbleUp:
@@ -171,7 +171,6 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            schedule.arrive(number).result()
             see = partial(job.sees, schedule.results)
             try:
                 ended = lane.attempt(LaneCall(self.site, job.cursor, see, fork.control))
@@ -184,7 +183,6 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _arunner(self, lane: Lane) -> Callable[..., Any]:
         async def run(fork: Fork, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            await asyncio.wrap_future(schedule.arrive(number))
             see = partial(job.sees, schedule.results)
             try:
                 ended = await lane.aattempt(LaneCall(self.site, job.cursor, see, fork.control))
@@ -286,13 +284,10 @@ def _transfers(fork: Fork, results: Results) -> int:
 def _starts(
     tasks: Sequence[Callable[..., Any]], fork: Fork, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Callable[[], Any]]:
-    return [partial(tasks[job.lane], fork, job, schedule, n) for n, job in enumerate(jobs)]
-
-
-def _slots(config: RunnableConfig) -> int | None:
-    """Return how many tasks LangGraph runs at a time beside the node that calls them."""
-    bound = config.get("max_concurrency")
-    return None if bound is None else max(bound - 1, 1)
+    return [
+        partial(tasks[job.lane], partial(schedule.arrive, n), fork, job, schedule, n)
+        for n, job in enumerate(jobs)
+    ]
 
 
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:

@@ -1,4 +1,4 @@
-"""When the lanes of a fork run: each as soon as those are done that it needs, and may it begin at all.
+"""When lanes and tool calls run: each as soon as those are done that it needs, if it may begin at all.
 
 A LangGraph task is known by its name and its place in the order of calls. What the node decides by
 what has finished must be no part of that, or a resume would look for the results elsewhere and run
@@ -12,14 +12,15 @@ in which the lanes finished, so that the same gates open as before.
 
 import asyncio
 import threading
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any, Literal
 
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
-from agentgraph.graph.nodes.lane import LaneResult
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import Start, numbered, unwrapped, watched
 
@@ -29,7 +30,7 @@ which is to be waited for."""
 
 
 class Schedule:
-    """Opens the gates of the lanes of one fork; told of each that has ended.
+    """Opens the gates of what one node runs, its lanes or its calls; told of each that has ended.
 
     Attributes:
         gates: Where the task of each lane waits until it may begin.
@@ -61,7 +62,7 @@ class Schedule:
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
         self.arrived: list[Future[None]] = [Future() for _ in needs]
-        self.results: dict[int, LaneResult] = {}
+        self.results: dict[int, Any] = {}
         self.control = control
         self.wake: Future[None] = Future()
         self._held: dict[int, Future[None]] = {}
@@ -70,6 +71,7 @@ class Schedule:
         self._is_final = is_final and on_error == "fail"
         self._at_once = len(needs) if at_once is None else at_once
         self._slots = len(needs) + 1
+        self._opened: list[int] = []
         self._waiting = list(range(len(needs)))
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
@@ -121,7 +123,7 @@ class Schedule:
         self._waiting.clear()
         self._release(GraphDrained("it is not needed any more"))
 
-    def finished(self) -> dict[int, LaneResult]:
+    def finished(self) -> dict[int, Any]:
         """Return what the lanes came to, once all tasks have ended.
 
         Raises:
@@ -168,22 +170,17 @@ class Schedule:
             if waiting < most and all(need in futures and _has_result(futures[need]) for need in needs):
                 futures[number] = yield number
                 waiting += not futures[number].done()
-        noted: set[int] = set()
+        running = dict(futures)
         while True:
-            ended = {n: each for n, each in futures.items() if each.done() and n not in noted}
+            ended = {number: each for number, each in running.items() if each.done()}
             self.note(ended)
-            noted.update(ended)
-            for number in self.begun:
-                if number not in futures:
-                    futures[number] = yield number
-            if len(noted) == len(futures):
+            running = {number: each for number, each in running.items() if number not in ended}
+            while self._opened:
+                if (number := self._opened.pop(0)) not in futures:
+                    running[number] = futures[number] = yield number
+            if not running:
                 return
-            yield [each for number, each in futures.items() if number not in noted]
-
-    @property
-    def begun(self) -> list[int]:
-        """The numbers of the lanes that may begin, or have begun."""
-        return [number for number, gate in enumerate(self.gates) if _has_result(gate)]
+            yield [*running.values()]
 
     @property
     def is_decided(self) -> bool:
@@ -237,6 +234,7 @@ class Schedule:
         for number in list(self._waiting):
             if running < self._at_once and all(need in self.results for need in self._needs[number]):
                 self._waiting.remove(number)
+                self._opened.append(number)
                 if not self.gates[number].done():  # it was cancelled
                     self.gates[number].set_result(None)
                 running += 1
@@ -259,6 +257,22 @@ class Schedule:
                 each.set_exception(why_not)
 
 
+def gated(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for a task that waits at its gate first; its first argument arrives there."""
+
+    @wraps(run)
+    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        arrive().result()
+        return run(*arguments)
+
+    @wraps(run)
+    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        await asyncio.wrap_future(arrive())
+        return await run(*arguments)
+
+    return acall if iscoroutinefunction(run) else call
+
+
 def _has_result(future: Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
@@ -272,11 +286,11 @@ def _when(future: Any) -> tuple[bool, int]:
     """Sort key: finish time; failed and cancelled tasks last."""
     if future.cancelled() or future.exception() is not None:
         return True, 0
-    return False, future.result()["finished"]
+    return False, future.result().get("finished", 0)
 
 
-def run_lanes(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, LaneResult]:
-    """Run the tasks of lanes in threads, and return what they came to, as `Schedule.finished`.
+def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, Any]:
+    """Run tasks in threads, and return what they came to, as `Schedule.finished`.
 
     Args:
         starts: Start the tasks.
@@ -296,10 +310,10 @@ def run_lanes(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
     return schedule.finished()
 
 
-async def arun_lanes(
+async def arun_tasks(
     starts: Sequence[Start], schedule: Schedule, first: int = 0, slots: int | None = None
-) -> dict[int, LaneResult]:
-    """Run the tasks of lanes on the event loop, as `run_lanes` does.
+) -> dict[int, Any]:
+    """Run tasks on the event loop, as `run_tasks` does.
 
     Args:
         starts: Start the tasks.

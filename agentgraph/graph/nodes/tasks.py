@@ -1,26 +1,22 @@
-"""LangGraph tasks, run by one node: started in declared order, joined in it, stopped together.
+"""LangGraph tasks, as a node calls them.
 
 A task is known by its name and its place in the order of calls: that is how one that has finished
-keeps its result over a resume or a crash. So all are started at once and in declared order, or
-each when the one before it has ended.
+keeps its result over a resume or a crash.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from collections.abc import Callable
+from concurrent.futures import CancelledError, InvalidStateError
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.func import task
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.failures import each_once, raise_together
-from agentgraph.graph.nodes.stopping import Stop
 
 _FEWEST_THREADS = 3
 
@@ -72,27 +68,6 @@ def _wrapping(run: Callable[..., Any]) -> Callable[..., Any]:
     return acall if iscoroutinefunction(run) else call
 
 
-def run_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False) -> list[Any]:
-    """Run tasks in threads, and return their results in declared order.
-
-    Where one fails the others stop, and the first failure is raised; where some ask, the others go
-    on, and all questions are raised as one.
-    """
-    futures: list[Future[Any]] = []
-    try:
-        for start in starts:
-            futures.append(start())
-            if in_order and futures[-1].exception() is not None:
-                break
-        pending: Collection[Future[Any]] = futures
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            _stop_others(done, control)
-    finally:
-        control.request_drain("nobody waits any more")
-    return _joined(futures)
-
-
 def numbered(first: int) -> Callable[[int, Start], Any]:
     """Return what starts tasks as those that their node calls at given places, in any order.
 
@@ -120,22 +95,6 @@ def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
     return future
 
 
-async def arun_tasks(starts: Sequence[Start], control: Stop, *, in_order: bool = False) -> list[Any]:
-    """Run tasks on the event loop, as `run_tasks` does."""
-    futures: list[asyncio.Future[Any]] = []
-    for start in starts:
-        futures.append(watched(start()))
-        if in_order:
-            await asyncio.wait(futures[-1:])
-            if futures[-1].exception() is not None:
-                break
-    pending: Collection[asyncio.Future[Any]] = futures
-    while pending:
-        done, pending = await asyncio.wait(pending, return_when=FIRST_COMPLETED)
-        _stop_others(done, control)
-    return _joined(futures)
-
-
 def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
     """Refuse a pool in which the node and the stream leave no thread for a task: all would wait."""
     threads = config.get("max_concurrency")
@@ -146,23 +105,7 @@ def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
         )
 
 
-def _stop_others(done: Collection[Any], control: Stop) -> None:
-    errors = [future.exception() for future in done]
-    if any(error is not None and not isinstance(error, GraphBubbleUp) for error in errors):
-        control.stop("another one failed")
-
-
-def _joined(futures: Sequence[Any]) -> list[Any]:
-    """Return the results; else raise the first failure, or all questions."""
-    errors = [future.exception() for future in futures]
-    raised = [unwrapped(error) for error in errors if error is not None]
-    failed = [error for error in raised if not isinstance(error, GraphBubbleUp)]
-    paused = [error for error in raised if isinstance(error, GraphInterrupt)]
-    questions = each_once(asked for error in paused for asked in error.args[0])
-    if failed:
-        raise_together(failed, questions)
-    if len(paused) < len(raised):
-        raise next(error for error in raised if error not in paused)
-    if questions:
-        raise GraphInterrupt(questions)
-    return [future.result() for future in futures]
+def slots(config: RunnableConfig | None) -> int | None:
+    """Return how many tasks LangGraph runs at a time beside the node that calls them; None for all."""
+    bound = (config or {}).get("max_concurrency")
+    return None if bound is None else max(bound - 1, 1)

@@ -15,7 +15,7 @@ from agentgraph.errors import StepFailedError
 from agentgraph.graph.failures import asked_beside, failures, join_failures, keep_asked, mark_failure
 from agentgraph.graph.nodes.fork import Fork, ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
-from agentgraph.graph.nodes.schedule import Schedule, arun_lanes, run_lanes
+from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, run_tasks
 from agentgraph.graph.nodes.site import Site, Surroundings
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.state import speaker_at, with_id
@@ -67,7 +67,7 @@ class WorkflowNode(ForkNode):
         undoing = self._undoing(fork, results, self.tasks)
         for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
             try:
-                run_lanes([start], schedule, first=number)
+                run_tasks([start], schedule, first=number)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -80,7 +80,7 @@ class WorkflowNode(ForkNode):
         undoing = self._undoing(fork, results, self.atasks)
         for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
             try:
-                await arun_lanes([start], schedule, first=number)
+                await arun_tasks([start], schedule, first=number)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -122,7 +122,8 @@ class WorkflowNode(ForkNode):
             seen = fork.around.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
             schedule = Schedule([()], fresh.control)
-            yield name, partial(tasks[job.lane], fresh, job, schedule, 0), schedule
+            arrive = partial(schedule.arrive, 0)
+            yield name, partial(tasks[job.lane], arrive, fresh, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """Return what finished steps came to if one failed, by name: the last to finish first."""
