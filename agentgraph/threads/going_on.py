@@ -97,10 +97,10 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     dropped = list(open_) if is_turn else []
     if heard is None:
         void = _retold(tree, _unsure(line, ran))
-    elif heard == inf:
-        void = _retold(tree, every) if is_cut else _Void()
-    else:
+    elif heard < inf:
         void = _unheard(tree, line, heard, _heads(every) if is_cut else ())
+    else:  # it is only cut where another line went on
+        void = _retold(tree, every) if is_cut else _Void()
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
     clock = Clock(
