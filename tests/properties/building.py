@@ -138,24 +138,24 @@ def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
 def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
     def function(ctx):
         with record.calling(leaf, ctx) as items:
-            time.sleep(leaf.seconds)
+            _block(leaf)
             return next(map(_given, items), None)
 
     async def async_function(ctx):
         with record.calling(leaf, ctx) as items:
-            time.sleep(leaf.seconds)  # a coroutine that waits is cancelled where a sibling fails
+            _block(leaf)
             return next(map(_given, items), None)
 
     def generator(ctx):
         with record.calling(leaf, ctx) as items:
             for item in items:
-                time.sleep(leaf.seconds)
+                _block(leaf)
                 yield _given(item)
 
     async def async_generator(ctx):
         with record.calling(leaf, ctx) as items:
             for item in items:
-                time.sleep(leaf.seconds)  # a coroutine that waits is cancelled where a sibling fails
+                _block(leaf)
                 yield _given(item)
 
     kinds = (function, generator, async_function, async_generator)
@@ -163,6 +163,12 @@ def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:
     if leaf.annotated:
         fn.__annotations__["return"] = _annotation(leaf)
     return fn
+
+
+def _block(leaf: specs.Function) -> None:
+    """Take time, in coroutines too: one that waits is cancelled where a sibling fails."""
+    if leaf.seconds:
+        time.sleep(leaf.seconds)
 
 
 def _annotation(leaf: specs.Function) -> Any:

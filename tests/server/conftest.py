@@ -23,13 +23,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of a server with the graphs of `langgraph.json`, and those of the tests."""
     folder = tmp_path_factory.mktemp("server")
     shutil.copytree(TESTS.parent / "notebooks", folder / "notebooks")
-    for file in ("graphs.py", "remote_graphs.py"):
+    for file in ("graphs.py", "random_graph.py", "remote_graphs.py"):
         shutil.copy(TESTS / "server" / file, folder)
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
     names = ("everything", "planned", "failing", "rounds", "asking")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
     for name in ("remote_asking", "remote_counting", "remote_failing"):
         config["graphs"][name] = f"./remote_graphs.py:{name}"
+    config["graphs"]["random"] = "./random_graph.py:random_graph"
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = _free_port()
     with (folder / "log").open("w") as log:
@@ -53,7 +54,8 @@ def _command(port: int) -> list[str]:
 def _surroundings() -> dict[str, str]:
     keys = ("OPENAI_", "LANGSMITH_")
     own = {key: value for key, value in os.environ.items() if not key.startswith(keys)}
-    return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+    found = os.pathsep.join(map(str, (TESTS, TESTS / "properties")))
+    return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "PYTHONPATH": found}
 
 
 def _free_port() -> int:

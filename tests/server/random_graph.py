@@ -1,0 +1,37 @@
+"""A tree that the client of a server describes in the config of its run, compiled there."""
+
+import base64
+import pickle
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import specs
+from building import build, declared
+from langchain_core.runnables import RunnableConfig
+from record import Record
+
+import agentgraph as ag
+
+NOTHING = specs.Function("nothing", "function", ((specs.Call(),),))
+
+
+def described(spec: specs.Spec) -> str:
+    """Return a tree as a text that a config can hold."""
+    return base64.b64encode(pickle.dumps(spec)).decode()
+
+
+def random_graph(config: RunnableConfig) -> Any:
+    """Return the graph of the tree that a config describes."""
+    text = config.get("configurable", {}).get("tree", described(NOTHING))
+    spec = pickle.loads(base64.b64decode(text))
+    return ag.compile_agent(build(spec, Record()), values=declared(spec))
+
+
+def hasty(spec: Any) -> Any:
+    """Return a tree whose functions do not sleep: a server lets no coroutine block its loop."""
+    if isinstance(spec, tuple):
+        return tuple(map(hasty, spec))
+    if not is_dataclass(spec) or isinstance(spec, type):
+        return spec
+    own = {field.name: hasty(getattr(spec, field.name)) for field in fields(spec)}
+    return replace(spec, **{**own, **({"seconds": 0.0} if "seconds" in own else {})})
