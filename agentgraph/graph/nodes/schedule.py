@@ -14,7 +14,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal
 
@@ -260,12 +259,10 @@ class Schedule:
 def gated(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function for a task that waits at its gate first; its first argument arrives there."""
 
-    @wraps(run)
     def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
         arrive().result()
         return run(*arguments)
 
-    @wraps(run)
     async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
         await asyncio.wrap_future(arrive())
         return await run(*arguments)
