@@ -145,7 +145,7 @@ class Engine:
                 if not (failures(error) or is_of_database(error)):  # nothing, if nobody heard of it
                     self.read(keep_failure(error, translator.failures), thread_id)
                 heard.upto = inf
-            self._raise_of_saver(error, thread_id)
+            self._raise_of_saver(error, thread_id, heard)
             raise
 
     async def _aevents(
@@ -185,7 +185,7 @@ class Engine:
                     await self.aread(kept, thread_id)
                 if not control.drain_requested:
                     heard.upto = inf
-            self._raise_of_saver(error, thread_id)
+            self._raise_of_saver(error, thread_id, heard)
             raise
         finally:
             with suppress(Exception):  # without the mark it is told again
@@ -194,8 +194,10 @@ class Engine:
     def _translator(self, thread_id: str, on: GoingOn) -> Translator:
         return Translator(self.tree, thread_id, begin=on.begin, waiting=on.questions)
 
-    def _raise_of_saver(self, error: BaseException, thread_id: str) -> None:
+    def _raise_of_saver(self, error: BaseException, thread_id: str, heard: Heard) -> None:
+        """Raise a failure of the database as ours; what was heard cannot be kept there either."""
         if is_of_database(error):
+            heard.upto = None
             raise saver_error(error, self.saver, thread_id) from error
 
     def _options(self, thread_id: str, how: How, control: Stop, on: GoingOn) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from agentgraph.threads.threads import (
     AllSaved,
     Reads,
     Saved,
-    before_edits,
     has_ended,
     keep_notes,
     kept_beside,
     namespace_of,
     newest,
+    of_the_next_step,
     position_of,
     step_at,
     where_it_ran,
@@ -82,10 +82,10 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position)
     ran = yield from where_it_ran(saved)
-    heard = yield from _heard(ran)
+    heard = yield from _heard(ran, is_edited=ran is not saved)
     if position["next"] is None and heard == inf:
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
-    origin = (yield from before_edits(saved)) if position["next"] else saved
+    origin = of_the_next_step(ran, saved) if position["next"] else saved
     is_cut = position["next"] is not None and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
@@ -127,9 +127,11 @@ def keep_heard(upto: float | None) -> Reads[None]:
     Args:
         upto: The time of the last event, in seconds since 1970; infinite where it heard all.
     """
+    if upto is None:
+        return
     saved: CheckpointTuple | None = yield Saved()
     position = position_of(saved) if saved else None
-    if upto is not None and saved is not None and position is not None:
+    if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_told, kept_beside(saved))]))
         yield from keep_notes(saved, [_note(clock, "", "heard", upto)])
@@ -187,15 +189,17 @@ def _heads(every: Iterable[CheckpointTuple]) -> list[str]:
     return names(newest(every).values())
 
 
-def _heard(ran: CheckpointTuple) -> Reads[float | None]:
+def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
     """Return up to when the reader of the last run heard it; None where that was killed.
 
-    A run that went on in another line than that of the thread was heard by its reader.
+    Where the state was edited since, the run may have gone on in another line, and was heard there.
     """
     marks = [note for note in kept_beside(ran) if note.kind in UNTOLD]
     last = max(marks, key=number_told, default=None)
     if last is not None:
         return last.data if last.kind == "heard" else None
+    if not is_edited:
+        return None
     as_saved: CheckpointTuple | None = yield Saved(checkpoint_id=ran.checkpoint["id"])
     return inf if as_saved and has_ended(as_saved) else None
 

@@ -167,11 +167,12 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
 
 
 def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
-    """Return the root's checkpoint behind which the step ran that is next.
+    """Return the root's checkpoint behind which the step ran that is next."""
+    return of_the_next_step((yield from where_it_ran(saved)), saved)
 
-    It is the one before all edits, if these left the position as it was.
-    """
-    ran = yield from where_it_ran(saved)
+
+def of_the_next_step(ran: CheckpointTuple, saved: CheckpointTuple) -> CheckpointTuple:
+    """Return the checkpoint before all edits, if these left the position as it was; else the last."""
     was, now = position_of(ran), position_of(saved)
     stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
     return ran if stayed else saved

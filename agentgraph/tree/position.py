@@ -300,9 +300,9 @@ def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
 
 def _ways(tree: Tree, place: Place, may: May) -> Iterator[_Way]:
     """Yield the ways outwards from a stop that does what it `may`."""
-    if may.go_on or (may.break_loop and not place.in_loop):
+    if may.go_on:
         yield from _outwards(tree, place, None)
-    if may.break_loop and place.in_loop:
+    if may.break_loop:
         yield from _outwards(tree, place, "break_loop")
 
 

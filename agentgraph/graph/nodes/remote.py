@@ -66,11 +66,7 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
 
 def _first(tree: Tree) -> Place | None:
     """Return the first place of a remote agent in the root's lane."""
-    return next((each for each in tree.places if _is_in_root(each) and _is_remote_agent(each)), None)
-
-
-def _is_in_root(place: Place) -> bool:
-    return not any(each.starts_lane for each in way_to(place)[1:])
+    return next(filter(_is_remote_agent, tree.stops(tree.root)), None)
 
 
 def _is_remote_agent(place: Place) -> bool:

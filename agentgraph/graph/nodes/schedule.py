@@ -12,8 +12,10 @@ in which the lanes finished, so that the same gates open as before.
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal
 
@@ -71,7 +73,13 @@ class Schedule:
         self._at_once = len(needs) if at_once is None else at_once
         self._slots = len(needs) + 1
         self._opened: list[int] = []
-        self._waiting = list(range(len(needs)))
+        self._waiting = dict.fromkeys(range(len(needs)))
+        self._missing = [len({*each}) for each in needs]
+        self._needed_by: dict[int, list[int]] = defaultdict(list)
+        for number, each in enumerate(needs):
+            for need in {*each}:
+                self._needed_by[need].append(number)
+        self._ready = [number for number, missing in enumerate(self._missing) if not missing]
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
 
@@ -174,8 +182,9 @@ class Schedule:
             ended = {number: each for number, each in running.items() if each.done()}
             self.note(ended)
             running = {number: each for number, each in running.items() if number not in ended}
-            while self._opened:
-                if (number := self._opened.pop(0)) not in futures:
+            opened, self._opened = self._opened, []
+            for number in opened:
+                if number not in futures:
                     running[number] = futures[number] = yield number
             if not running:
                 return
@@ -192,14 +201,17 @@ class Schedule:
         return self._is_final and has_come and "failed" in future.result()
 
     def _take(self, number: int, future: Any) -> None:
-        if number in self._waiting:
-            self._waiting.remove(number)  # it had ended before
+        self._waiting.pop(number, None)  # it had ended before
         if future.cancelled():
             self._raised[number] = GraphDrained("it is not needed any more")
         elif (error := future.exception()) is not None:
             self._raised[number] = unwrapped(error)
         else:
             self.results[number] = future.result()
+            for other in self._needed_by[number]:
+                self._missing[other] -= 1
+                if not self._missing[other]:
+                    heappush(self._ready, other)
 
     def _is_fatal(self, number: int) -> bool:
         error = self._raised.get(number)
@@ -230,13 +242,14 @@ class Schedule:
             return
         begun = len(self.gates) - len(self._waiting)
         running = begun - len(self.results) - len(self._raised) - len(self._held)
-        for number in list(self._waiting):
-            if running < self._at_once and all(need in self.results for need in self._needs[number]):
-                self._waiting.remove(number)
-                self._opened.append(number)
-                if not self.gates[number].done():  # it was cancelled
-                    self.gates[number].set_result(None)
-                running += 1
+        while self._ready and running < self._at_once:
+            if (number := heappop(self._ready)) not in self._waiting:
+                continue
+            del self._waiting[number]
+            self._opened.append(number)
+            if not self.gates[number].done():  # it was cancelled
+                self.gates[number].set_result(None)
+            running += 1
         if running == 0:
             self._release(None)
             self.close()
