@@ -1,7 +1,8 @@
-"""A tree that the client of a server describes in the config of its run, compiled there."""
+"""A tree that the client of a server describes in the config of its runs, compiled there for each."""
 
 import base64
 import pickle
+from collections import defaultdict
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from record import Record
 import agentgraph as ag
 
 NOTHING = specs.Function("nothing", "function", ((specs.Call(),),))
+RECORDS: dict[str, Record] = defaultdict(Record)
+"""What the leaves saw, by the case: the next run of a case goes on with it."""
 
 
 def described(spec: specs.Spec) -> str:
@@ -22,9 +25,10 @@ def described(spec: specs.Spec) -> str:
 
 def random_graph(config: RunnableConfig) -> Any:
     """Return the graph of the tree that a config describes."""
-    text = config.get("configurable", {}).get("tree", described(NOTHING))
-    spec = pickle.loads(base64.b64decode(text))
-    return ag.compile_agent(build(spec, Record()), values=declared(spec))
+    given = config.get("configurable", {})
+    spec = pickle.loads(base64.b64decode(given.get("tree", described(NOTHING))))
+    record = RECORDS[given.get("case", "")]
+    return ag.compile_agent(build(spec, record), values=declared(spec))
 
 
 def hasty(spec: Any) -> Any:

@@ -1,38 +1,62 @@
 """Random trees on a LangGraph server: its streams tell what the reference tells."""
 
+from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
+import scripts
 import specs
 from building import build
 from comparison import check_told, expected_events
-from hypothesis import given
+from driving import standing
+from hypothesis import event, given
 from hypothesis import strategies as st
 from lanes import Lane
 from langgraph.pregel.remote import RemoteGraph
+from langgraph.types import Command
 from langgraph_sdk import get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
 from random_graph import described, hasty
 from record import Record
-from test_spine import share
-from trees import trees
+from test_left_runs import calmed
+from test_spine import cases, share
 
 import agentgraph as ag
 
 HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
+MODES: Any = ["updates", "custom", "messages-tuple"]
+MOST_RUNS = 100
+
+
+def _by_sdk(client: SyncLangGraphClient, thread: str, config: Any, answers: Any) -> Iterator[Any]:
+    turn: Any = {"input": HELLO} if answers is None else {"command": {"resume": answers}}
+    how: Any = {"stream_mode": MODES, "stream_subgraphs": True, "config": config}
+    yield from client.runs.stream(thread, "random", **turn, **how)
+
+
+def _by_graph(client: SyncLangGraphClient, thread: str, config: Any, answers: Any) -> Iterator[Any]:
+    graph = RemoteGraph("random", sync_client=client)
+    own: Any = {"configurable": {**config["configurable"], "thread_id": thread}}
+    given: Any = HELLO if answers is None else Command(resume=answers)
+    yield from graph.stream(given, own, stream_mode=ag.STREAM_MODES, subgraphs=True)
 
 
 @share(0.2)
-@given(tree=trees(calm=True).map(hasty), by_sdk=st.booleans())
-def test_a_tree_on_a_server_tells_what_the_reference_tells(
-    server: str, tree: specs.Spec, by_sdk: bool
-) -> None:
-    config: Any = {"configurable": {"tree": described(tree)}}
+@given(case=cases().map(calmed), stream=st.sampled_from((_by_sdk, _by_graph)))
+def test_a_tree_on_a_server_tells_what_the_reference_tells(server: str, case: Any, stream: Any) -> None:
+    """Each question is answered as soon as a run has stopped for it."""
+    tree: specs.Spec = hasty(case.tree)
+    agent, told, answers = build(tree, Record()), list[ag.AgentEvent](), None
+    config: Any = {"configurable": {"tree": described(tree), "case": str(uuid4())}}
     with get_sync_client(url=server) as client:
-        if by_sdk:
-            modes: Any = ["updates", "custom", "messages-tuple"]
-            how: Any = {"stream_mode": modes, "stream_subgraphs": True, "config": config}
-            parts: Any = client.runs.stream(None, "random", input=HELLO, **how)
-        else:
-            graph = RemoteGraph("random", sync_client=client)
-            parts = graph.stream(HELLO, config, stream_mode=ag.STREAM_MODES, subgraphs=True)
-        told = list(ag.translate(build(tree, Record()), parts))
+        thread = client.threads.create()["thread_id"]
+        for runs in range(MOST_RUNS):
+            now = list(ag.translate(agent, stream(client, thread, config, answers)))
+            told += now
+            actions = [each.action for each in standing(now) if each.action]
+            asked = [action.interrupted for action in actions if action.interrupted]
+            if not asked:
+                break
+            answers = {each.id: scripts.answer(each.address, each.value) for each in asked}
+    event(f"{min(runs, 4)} pauses")
     check_told(told, expected_events(tree, Lane(), "hello"))
