@@ -50,7 +50,7 @@ def test_a_tree_on_a_server_tells_what_the_reference_tells(server: str, case: An
     config: Any = {"configurable": {"tree": described(tree), "case": str(uuid4())}}
     with get_sync_client(url=server) as client:
         thread = client.threads.create()["thread_id"]
-        for runs in range(MOST_RUNS):
+        for _ in range(MOST_RUNS):
             now = list(ag.translate(agent, stream(client, thread, config, answers)))
             told += now
             actions = [each.action for each in standing(now) if each.action]
@@ -58,5 +58,5 @@ def test_a_tree_on_a_server_tells_what_the_reference_tells(server: str, case: An
             if not asked:
                 break
             answers = {each.id: scripts.answer(each.address, each.value) for each in asked}
-    event(f"{min(runs, 4)} pauses")
+    event(f"{min(sum(each.kind == 'interrupted' for each in told), 4)} questions")
     check_told(told, expected_events(tree, Lane(), "hello"))
