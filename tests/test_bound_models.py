@@ -14,7 +14,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr
 
 import agentgraph as ag
-from agentgraph.graph.chat.asking import with_tools
+from agentgraph.graph.chat.models import with_tools
 from agentgraph.testing import ScriptedChatModel
 
 

@@ -20,7 +20,7 @@ from agentgraph.graph.chat.asking import Instructing, StandingIn
 from agentgraph.graph.chat.guarding import guarded
 from agentgraph.graph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
 from agentgraph.graph.chat.models import BoundModels, Models
-from agentgraph.graph.chat.output import keep, keep_text, kept, restored, wanted_by
+from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.chat.summary import Summarizing
 from agentgraph.graph.nodes.activation import Activation
@@ -146,10 +146,9 @@ class BuiltAgent:
     def _keep(self, activation: Activation, step: Step | None) -> None:
         """Write what the agent came to as its value."""
         found = activation.progress.get("answer") if step is None else kept(activation, step.answer)
-        if found is not None:
-            keep(activation, self.agent, found["data"])
-        elif step is not None:
-            keep_text(activation, self.agent, self.wanted, _last_text(activation, step))
+        if found is not None or step is not None:
+            text = _last_text(activation, step) if step is not None else ""
+            keep(activation, self.agent, found, self.wanted, text)
 
     def _with_ours(self) -> list[Any]:
         """Return all middleware; where each call asks for itself it does before any other runs it."""

@@ -14,13 +14,13 @@ from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool
 from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.middleware import APPROVE, DECISIONS
 from agentgraph.agents.schemas import plain
+from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.decisions import answer_schema
 from agentgraph.graph.chat.laid_flat import asking_by
 from agentgraph.graph.nodes.activation import ask_until_it_fits
@@ -86,7 +86,7 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
 
     def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
         """Return which calls need approval by rules that a function decides on; None without such."""
-        message = _last_reply(state)
+        message = last_reply(state["messages"])
         calls = message.tool_calls if message else ()
         rules = [(call, self._rules.get(call["name"])) for call in calls]
         open_ones = [(call, rule) for call, rule in rules if rule is not None and "when" in rule]
@@ -106,14 +106,10 @@ def is_chosen(own: Mapping[str, Any]) -> bool:
     return bool(own.get(_CHOSEN, {}).get("is_next"))
 
 
-def _last_reply(state: Any) -> AIMessage | None:
-    return next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
-
-
 def _chosen_in(state: Any) -> Chosen | None:
     """Return what was chosen of the last message, if that was done."""
     chosen: Chosen | None = state.get(_CHOSEN)
-    message = _last_reply(state)
+    message = last_reply(state["messages"])
     return chosen if chosen and message and chosen["message"] == message.id else None
 
 

@@ -26,7 +26,6 @@ from langchain_core.messages import (
     ToolMessage,
     message_chunk_to_message,
 )
-from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import takes_two
@@ -35,7 +34,8 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import with_ids, without_calls
 from agentgraph.graph.chat.models import BoundModels, check_tools, core_of, takes_tools, with_tools
 from agentgraph.graph.chat.output import Wanted, wanted_by
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.safe_repr import shown
@@ -45,9 +45,6 @@ CORRECTIONS = 2
 _ANSWERING = {"response_format", "strict"}
 """The settings by which LangChain asks a provider to keep to a schema."""
 
-Hook = Callable[[Activation, Context, list[BaseMessage]], list[BaseMessage]]
-"""Has the last word on the messages that a model is sent."""
-
 
 @dataclass
 class Asking:
@@ -56,24 +53,26 @@ class Asking:
     Attributes:
         activation: The activation of the agent.
         context: What the agent knows.
-        hook: Its `model_input`.
+        hook: Its `model_input`, which has the last word on the messages that a model is sent.
         model: The model, before middleware may choose another one.
         system: The system message; None where there is none.
         runs_tools: Whether a reply with calls leads to tools.
         is_last: Whether the model is asked for its answer without tools.
         wanted: What its answer must fit, as middleware left it; None for any text.
         replies: How many replies there were.
+        step: What the agent sees, and the state of its middleware; None without any.
     """
 
     activation: Activation
     context: Context
-    hook: Hook
+    hook: Callable[..., list[BaseMessage]] | None
     model: Any
     system: SystemMessage | None
     runs_tools: bool
     is_last: bool
     wanted: Wanted | None
     replies: int = field(default=0, init=False)
+    step: Step | None = field(default=None, init=False)
 
     def ask(
         self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
@@ -83,55 +82,58 @@ class Asking:
         Raises:
             InvalidOutputError: No reply fits.
         """
-        self.wanted = wanted
-        sent = _with_system(messages, wanted.instruction() if wanted else None)
+        self.wanted, given = wanted, self.activation.config
+        config = {**given, "metadata": {**given.get("metadata", {}), **self.activation.mark}}
+        sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
-            hooked = self.hook(self.activation, self.context, sent)
-            given = yield Call(model, hooked, self._marked(self.activation.config))
-            reply = self._as_may(message_of(self.activation, given))
+            hooked = sent if self.hook is None else self._hooked(self.hook, sent)
+            reply = message_of(self.activation, (yield invoked(model, hooked, config)))
             self.replies += 1
-            fault = self.fault(reply)
-            if fault is None:
+            is_answer = wanted is not None and bool(wanted.calls(reply))
+            if is_answer or self.is_last:
+                reply = with_ids(reply) if is_answer else without_calls(reply)
+            fault = None if wanted is None else self._fault(reply, wanted)
+            if wanted is None or fault is None:
                 return reply
-            sent = [*sent, reply, *self._again(reply, fault)]
+            sent = [*sent, reply, *_again(reply, fault, wanted)]
         raise unfit(self.activation, fault)
 
-    def fault(self, reply: AIMessage) -> str | None:
+    def _hooked(
+        self, hook: Callable[..., list[BaseMessage]], messages: list[BaseMessage]
+    ) -> list[BaseMessage]:
+        given = hook(self.context, messages) if takes_two(hook) else hook(messages)
+        if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
+            raise InvalidOutputError(
+                f"{self.activation.address}: model_input gave {shown(given)}; return the list of "
+                "messages that the model is to be sent"
+            )
+        return given
+
+    def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
         """Return why a reply is not the answer that is wanted, in a sentence.
 
         LangChain's node looks at a call that gives an answer, but for what it leaves as it is.
         """
-        if self.wanted is None:
-            return None
-        if fault := self.wanted.call_fault(reply):
+        if fault := wanted.call_fault(reply):
             return f"The reply does not fit the schema: {fault}."
-        if self.wanted.calls(reply) or (self.runs_tools and calls_of(reply)):
+        if wanted.calls(reply) or (self.runs_tools and calls_of(reply)):
             return None
         try:
-            self.wanted.read(str(reply.text))
+            wanted.read(str(reply.text))
         except ValueError as error:
             return f"The reply does not fit the schema: {error}."
         return None
 
-    def _as_may(self, reply: AIMessage) -> AIMessage:
-        """Return a reply whose calls have ids, and that calls no tool where it may not."""
-        if self.wanted is not None and self.wanted.calls(reply):
-            return with_ids(reply)
-        return without_calls(reply) if self.is_last else reply
 
-    def _again(self, reply: AIMessage, fault: str) -> list[BaseMessage]:
-        """Return what the model is told of a reply that is not the answer: each call has a result."""
-        assert self.wanted is not None
-        text = f"{fault} {self.wanted.again()}"
-        if not self.wanted.call_fault(reply):
-            return [HumanMessage(text)]
-        return [
-            ToolMessage(text, name=each["name"], tool_call_id=call_id(each), status="error")
-            for each in calls_of(reply)
-        ]
-
-    def _marked(self, config: RunnableConfig) -> RunnableConfig:
-        return {**config, "metadata": {**config.get("metadata", {}), **self.activation.mark}}
+def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
+    """Return what the model is told of a reply that is not the answer: each call has a result."""
+    text = f"{fault} {wanted.again()}"
+    if not wanted.call_fault(reply):
+        return [HumanMessage(text)]
+    return [
+        ToolMessage(text, name=each["name"], tool_call_id=call_id(each), status="error")
+        for each in calls_of(reply)
+    ]
 
 
 _ASKING: ContextVar[Asking] = ContextVar("asking")
@@ -173,42 +175,30 @@ class AskedModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def stands_for(self, model: Any, wanted: Wanted | None) -> bool:
-        """Return whether it stands in for this model, which is to answer so."""
-        return self._model is model and self._wanted is wanted
-
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any) -> "_Asked":
         """Return the model with tools; asked for its last answer, with those that give one alone."""
-        wanted, is_last = self._wanted, _ASKING.get().is_last
+        asking, wanted = _ASKING.get(), self._wanted
+        chosen = {**settings, **({} if tool_choice is None else {"tool_choice": tool_choice})}
         if wanted is None or wanted.response_format is None:
-            return self._bound_to(tools, is_last, tool_choice, settings)
+            if asking.is_last:
+                return self.bind(**settings)
+            if chosen:
+                return _Asked(with_tools(self._model, tools, **chosen), wanted)
+            return _Asked(self._bound.bound(asking.activation.address, self._model, tools), wanted)
         answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
         if not takes_tools(self._model):
-            if not is_last and len(answers) < len(tools):
-                check_tools(_ASKING.get().activation.address, self._model)
+            if not asking.is_last and len(answers) < len(tools):
+                check_tools(asking.activation.address, self._model)
             return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
-        if tool_choice is not None:
-            settings["tool_choice"] = tool_choice
         is_tool = isinstance(wanted.response_format, ToolStrategy)
         how: Any = "provider" if "response_format" in settings and not is_tool else "tool"
-        chosen = tools if not is_last else answers if how == "tool" else []
-        return _Asked(with_tools(self._model, chosen, **settings), replace(wanted, how=how))
+        if asking.is_last:
+            tools = answers if how == "tool" else []
+        return _Asked(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
 
     def bind(self, **settings: Any) -> "_Asked":
         """Return the model with settings."""
         return _Asked(self._model.bind(**settings) if settings else self._model, self._wanted)
-
-    def _bound_to(
-        self, tools: Sequence[Any], is_last: bool, tool_choice: Any, settings: dict[str, Any]
-    ) -> "_Asked":
-        if is_last:
-            return self.bind(**settings)
-        if tool_choice is not None:
-            settings["tool_choice"] = tool_choice
-        if not settings:
-            where = _ASKING.get().activation.address
-            return _Asked(self._bound.bound(where, self._model, tools), self._wanted)
-        return _Asked(with_tools(self._model, tools, **settings), self._wanted)
 
 
 class _Asked:
@@ -258,40 +248,20 @@ class StandingIn:
             is_ours: Whether nobody else sees the request, so that all of this step is put in here.
         """
         self._own, self._is_ours = wanted, is_ours
-        self._last: AskedModel | None = None
+        self._last: tuple[Any, Wanted | None, Any] = (None, None, None)
 
     def __call__(self, request: Any) -> Any:
         """Return a request to the stand-in."""
         given = instructed(request) if self._is_ours else request
         wanted = self._wanted(given.response_format)
-        if self._last is None or not self._last.stands_for(given.model, wanted):
-            self._last = AskedModel(given.model, wanted)
-        return _changed(given, model=self._last)
+        if self._last[0] is not given.model or self._last[1] is not wanted:
+            self._last = (given.model, wanted, AskedModel(given.model, wanted))
+        return _changed(given, model=self._last[2])
 
     def _wanted(self, response_format: Any) -> Wanted | None:
         """Return what the answer must fit, which middleware may have changed for this call."""
         is_own = response_format is (self._own.response_format if self._own else None)
         return self._own if is_own else wanted_by(response_format)
-
-
-def model_hook(fn: Callable[..., list[BaseMessage]] | None) -> Hook:
-    """Return a `model_input`, a function of the messages or of a context too, with one signature."""
-    if fn is None:
-        return lambda activation, context, messages: messages
-    takes_context = takes_two(fn)
-
-    def hook(
-        activation: Activation, context: Context, messages: list[BaseMessage]
-    ) -> list[BaseMessage]:
-        given = fn(context, messages) if takes_context else fn(messages)
-        if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
-            raise InvalidOutputError(
-                f"{activation.address}: model_input gave {shown(given)}; return the list of messages "
-                "that the model is to be sent"
-            )
-        return given
-
-    return hook
 
 
 def message_of(activation: Activation, reply: object) -> AIMessage:

@@ -1,6 +1,6 @@
 """The tool calls of a chat agent's last message: which are open."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ from langchain_core.messages import (
 )
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.history import calls_of, is_call
+from agentgraph.graph.history import call_id, calls_of, is_call
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import Serializer, save_fault
 from agentgraph.graph.state import LaneState, address_of
@@ -36,8 +36,8 @@ class OpenCall(NamedTuple):
 
 def with_ids(message: AIMessage) -> AIMessage:
     """Return a message whose calls have an id each: some models leave them out."""
-    ids = [call["id"] for call in calls_of(message)]
-    if all(ids) and len(set(ids)) == len(ids):
+    calls = calls_of(message)
+    if len({*map(call_id, calls)} - {""}) == len(calls):
         return message
     seen: set[Any] = {None, ""}
     return message.model_copy(
@@ -53,7 +53,10 @@ def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMes
 
     So they go back to the model with what is wrong, as arguments do that are no JSON.
     """
-    faults = {id(call): fault for call in calls_of(message) if (fault := _args_fault(call, serializer))}
+    faults: dict[int, str] = {}
+    for call in calls_of(message):
+        if serializer is not None and (fault := save_fault(serializer, call["args"])):
+            faults[id(call)] = fault
     if not faults:
         return message
     broken = [call for call in calls_of(message) if id(call) in faults]
@@ -65,10 +68,6 @@ def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMes
     invalid += [_invalid(call, faults[id(call)]) for call in broken]
     update = {"content": content, "tool_calls": valid, "invalid_tool_calls": invalid}
     return message.model_copy(update=update)
-
-
-def _args_fault(call: Any, serializer: Serializer | None) -> str | None:
-    return save_fault(serializer, call["args"]) if serializer else None
 
 
 def _invalid(call: Any, fault: str) -> InvalidToolCall:
@@ -133,23 +132,33 @@ def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
     message = last_message(activation, state)
     results = results_behind(message, state["messages"])
     first = activation.progress.get("tool_calls", 0)
-    return [
-        OpenCall(cast(ToolCall, call), first + i, _error(call))
-        for i, call in enumerate(calls_of(message))
-        if call["id"] not in results
-    ]
+    found = []
+    for number, call in enumerate(calls_of(message), first):
+        if call["id"] not in results:
+            error: Any = None
+            if call.get("type") == "invalid_tool_call":
+                error = call.get("error") or "they are not valid JSON"
+            found.append(OpenCall(cast(ToolCall, call), number, error))
+    return found
 
 
-def results_behind(message: BaseMessage, messages: Sequence[BaseMessage]) -> set[str]:
-    """Return the ids of the calls that have a result after a message: ids of calls may repeat."""
+def results_behind(message: BaseMessage | None, messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the ids of the calls that have a result after a message, or anywhere: ids may repeat."""
+    results = set()
+    for each in reversed(messages):
+        if each is message:
+            break
+        if isinstance(each, ToolMessage):
+            results.add(each.tool_call_id)
+    return results
 
-    def behind() -> Iterator[BaseMessage]:
-        for each in reversed(messages):
-            if each is message:
-                return
-            yield each
 
-    return {each.tool_call_id for each in behind() if isinstance(each, ToolMessage)}
+def last_reply(messages: Sequence[BaseMessage]) -> AIMessage | None:
+    """Return the last message of a model, if there is one."""
+    for each in reversed(messages):
+        if isinstance(each, AIMessage):
+            return each
+    return None
 
 
 def _with_id(call: Any, seen: set[Any]) -> Any:
@@ -157,9 +166,3 @@ def _with_id(call: Any, seen: set[Any]) -> Any:
         call = {**call, "id": f"call_{uuid4().hex}"}
     seen.add(call["id"])
     return call
-
-
-def _error(call: Any) -> str | None:
-    if call.get("type") != "invalid_tool_call":
-        return None
-    return call.get("error") or "they are not valid JSON"

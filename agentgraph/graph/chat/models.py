@@ -12,6 +12,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
 
@@ -20,7 +21,7 @@ class Models:
     """The models of an agent. What a name stands for is made when it is first asked."""
 
     def __init__(self, agent: ChatAgent) -> None:
-        self._given = agent.model
+        self._given: Any = agent.model
         self._named: dict[str, Any] = {}
 
     @property
@@ -28,25 +29,13 @@ class Models:
         """Whether the model is not there yet."""
         return not isinstance(self._given, Runnable)
 
-    def model(self, context: Context) -> Any:
-        """Return the model for one step.
+    def chosen(self, context: Context) -> Any:
+        """Return the model for one step, or its name.
 
         Raises:
-            AgentGraphError: A name does not become a model.
             InvalidOutputError: The function gave something else.
         """
-        given = self._chosen(context)
-        return self._made(given, context) if isinstance(given, str) else given
-
-    async def amodel(self, context: Context) -> Any:
-        """Return the model for one step; it is made in a thread, for that imports packages."""
-        given = self._chosen(context)
-        if not isinstance(given, str):
-            return given
-        return self._named.get(given) or await asyncio.to_thread(self._made, given, context)
-
-    def _chosen(self, context: Context) -> Any:
-        given: Any = self._given
+        given = self._given
         if not isinstance(given, Runnable | str):
             given = given(context)
         if not isinstance(given, Runnable | str):
@@ -56,9 +45,11 @@ class Models:
             )
         return given
 
-    def _made(self, name: str, context: Context) -> Any:
+    def named(self, name: str, where: str) -> Talk[Any]:
+        """Return the model of a name; async runs make it in a thread, for that imports packages."""
         if name not in self._named:
-            self._named[name] = model_named(name, context.address)
+            made = yield Call(model_named, _amodel_named, (name, where))
+            self._named.setdefault(name, made)
         return self._named[name]
 
 
@@ -76,6 +67,10 @@ def model_named(name: str, where: str) -> Any:
             f"({reason(error)}); install the provider's package, set its key in the "
             "environment, or pass a model object"
         ) from error
+
+
+async def _amodel_named(name: str, where: str) -> Any:
+    return await asyncio.to_thread(model_named, name, where)
 
 
 def providers() -> list[str]:
@@ -143,19 +138,15 @@ class BoundModels:
     """Models with the tools of an agent, the last one kept."""
 
     def __init__(self) -> None:
-        self._last: tuple[Any, list[Any], Any] | None = None
+        self._last: tuple[Any, list[Any], Any] = (None, [], None)
 
     def bound(self, where: str, model: Any, tools: Sequence[Any]) -> Any:
         """Return a model with tools, for the agent at an address."""
-        last = self._last
-        if last is None or last[0] is not model or not _are_same(last[1], tools):
+        last, known, _ = self._last
+        if last is not model or [*map(id, known)] != [*map(id, tools)]:
             check_tools(where, model)
-            last = self._last = (model, list(tools), with_tools(model, tools))
-        return last[2]
-
-
-def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+            self._last = (model, list(tools), with_tools(model, tools))
+        return self._last[2]
 
 
 def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:

@@ -185,16 +185,18 @@ def told(message: BaseMessage, answer: Any, kept: Kept | None) -> BaseMessage:
     return message.model_copy(update={"content": text, "additional_kwargs": marked})
 
 
-def keep(activation: Activation, agent: ChatAgent, value: Any) -> None:
-    """Write what an agent came to as its value."""
-    if agent.output_key:
-        activation.set_values({agent.output_key: value})
-
-
-def keep_text(activation: Activation, agent: ChatAgent, wanted: Wanted | None, text: str) -> None:
-    """Write the text of a last message as the agent's value: what it says, unless it does not fit."""
-    if wanted is None:
-        keep(activation, agent, text)
+def keep(
+    activation: Activation, agent: ChatAgent, answer: Kept | None, wanted: Wanted | None, text: str
+) -> None:
+    """Write what an agent came to as its value: its answer, else its last text, if that fits."""
+    value: Any = text
+    if not agent.output_key:
         return
-    with suppress(ValueError):
-        keep(activation, agent, plain(wanted.read(text)))
+    if answer is not None:
+        value = answer["data"]
+    elif wanted is not None:
+        try:
+            value = plain(wanted.read(text))
+        except ValueError:
+            return
+    activation.set_values({agent.output_key: value})

@@ -2,31 +2,41 @@
 
 ```
 def talk() -> Talk[str]:
-    reply = yield Call(model, messages, config)
+    reply = yield invoked(model, messages, config)
     return reply.text
 
 run_talk(talk())          # calls model.invoke
 await arun_talk(talk())   # calls model.ainvoke
 ```
+
+What a call raises is raised in the talk, where it stands.
 """
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
+from langchain_core.runnables import RunnableBinding
 
 from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.threads import Contained
 
 T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """One call of a runnable."""
+    """One call.
 
-    runnable: Runnable[Any, Any]
-    input: Any
-    config: RunnableConfig
+    Attributes:
+        sync: What sync runs call.
+        awaited: What async runs call, and await.
+        arguments: What both are called with.
+    """
+
+    sync: Callable[..., Any]
+    awaited: Callable[..., Awaitable[Any]]
+    arguments: tuple[Any, ...] = ()
 
 
 Talk = Generator[Call, Any, T]
@@ -34,25 +44,51 @@ Talk = Generator[Call, Any, T]
 
 def run_talk(talk: Talk[T]) -> T:
     """Carry a talk out, and return what it returns."""
-    result = None
+    result: Any = None
+    error: BaseException | None = None
     while True:
         try:
-            call = talk.send(result)
+            call = talk.send(result) if error is None else talk.throw(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        result = call.runnable.invoke(call.input, call.config)
+        finally:
+            error = None
+        try:
+            result = call.sync(*call.arguments)
+        except BaseException as raised:
+            error = raised
 
 
 async def arun_talk(talk: Talk[T]) -> T:
-    """Carry a talk out on the event loop; each call is cancelled where the run is stopped."""
-    result = None
+    """Carry a talk out on the event loop."""
+    result: Any = None
+    error: BaseException | None = None
     while True:
         try:
-            call = talk.send(result)
+            call = talk.send(result) if error is None else talk.throw(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        with stoppable(is_thread=_is_sync(call.runnable)):
-            result = await call.runnable.ainvoke(call.input, call.config)
+        finally:
+            error = None
+        try:
+            result = await call.awaited(*call.arguments)
+        except BaseException as raised:
+            error = raised
+
+
+def invoked(runnable: Any, *arguments: Any) -> Call:
+    """Return the call of a runnable; on the event loop it is cancelled where the run is stopped."""
+    return Call(partial(_invoke, runnable), partial(_ainvoke, runnable), arguments)
+
+
+def _invoke(runnable: Any, *arguments: Any) -> Any:
+    with Contained():  # a `StopIteration` would end the talk
+        return runnable.invoke(*arguments)
+
+
+async def _ainvoke(runnable: Any, *arguments: Any) -> Any:
+    with stoppable(is_thread=_is_sync(runnable)):
+        return await runnable.ainvoke(*arguments)
 
 
 def _is_sync(model: Any) -> bool:

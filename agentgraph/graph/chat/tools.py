@@ -18,7 +18,7 @@ from agentgraph.graph.chat.call_runner import CallRunner
 from agentgraph.graph.chat.calls import last_message, open_calls
 from agentgraph.graph.chat.laid_flat import edited_calls
 from agentgraph.graph.chat.outcome import Outcome
-from agentgraph.graph.chat.output import keep_text
+from agentgraph.graph.chat.output import keep
 from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
@@ -225,8 +225,8 @@ class ToolsNode(Runnable[LaneState, Update]):
             return
         is_kept, is_last = "target" not in leaving, self.site.place.after_agent_node is None
         self.built.leave(activation, Leaving(**leaving, keeps=is_kept and not is_last), step)
-        if is_kept and is_last and self.agent.output_key:
-            keep_text(activation, self.agent, self.built.wanted, activation.last_text() or "")
+        if is_kept and is_last:
+            keep(activation, self.agent, None, self.built.wanted, activation.last_text() or "")
 
     def _returns(self, result: TaskResult) -> bool:
         messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]

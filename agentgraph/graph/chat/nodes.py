@@ -1,0 +1,290 @@
+"""The nodes of a chat agent that ask its model and run the hooks of its middleware."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
+from langgraph.graph import END
+
+from agentgraph.agents.middleware import ASKS
+from agentgraph.errors import InvalidOutputError, MaxIterationsError
+from agentgraph.graph.chat.agent import BuiltAgent
+from agentgraph.graph.chat.approve import is_chosen
+from agentgraph.graph.chat.asking import CORRECTIONS, Asking, asked_in, unfit
+from agentgraph.graph.chat.calls import (
+    last_reply,
+    results_behind,
+    with_ids,
+    with_saved_calls,
+    without_calls,
+)
+from agentgraph.graph.chat.decisions import answer_schema
+from agentgraph.graph.chat.output import Kept, Wanted, keep, kept, told
+from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.saving import serializer_of
+from agentgraph.graph.state import Leaving, address_of, with_id
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import address
+from agentgraph.tree.position import earlier
+
+
+class ChatNode(LeafNode):
+    """A node of a chat agent: what it does is a talk."""
+
+    def __init__(self, built: BuiltAgent, *, retry: Any = None, timeout: Any = None) -> None:
+        super().__init__(built.site, retry=retry, timeout=timeout)
+        self.built, self.agent = built, built.agent
+
+    @abstractmethod
+    def talk(self, activation: Activation) -> Talk[None]:
+        """Do what the node does."""
+
+    def run(self, activation: Activation) -> None:
+        """Run the node."""
+        self.built.check_mode(activation, "sync")
+        run_talk(self.talk(activation))
+
+    async def arun(self, activation: Activation) -> None:
+        """Run the node on the event loop."""
+        self.built.check_mode(activation, "async")
+        await arun_talk(self.talk(activation))
+
+
+class ModelNode(ChatNode):
+    """Asks the model, and says its reply.
+
+    The tokens stream with the agent's name and address in their metadata.
+    """
+
+    def __init__(self, built: BuiltAgent) -> None:
+        policy = built.site.place.policy
+        super().__init__(built, retry=policy("retry"), timeout=policy("timeout"))
+        self.node = built.flat.model if built.takes_node else None
+
+    def talk(self, activation: Activation) -> Talk[None]:
+        """Ask the model once, and again where its reply does not fit."""
+        context = activation.context(self.agent.history)
+        asking = Asking(
+            activation,
+            context,
+            self.agent.model_input,
+            self.built.models.chosen(context),
+            self.built.system(context),
+            self.built.runs_tools,
+            self._is_last(activation),
+            self.built.wanted,
+        )
+        return self._talk(asking)
+
+    def _talk(self, asking: Asking) -> Talk[None]:
+        activation, seen = asking.activation, asking.context.messages
+        if isinstance(asking.model, str):
+            asking.model = yield from self.built.models.named(asking.model, activation.address)
+        has_step = self.built.middleware or self.node is not None
+        step = asking.step = self.built.step(activation, seen) if has_step else None
+        seen = seen if step is None else step.messages
+        if self.node is None or step is None:
+            model = asking.model
+            if not asking.is_last:
+                model = self.built.bound(activation.address, model)
+            head = [asking.system] if asking.system else []
+            reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
+            if step is not None:
+                step.answer = None
+            self._take(asking, [reply], [])
+            return
+        with asked_in(asking):
+            replied, *others = yield invoked(self.node, step.state, step.config())
+        step.answer = replied.update.get("structured_response")
+        self._take(asking, _new(replied.update["messages"], seen), others)
+
+    def _is_last(self, activation: Activation) -> bool:
+        """Tell whether the model is asked for its answer without tools; it may not be at all."""
+        bound = self.agent.max_iterations
+        asked = activation.progress.get("model_calls", 0) + self._asked_before(activation)
+        if bound is None or asked < bound:
+            return False
+        if self.agent.on_max_iterations == "answer":
+            return True
+        raise MaxIterationsError(
+            f"{activation.address}: the model was asked {asked} time{'s' * (asked > 1)} and still "
+            "calls tools; raise max_iterations, then resume, or use on_max_iterations='answer' for an "
+            "answer without tools"
+        )
+
+    def _asked_before(self, activation: Activation) -> int:
+        """Return how often the model was asked before sub-agents handed back: each time it spoke."""
+        place = self.site.place
+        before = [address(place, cursor) for cursor in earlier(place, activation.cursor)]
+        if not before:
+            return 0
+        this_turn = takewhile(address_of, reversed(activation.seen.messages))
+        return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
+
+    def _take(self, asking: Asking, messages: list[BaseMessage], updates: list[Any]) -> None:
+        """Say what was added, and go on with the calls of the last message of the model.
+
+        What middleware updates besides comes after the reply.
+        """
+        activation, step, reply = asking.activation, asking.step, last_reply(messages)
+        if reply is None:
+            raise InvalidOutputError(
+                f"{activation.address}: the middleware gave no AIMessage in the place of the model's "
+                "reply; return what the handler gives, or an AIMessage"
+            )
+        made = self._made(asking, reply)
+        if step is not None and updates:
+            made = with_id(made, str(uuid4()))
+            messages = [made if each is reply else with_id(each, str(uuid4())) for each in messages]
+            reply = made
+            step.merge_after(messages, updates)
+        answer = step.answer if step is not None else None
+        if answer is None and asking.wanted is not None:
+            answer = self._read(asking, asking.wanted, made)
+        data = kept(activation, answer)
+        for message in messages:
+            activation.say(made if message is reply else told(message, answer, data))
+        if step is not None:
+            step.answer = answer
+            step.say()
+        self._go_on(asking, made, messages, data)
+
+    def _go_on(
+        self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: Kept | None
+    ) -> None:
+        """Go on with the calls that have no result among the messages, or end the activation."""
+        activation, step, place = asking.activation, asking.step, self.site.place
+        progress, calls = activation.progress, calls_of(made)
+        open_ids = {*map(call_id, calls)} - results_behind(None, messages)
+        counts = {"model_calls": progress.get("model_calls", 0) + max(asking.replies, 1)}
+        is_answered = step is not None and step.answer is not None
+        if not is_answered and asking.wanted is not None and asking.wanted.calls(made):
+            counts["misfits"] = self._misfits(activation, messages)
+        if place.after_model_node is not None:
+            self.built.go_on(activation, place.after_model_node, step, **counts)
+        elif open_ids and self.built.runs_tools and not asking.is_last:
+            self.built.go_on(activation, place.tools_node, step, **counts)
+        elif data is None and calls and not open_ids:
+            counts["tool_calls"] = progress.get("tool_calls", 0) + len(calls)
+            self.built.go_on(activation, place.round_node, step, **counts)
+        else:
+            is_last = place.after_agent_node is None
+            if is_last:
+                keep(activation, self.agent, data, asking.wanted, str(made.text))
+            self.built.leave(activation, Leaving(keeps=not is_last), step)
+
+    def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
+        """Return a reply with ids of its own, and without calls where it may have none."""
+        activation, wanted = asking.activation, asking.wanted
+        if reply.id and reply.id in map(attrgetter("id"), activation.seen.messages):
+            reply = reply.model_copy(update={"id": str(uuid4())})  # some models repeat their ids
+        reply = with_saved_calls(reply, serializer_of(activation.config))
+        if asking.is_last and not (wanted is not None and wanted.calls(reply)):
+            reply = without_calls(reply)
+        return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply
+
+    def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> Any:
+        """Return the answer that a reply gives as a text; None where it calls something."""
+        if wanted.calls(reply) or (self.built.runs_tools and calls_of(reply)):
+            return None
+        try:
+            return wanted.read(str(reply.text))
+        except ValueError as error:
+            raise InvalidOutputError(
+                f"{asking.activation.address}: the middleware gave {shown(reply.text)} as the reply. "
+                f"The reply does not fit the schema: {error}. Give a reply that fits, or raise an error"
+            ) from None
+
+    def _misfits(self, activation: Activation, messages: list[BaseMessage]) -> int:
+        """Return how many replies in a row called for an answer with arguments that do not fit.
+
+        Raises:
+            InvalidOutputError: There were enough of them.
+        """
+        count = activation.progress.get("misfits", 0) + 1
+        if count > CORRECTIONS:
+            results = [str(each.text) for each in messages if isinstance(each, ToolMessage)]
+            raise unfit(activation, results[0] if results else None)
+        return count
+
+
+class HookNode(ChatNode):
+    """Runs a hook of LangChain's, and goes where LangChain's own branch leads."""
+
+    def __init__(self, built: BuiltAgent, hook: str) -> None:
+        super().__init__(built)
+        self.hook = hook
+        self.name = built.site.place.hook_node(hook)
+        self.runnable = built.flat.hooks[hook]
+        self.policies["trace_policy"] = built.flat.trace_policies[hook]
+
+    def talk(self, activation: Activation) -> Talk[None]:
+        """Run the hook; questions of LangChain's human in the loop say what their answers must fit."""
+        step = self.built.step(activation)
+        try:
+            step.merge((yield invoked(self.runnable, step.state, step.config())))
+        except GraphInterrupt as paused:
+            for asked in paused.args[0]:
+                if asked.response_schema is None:
+                    asked.response_schema = answer_schema(asked.value, self.built.tools)
+            raise
+        step.say()
+        try:
+            to = self.built.flat.route(self.hook, lambda: step.state, activation.config)
+        except KeyError as error:
+            raise InvalidOutputError(
+                f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "
+                "in the hook's can_jump_to, and jump to tools where there are some"
+            ) from error
+        self._go_on(activation, step, to)
+
+    def _go_on(self, activation: Activation, step: Step, to: str) -> None:
+        place = self.site.place
+        if self.hook == ASKS and is_chosen(step.own):
+            self.built.go_on(activation, place.approve_node, step)
+            return
+        reply = last_reply(step.messages)
+        is_exit = to == END or place.hook_node(to) == place.after_agent_node
+        if is_exit or (to == "tools" and reply is not None):
+            self._answer_or_leave(activation, step, to, reply)
+            return
+        node = place.node if to == "model" else place.hook_node(to)
+        count = activation.progress.get("tool_calls", 0)
+        if node == place.round_node and self.hook.endswith(".after_model") and reply:
+            count += len(calls_of(reply))  # a new round begins
+        self.built.go_on(activation, node, step, tool_calls=count)
+
+    def _answer_or_leave(
+        self, activation: Activation, step: Step, to: str, reply: AIMessage | None
+    ) -> None:
+        """Run the calls of the last reply that have no result yet, or end the activation."""
+        asked = {*map(call_id, calls_of(reply))} if reply else set()
+        is_open = not asked <= results_behind(reply, step.messages)
+        retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
+        if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
+            self.built.go_on(activation, self.site.place.tools_node, step)
+        elif self.hook.endswith(".after_agent"):
+            how = activation.progress.get("ending", Leaving(keeps=True))
+            leave = self.built.end if to == END else self.built.leave
+            leave(activation, how, step)
+        else:
+            self.built.leave(activation, Leaving(keeps=not is_open), step)
+
+
+def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that stand for the model's reply.
+
+    LangChain's node gives all messages again where it added results that were missing.
+    """
+    held = {id(message) for message in seen}
+    said = [each for each in messages if id(each) not in held]
+    return [each for each in said if not isinstance(each, RemoveMessage)]
