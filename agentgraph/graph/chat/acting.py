@@ -1,84 +1,30 @@
 """What `ToolNode` invokes in the place of a tool: it takes the actions out, or runs an agent's lane."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from inspect import unwrap
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
 
 from agentgraph.agents.agents import AgentTool
 from agentgraph.agents.context import Context
 from agentgraph.agents.tools import Request, function_of, is_async_tool
-from agentgraph.graph.chat.attempts import Attempts, came_of
 from agentgraph.graph.chat.calls import before_calls
 from agentgraph.graph.chat.guarding import is_guarded
-from agentgraph.graph.chat.outcome import Outcome
-from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.running_call import RUNNING, RunningCall
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import REQUEST, unchanged
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import Stop, stoppable, wait_for_lane
+from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.stopping import stoppable, wait_for_lane
 from agentgraph.graph.nodes.threads import run_coroutine
 from agentgraph.graph.state import with_id
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
-
-
-class Scope(NamedTuple):
-    """What is known where one call runs.
-
-    Attributes:
-        outcome: Collects what the call comes to.
-        tool: The name of the tool that is to run; a person may have edited the call.
-        control: Stops the lanes that calls run.
-        seen: What is visible to it: calls that run in turn see the values that those before wrote.
-        step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
-        updates: What calls before this one made of that state, where calls run in turn.
-        attempts: The runs of lanes for it.
-        is_passed_over: Whether it is a transfer that another one of the same message comes before.
-    """
-
-    outcome: Outcome
-    tool: str
-    control: Stop
-    seen: Surroundings
-    step: Callable[[], Step]
-    attempts: Attempts
-    updates: Sequence[Mapping[str, Any]] = ()
-    is_passed_over: bool = False
-
-    def state(self) -> dict[str, Any]:
-        """Return the state as tools see it; the messages are a list of the call's own."""
-        written = self.outcome.writes
-        seen = self.seen.with_new((), written) if written else self.seen
-        return self.step().state_after(dict(seen.values), self.outcome.updates)
-
-    def update(self, update: dict[str, Any]) -> None:
-        """Take an update of the state of the middleware that the call makes while it runs."""
-        self.outcome.add(Command(update=update), self.state)
-
-
-SCOPE: ContextVar[Scope] = ContextVar("scope")
-"""The scope of the call that runs: through `ToolNode` and middleware, which make calls anew."""
-
-
-@contextmanager
-def in_scope(scope: Scope, config: RunnableConfig) -> Iterator[None]:
-    """Make the scope of a call, and LangGraph's config, known to what runs for it in a `with` block."""
-    tokens = SCOPE.set(scope), var_child_runnable_config.set(config)
-    try:
-        yield
-    finally:
-        SCOPE.reset(tokens[0])
-        var_child_runnable_config.reset(tokens[1])
 
 
 class ActingTool:
@@ -103,17 +49,18 @@ class ActingTool:
         is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
         if is_async_only:
             return run_coroutine(self.ainvoke(call, config))
-        scope = SCOPE.get()
-        scope.outcome.restart()
-        return scope.outcome.take(self.tool.invoke(self._with_context(call), config), scope.state)
+        running = RUNNING.get()
+        running.restart()
+        return running.take(self.tool.invoke(self._with_context(call, running), config))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
         """Call the tool on the event loop."""
-        scope = SCOPE.get()
-        scope.outcome.restart()
+        running = RUNNING.get()
+        running.restart()
         with stoppable(is_thread=is_guarded(self.tool)):
-            returned = await self._in_time(self.tool.ainvoke(self._with_context(call), config))
-        return scope.outcome.take(returned, scope.state)
+            called = self.tool.ainvoke(self._with_context(call, running), config)
+            returned = await self._in_time(called)
+        return running.take(returned)
 
     async def _in_time(self, called: Awaitable[Any]) -> Any:
         if self._seconds is None:
@@ -126,11 +73,10 @@ class ActingTool:
                 raise
             raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
-    def _with_context(self, call: Any) -> Any:
+    def _with_context(self, call: Any, running: RunningCall) -> Any:
         if not self._contexts:
             return call
-        scope = SCOPE.get()
-        context = scope.outcome.activation.context(unchanged, scope.seen)
+        context = running.activation.context(unchanged, running.seen)
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
 
@@ -146,87 +92,58 @@ class LaneTool:
 
     def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
-        scope = SCOPE.get()
-        attempts = scope.attempts
-        attempts.load()
-        if (kept := attempts.next()) is not None:
-            return scope.outcome.message(came_of(kept))
-        attempts.keep()
-        with self._attempt(scope, attempts):
-            lane_call = self._lane_call(scope, call, attempts)
-            came = self._take(scope, attempts, *self.lane.attempt(lane_call))
-        return scope.outcome.message(came)
+        return run_talk(self._talk(RUNNING.get(), call))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane on the event loop."""
-        scope = SCOPE.get()
-        async with scope.attempts.lock:
-            return await self._ainvoke(scope, scope.attempts, call)
+        running = RUNNING.get()
+        async with running.attempts.lock:
+            return await arun_talk(self._talk(running, call))
 
-    async def _ainvoke(self, scope: Scope, attempts: Attempts, call: Any) -> ToolMessage:
-        await attempts.aload()
-        if (kept := attempts.next()) is not None:
-            return scope.outcome.message(came_of(kept))
-        await attempts.akeep()
-        with self._attempt(scope, attempts):
-            lane_call = self._lane_call(scope, call, attempts)
-            wait_for_lane()
-            ended = await self.lane.aattempt(lane_call)
-            came = self._take(scope, attempts, *ended)
-        return scope.outcome.message(came)
+    def _talk(self, running: RunningCall, call: Any) -> Talk[ToolMessage]:
+        attempts, place = running.attempts, self.lane.place
+        if (kept := (yield from attempts.next())) is not None:
+            return running.message(kept["came"])
+        running.restart()
+        cursor = (
+            *running.activation.cursor,
+            numbered_call(running.opened.number, attempts.current),
+        )
+        with attempts.running(address(place, entered(place, cursor)), place.node):
+            try:
+                lane_call = self._lane_call(running, call, cursor)
+                self._take(running, *(yield Call(self.lane.attempt, self._aattempt, (lane_call,))))
+            except GraphBubbleUp:
+                raise
+            except Exception as error:
+                # The caller may go on with it; then nobody has to answer what was asked beside it.
+                running.left = lambda at: is_in_call(self.site.tree, at, place, cursor)
+                running.teller.fail(error)
+                raise
+        return running.message(attempts.came)
 
-    @contextmanager
-    def _attempt(self, scope: Scope, attempts: Attempts) -> Iterator[None]:
-        """Forget what came of the attempt before, and tell of failures in this one."""
-        scope.outcome.restart()
-        at = self._address(scope, attempts)
-        with attempts.running(at, self.lane.place.node), self._told(scope, attempts):
-            yield
+    async def _aattempt(self, lane_call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        wait_for_lane()
+        return await self.lane.aattempt(lane_call)
 
-    @contextmanager
-    def _told(self, scope: Scope, attempts: Attempts) -> Iterator[None]:
-        """Tell of failures inside the agent, for its caller may go on with them.
-
-        What was asked beside them nobody has to answer, if the call comes to a result then.
-        """
-        try:
-            yield
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            tree, place, cursor = self.site.tree, self.lane.place, self._cursor(scope, attempts)
-            scope.outcome.left = lambda at: is_in_call(tree, at, place, cursor)
-            scope.outcome.teller.fail(error)
-            raise
-
-    def _address(self, scope: Scope, attempts: Attempts) -> str:
-        return address(self.lane.place, entered(self.lane.place, self._cursor(scope, attempts)))
-
-    def _cursor(self, scope: Scope, attempts: Attempts) -> Cursor:
-        outcome = scope.outcome
-        return (*outcome.activation.cursor, numbered_call(outcome.opened.number, attempts.current))
-
-    def _lane_call(self, scope: Scope, call: Any, attempts: Attempts) -> LaneCall:
-        activation, number = scope.outcome.activation, scope.outcome.opened.number
+    def _lane_call(self, running: RunningCall, call: Any, cursor: Cursor) -> LaneCall:
+        activation, seen = running.activation, running.seen
         text = Request.model_validate(call["args"]).request
         said = HumanMessage(text, additional_kwargs={REQUEST: True})
-        request = with_id(said, f"{activation.address} {number}")
-        around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
-        surroundings = replace(scope.seen, messages=[*around, request])
-        cursor, namespace = self._cursor(scope, attempts), attempts.namespace()
-        return LaneCall(self.site, cursor, lambda: surroundings, scope.control, namespace)
+        request = with_id(said, f"{activation.address} {running.opened.number}")
+        around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
+        surroundings = replace(seen, messages=[*around, request])
+        namespace = running.attempts.namespace()
+        return LaneCall(self.site, cursor, lambda: surroundings, running.control, namespace)
 
-    def _take(
-        self, scope: Scope, attempts: Attempts, result: LaneResult, error: Exception | None
-    ) -> str:
-        attempts.said = [message.id for message in result["messages"]]
+    def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
+        running.attempts.said = [message.id for message in result["messages"]]
         if error is not None:
             raise error
-        scope.outcome.write(result["values"])
-        before = scope.outcome.activation.seen.transfers
-        scope.outcome.add_transfers(result.get("transfers", before) - before)
-        attempts.came = last_text(result)
-        return attempts.came
+        running.write(result["values"])
+        before = running.activation.seen.transfers
+        running.add_transfers(result.get("transfers", before) - before)
+        running.attempts.came = last_text(result)
 
 
 def context_parameters(given: BaseTool) -> tuple[str, ...]:

@@ -4,11 +4,17 @@ Each is a lane of its own, kept in a namespace of its own. An attempt is over wh
 then how it ended is kept, and what it said is told to be void. On a resume the middleware runs from
 its start: to each attempt that is over it is given again how that ended, and the last attempt goes on
 where it stopped. So one that ended the call's last, even by a failure, is tried again like any step.
+
+A saver keeps no exceptions, so a failure is kept as plain data, and made again of it, as far as
+`isinstance` can tell: what catches one asks for its class, its arguments or its attributes. A class
+that this process has not loaded nobody here can ask for: its nearest base stands for it then.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -17,10 +23,14 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from agentgraph.graph.chat.kept_errors import as_data, from_data
+from agentgraph.agents.schemas import plain
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.chat.talking import Call, Talk
+from agentgraph.graph.failures import Failure, failures, keep_failures
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.attempts import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.saving import saver_of
+from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address
 
 _RESUMING = "__pregel_resuming"
@@ -47,56 +57,58 @@ class Attempts:
         """
         self.current = -1
         self.said: Sequence[str | None] = ()
-        self.came: str | None = None
-        self._activation, self._number = activation, number
+        self.came = ""
         self.lock = asyncio.Lock()
-        self._is_loaded = not may_repeat
+        self._activation, self._number = activation, number
+        self._configurable = activation.config["configurable"]
+        self._saver: BaseCheckpointSaver[Any] | None = saver_of(activation.config)
+        self._is_loaded = not (may_repeat and self._configurable.get(_RESUMING))
         self._kept: list[Ended] = []
         self._has_begun = False
         self._failure: Exception | None = None
         self._paused: GraphBubbleUp | None = None
         self._last: tuple[str, str, str] | None = None
 
-    def load(self) -> None:
-        """Read the attempts that are over, once, where a run goes on."""
-        if (saver := self._saver_to_read()) is not None:
-            self._take(saver.get_tuple(self._at()))
-            if self._kept:
-                self._has_begun = saver.get_tuple(self._at_next()) is not None
-
-    async def aload(self) -> None:
-        """Read them on the event loop."""
-        if (saver := self._saver_to_read()) is not None:
-            self._take(await saver.aget_tuple(self._at()))
-            if self._kept:
-                self._has_begun = await saver.aget_tuple(self._at_next()) is not None
-
-    def next(self) -> Ended | None:
+    def next(self) -> Talk[Ended | None]:
         """Begin the next attempt; return how it ended well, if it is over.
 
         Raises:
             Exception: It is over, and failed like this.
             GraphBubbleUp: The attempt before it waits for an answer.
         """
+        yield from self._load()
         if self._paused is not None:
             raise self._paused
         self.current += 1
-        kept = self._kept[self.current] if self.current < len(self._kept) else None
-        if kept is not None and "failed" in kept:
-            raise from_data(kept["failed"])
-        return kept
+        if self.current < len(self._kept):
+            kept = self._kept[self.current]
+            if "failed" in kept:
+                raise from_data(kept["failed"])
+            return kept
+        yield from self._keep()
+        return None
 
-    def keep(self) -> None:
+    def _load(self) -> Talk[None]:
+        """Read the attempts that are over, once, where a run goes on."""
+        if self._is_loaded or self._saver is None:
+            return
+        read = self._saver.get_tuple, self._saver.aget_tuple
+        saved = yield Call(*read, (self._at(),))
+        self._is_loaded = True
+        self._kept = [each for each in attempts_in(saved) if each["number"] == self._number]
+        if self._kept:
+            self._has_begun = (yield Call(*read, (self._at_next(),))) is not None
+
+    def _keep(self) -> Talk[None]:
         """Keep how the attempt before this one ended, if it ran here."""
-        if self._last is not None and self._saver is not None:
-            with self._not_begun():
-                self._saver.put_writes(self._at(), *self._record())
-
-    async def akeep(self) -> None:
-        """Keep it on the event loop."""
-        if self._last is not None and self._saver is not None:
-            with self._not_begun():
-                await self._saver.aput_writes(self._at(), *self._record())
+        if self._last is None or self._saver is None:
+            return
+        try:
+            arguments = (self._at(), *self._record(*self._last))
+            yield Call(self._saver.put_writes, self._saver.aput_writes, arguments)
+        except BaseException:
+            self.current -= 1  # this one has not begun
+            raise
 
     @contextmanager
     def running(self, address: str, node: str) -> Iterator[None]:
@@ -107,7 +119,7 @@ class Attempts:
             node: The node at which its lane begins.
         """
         self._void_before()
-        self.said, self.came, self._failure = (), None, None
+        self.said, self.came, self._failure = (), "", None
         self._last = address, node, str(get_config()["configurable"]["__pregel_task_id"])
         try:
             yield
@@ -126,7 +138,11 @@ class Attempts:
         if self.current == 0 or self._last is None:
             return None
         _, node, task = self._last
-        return namespace_of_attempt(f"{self._node_namespace}|{node}", task, self.current)
+        return self._namespace(node, task, self.current)
+
+    def _namespace(self, node: str, task: str, attempt: int) -> str:
+        around = self._configurable["checkpoint_ns"]
+        return namespace_of_attempt(f"{around}|{node}", task, attempt)
 
     def _void_before(self) -> None:
         """Tell that the attempt before this one is void.
@@ -143,67 +159,101 @@ class Attempts:
             told = teller.told_where(lambda at: is_in_call(tree, at, *found))
             teller.void([*told, *self.said], before)
 
-    @property
-    def _saver(self) -> BaseCheckpointSaver[Any] | None:
-        return saver_of(self._activation.config)
-
-    @property
-    def _node_namespace(self) -> str:
-        return str(self._activation.config["configurable"]["checkpoint_ns"])
-
-    def _saver_to_read(self) -> BaseCheckpointSaver[Any] | None:
-        goes_on = self._activation.config["configurable"].get(_RESUMING)
-        return self._saver if goes_on and not self._is_loaded else None
-
-    @contextmanager
-    def _not_begun(self) -> Iterator[None]:
-        """Count this attempt as not begun where the saver fails in a `with` block."""
-        try:
-            yield
-        except BaseException:
-            self.current -= 1
-            raise
-
-    def _take(self, saved: Any) -> None:
-        self._is_loaded = True
-        self._kept = [each for each in attempts_in(saved) if each["number"] == self._number]
-
     def _at(self) -> RunnableConfig:
         """Return the checkpoint behind which the call runs."""
-        configurable = self._activation.config["configurable"]
-        around = self._node_namespace.rpartition("|")[0]
-        return {
-            "configurable": {
-                "thread_id": configurable["thread_id"],
-                "checkpoint_ns": around,
-                "checkpoint_id": configurable["checkpoint_map"][around],
-            }
-        }
+        around = str(self._configurable["checkpoint_ns"]).rpartition("|")[0]
+        return self._within(around, checkpoint_id=self._configurable["checkpoint_map"][around])
 
     def _at_next(self) -> RunnableConfig:
         """Return where the lane is kept of the attempt after those that are over."""
         last = self._kept[-1]
         node = last["namespace"].rpartition(":")[0]
-        namespace = namespace_of_attempt(node, last["task"], last["attempt"] + 1)
-        thread_id = self._activation.config["configurable"]["thread_id"]
-        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace}}
+        return self._within(namespace_of_attempt(node, last["task"], last["attempt"] + 1))
 
-    def _record(self) -> tuple[list[tuple[str, Any]], str]:
+    def _within(self, namespace: str, **more: str) -> RunnableConfig:
+        thread_id = self._configurable["thread_id"]
+        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, **more}}
+
+    def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, Any]], str]:
         """Return how the attempt before this one ended, and the id under which that is kept."""
-        assert self._last is not None
-        address, node, task = self._last
         attempt = self.current - 1
-        namespace = namespace_of_attempt(f"{self._node_namespace}|{node}", task, attempt)
+        namespace = self._namespace(node, task, attempt)
         ended = Ended(
             task=task, number=self._number, attempt=attempt, address=address, namespace=namespace
         )
         if self._failure is None:
-            ended["came"] = self.came or ""
+            ended["came"] = self.came
         else:
             ended["failed"] = as_data(self._failure)
         return [(CHANNEL, ended)], str(uuid5(NAMESPACE_URL, namespace))
 
 
-def came_of(ended: Ended) -> str:
-    """Return what the lane of an attempt said last that ended well."""
-    return ended["came"]
+def as_data(error: Exception) -> dict[str, Any]:
+    """Return an exception as plain data: its classes, arguments and attributes, and where it arose."""
+    classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
+    attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
+    return {
+        "classes": [[each.__module__, each.__qualname__] for each in classes],
+        "args": list(error.args) if all(map(_is_plain, error.args)) else [said(error)],
+        "attributes": attributes,
+        "said": said(error),
+        "failures": [list(each) for each in failures(error)],
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> Exception:
+    """Return an exception again.
+
+    >>> error = from_data(as_data(ConnectionError("down")))
+    >>> isinstance(error, OSError), error
+    (True, ConnectionError('down'))
+    """
+    error = _made(data)
+    for name, value in data["attributes"].items():
+        object.__getattribute__(error, "__dict__")[name] = value
+    keep_failures(error, [Failure(*each) for each in data["failures"]])
+    return error
+
+
+def _made(data: Mapping[str, Any]) -> Exception:
+    kind = _kind(data["classes"])
+    try:
+        error = kind.__new__(kind, *data["args"])
+        error.args = tuple(data["args"])
+        str(error)
+    except Exception:  # it asks for other arguments than it keeps
+        error = _named(data["classes"][0], Exception)(data["said"])
+    return error
+
+
+def _kind(classes: list[list[str]]) -> type[Exception]:
+    """Return the first of some classes that is loaded, under the name of the first."""
+    found = next(filter(None, (_loaded(*each) for each in classes)), Exception)
+    module, name = classes[0]
+    is_first = [found.__module__, found.__qualname__] == [module, name]
+    return found if is_first else _named(classes[0], found)
+
+
+def _named(first: list[str], base: type[Exception]) -> type[Exception]:
+    module, name = first
+    return type(name.rpartition(".")[2], (base,), {"__module__": module, "__qualname__": name})
+
+
+def _loaded(module: str, name: str) -> type[Exception] | None:
+    try:
+        found = reduce(getattr, name.split("."), sys.modules[module])
+    except (KeyError, AttributeError):
+        return None
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _attributes(error: Exception) -> list[tuple[str, Any]]:
+    kept = object.__getattribute__(error, "__dict__")
+    return [(name, value) for name, value in kept.items() if not name.startswith(("_", "agentgraph_"))]
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        return bool(plain(value) == value)
+    except (AgentGraphError, RecursionError, UnicodeError):
+        return False

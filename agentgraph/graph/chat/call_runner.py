@@ -5,42 +5,37 @@ errors. What it invokes stands in for the tool: it takes the actions out of what
 or runs the lane of an agent.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, get_args, get_type_hints
 
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import get_runtime
 
 from agentgraph.agents.agents import agent_tools
 from agentgraph.agents.tools import AgentCall, destination, run_tools, seconds_for
-from agentgraph.errors import InvalidOutputError, LimitError
-from agentgraph.graph.chat.acting import (
-    SCOPE,
-    ActingTool,
-    LaneTool,
-    Scope,
-    context_parameters,
-    in_scope,
-)
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.chat.acting import ActingTool, LaneTool, context_parameters
 from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.calls import OpenCall
-from agentgraph.graph.chat.guarding import guarded
+from agentgraph.graph.chat.guarding import guarded, steers
 from agentgraph.graph.chat.laid_flat import InnerWraps, arun_call, injects_state, run_call
-from agentgraph.graph.chat.outcome import Outcome
+from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.state_access import with_state
-from agentgraph.graph.chat.tool_errors import told_of
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Writer
 from agentgraph.graph.nodes.threads import Contained, run_off_loop
 from agentgraph.graph.state import TaskResult
+from agentgraph.safe_repr import shown_error
 from agentgraph.tree.position import may_do_by_tools
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
+_TOLD = "Error: {}\n Please fix your mistakes."
 
 
 class CallRunner:
@@ -49,6 +44,7 @@ class CallRunner:
     Attributes:
         agents: What runs for the tools that are agents, by name.
         returning: The names of the tools whose result ends the agent.
+        handing_over: The names of the tools that hand over to another agent.
     """
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
@@ -59,45 +55,44 @@ class CallRunner:
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
+        self.handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
         self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
         self._known = {tool.name for tool in tools}
-        self._handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
-
         self._tool_node = built.tool_node(InnerWraps(self._wrap, self._awrap))
         found = self._tool_node.tools_by_name
         self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
-    def run(self, scope: Scope) -> TaskResult:
+    def run(self, running: RunningCall) -> TaskResult:
         """Run a call, and return what it came to."""
-        outcome = scope.outcome
-        with _reported(outcome), Contained(), self._in_scope(scope):
-            outcome.add(self._answer(scope) or self._run(scope), scope.state)
-            return outcome.result(self._may)
+        return run_talk(self.talk(running))
 
-    async def arun(self, scope: Scope) -> TaskResult:
+    async def arun(self, running: RunningCall) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
-        outcome = scope.outcome
-        with _reported(outcome), Contained(), self._in_scope(scope):
-            outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
-            return outcome.result(self._may)
+        return await arun_talk(self.talk(running))
 
-    def _run(self, scope: Scope) -> Any:
+    def talk(self, running: RunningCall) -> Talk[TaskResult]:
+        """Run a call, and return what it came to."""
+        activation, number = running.activation, running.opened.number
+        with activation.reported(number, running.teller), Contained(), self._in_scope(running):
+            running.add(self._answer(running) or (yield from self._ran(running)))
+            return running.result(self._may)
+
+    def _ran(self, running: RunningCall) -> Talk[Any]:
+        node, call = self._tool_node, running.opened.call
         try:
-            call, runtime = scope.outcome.opened.call, self._runtime(scope)
-            return run_off_loop(run_call, self._tool_node, call, runtime)
+            arguments = (node, call, self._runtime(running))
+            return (yield Call(partial(run_off_loop, run_call), self._arun_call, arguments))
         except Exception as error:
-            return self._failed(scope.outcome, error)
+            return self._failed(running, error)
 
-    async def _arun(self, scope: Scope) -> Any:
-        try:
-            with stoppable() if self._built.wraps_tools else nullcontext():
-                call, runtime = scope.outcome.opened.call, self._runtime(scope)
-                return await arun_call(self._tool_node, call, runtime)
-        except Exception as error:
-            return self._failed(scope.outcome, error)
+    async def _arun_call(self, *arguments: Any) -> Any:
+        if not self._built.wraps_tools:
+            return await arun_call(*arguments)
+        with stoppable():
+            return await arun_call(*arguments)
 
-    def _failed(self, outcome: Outcome, error: Exception) -> ToolMessage:
+    def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
         """Return what the model is told of a failure that no middleware took.
 
         Raises:
@@ -105,91 +100,87 @@ class CallRunner:
         """
         if isinstance(error, _UnknownToolError):
             raise error.error
-        is_control = isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
-        told = None if is_control else told_of(error, self._built.agent.on_tool_error)
+        told = None if steers(error) else told_of(error, self._built.agent.on_tool_error)
         if told is None:
             raise error
-        return outcome.message(told, failed=True)
+        return running.message(told, failed=True)
 
-    def transfers(self, opened: OpenCall, tool: str) -> bool:
-        """Return whether a call that runs a tool is known to hand over."""
-        return tool in self._handing_over and opened.error is None
-
-    def _answer(self, scope: Scope) -> ToolMessage | None:
+    def _answer(self, running: RunningCall) -> ToolMessage | None:
         """Return the result of a call for which no tool runs, if this is one."""
-        outcome = scope.outcome
-        message = self._unreadable(outcome)
-        if scope.is_passed_over:
-            message = outcome.message(_PASSED_OVER, failed=True)
-        if message is None and not self._built.wraps_tools:
-            message = self._unknown(outcome)
-        return message
+        if running.is_passed_over:
+            return running.message(_PASSED_OVER, failed=True)
+        call, error = running.opened.call, running.opened.error
+        if error is not None:
+            return running.message(
+                f"Error: the arguments of {call['name']} cannot be read: {error}. Call it again, with "
+                "arguments that are a JSON object.",
+                failed=True,
+            )
+        return None if self._built.wraps_tools else self._unknown(running)
 
-    def _unreadable(self, outcome: Outcome) -> ToolMessage | None:
-        call, error = outcome.opened.call, outcome.opened.error
-        if error is None:
-            return None
-        return outcome.message(
-            f"Error: the arguments of {call['name']} cannot be read: {error}. Call it again, with "
-            "arguments that are a JSON object.",
-            failed=True,
-        )
-
-    def _unknown(self, outcome: Outcome) -> ToolMessage | None:
-        call, unknown = outcome.opened.call, self._unknown_tool
+    def _unknown(self, running: RunningCall) -> ToolMessage | None:
+        call, unknown = running.opened.call, self._unknown_tool
         if str(call["name"]) in self._known or unknown == "return":
             return None
         if unknown == "raise":
             raise InvalidOutputError(
-                f"{outcome.activation.address}: the model called {call['name']!r}, which is no tool of "
+                f"{running.activation.address}: the model called {call['name']!r}, which is no tool of "
                 f"it; there are: {', '.join(sorted(self._known))}"
             )
-        return outcome.message(unknown(call["name"], call["args"]))
+        return running.message(unknown(call["name"], call["args"]))
 
     def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        answer = self._unknown_inside(request)
-        return answer or execute(request.override(tool=self._runs(request)))
+        ready = self._ready(request)
+        return ready if isinstance(ready, ToolMessage) else execute(ready)
 
     async def _awrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        answer = self._unknown_inside(request)
-        return answer or await execute(request.override(tool=self._runs(request)))
+        ready = self._ready(request)
+        return ready if isinstance(ready, ToolMessage) else await execute(ready)
 
-    def _unknown_inside(self, request: Any) -> ToolMessage | None:
-        """Return the answer to a call to which no middleware gave a tool either."""
-        if request.tool is not None:
-            return None
-        try:
-            return self._unknown(SCOPE.get().outcome)
-        except Exception as error:
-            raise _UnknownToolError(error) from error
+    def _ready(self, request: Any) -> Any:
+        """Return a request with what `ToolNode` is to invoke in the place of a tool.
 
-    def _runs(self, request: Any) -> Any:
-        """Return what `ToolNode` is to invoke in the place of a tool."""
-        tool, SCOPE.get().outcome.tool = request.tool, request.tool_call["name"]
-        if isinstance(tool, AgentCall):
-            return self.agents[tool.name]
+        A call to which no middleware gave a tool either may have an answer without one.
+        """
+        running, tool = RUNNING.get(), request.tool
         if tool is None:
-            return None
+            try:
+                answer = self._unknown(running)
+            except Exception as error:
+                raise _UnknownToolError(error) from error
+            if answer is not None:
+                return answer
+        running.tool = request.tool_call["name"]
+        if isinstance(tool, AgentCall):
+            return request.override(tool=self.agents[tool.name])
+        if tool is None:
+            return request.override(tool=None)
         name = str(tool.name)
         if tool is self._tool_node.tools_by_name.get(name):
-            return ActingTool(tool, self._contexts[name], self._seconds(name))
-        return ActingTool(guarded(tool), context_parameters(tool), self._seconds(name))
+            contexts = self._contexts[name]
+        else:
+            tool, contexts = guarded(tool), context_parameters(tool)
+        seconds = seconds_for(self._built.agent, name)
+        return request.override(tool=ActingTool(tool, contexts, seconds))
 
-    def _seconds(self, name: str) -> float | None:
-        return seconds_for(self._built.agent, name)
-
-    def _in_scope(self, scope: Scope) -> AbstractContextManager[None]:
+    @contextmanager
+    def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
-        names = self._built.channels.names
-        config = Writer(scope.outcome.teller).within(get_config())
-        return in_scope(scope, with_state(config, names, scope.state, scope.update))
+        config = Writer(running.teller).within(get_config())
+        config = with_state(config, self._built.channels.names, running.state, running.update)
+        tokens = RUNNING.set(running), var_child_runnable_config.set(config)
+        try:
+            yield
+        finally:
+            RUNNING.reset(tokens[0])
+            var_child_runnable_config.reset(tokens[1])
 
-    def _runtime(self, scope: Scope) -> ToolRuntime:
+    def _runtime(self, running: RunningCall) -> ToolRuntime:
         """Return what LangGraph gives to tools, with the state where something asks for it."""
-        call, runtime = scope.outcome.opened.call, get_runtime()
+        call, runtime = running.opened.call, get_runtime()
         is_seen = self._built.wraps_tools or call["name"] in self._see_state
         return ToolRuntime(
-            state=scope.state() if is_seen else {},
+            state=running.state() if is_seen else {},
             context=runtime.context,
             config=get_config(),
             stream_writer=runtime.stream_writer,
@@ -201,13 +192,51 @@ class CallRunner:
         )
 
 
-def _reported(outcome: Outcome) -> AbstractContextManager[None]:
-    return outcome.activation.reported(outcome.opened.number, outcome.teller)
-
-
 class _UnknownToolError(Exception):
     """Takes what a call to an unknown tool raised out of `ToolNode`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
+
+
+def told_of(error: Exception, on_tool_error: Any) -> Any:
+    r"""Return what the model is told of an exception; None where it fails the agent.
+
+    >>> def unreachable(error: ConnectionError) -> str:
+    ...     return "The library is closed."
+    >>> told_of(ConnectionError("no route"), unreachable)
+    'The library is closed.'
+    >>> told_of(ValueError("no topic"), unreachable)
+    >>> told_of(ValueError("no topic"), (ValueError, KeyError))
+    "Error: ValueError('no topic')\n Please fix your mistakes."
+    """
+    if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):
+        return None
+    if on_tool_error == "return" or isinstance(on_tool_error, type | tuple):
+        return _TOLD.format(shown_error(error))
+    return on_tool_error if isinstance(on_tool_error, str) else on_tool_error(error)
+
+
+def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
+    """Return the types of the exceptions that the model is told of.
+
+    Those of a function are the types that its first parameter is annotated with.
+    """
+    if isinstance(on_tool_error, tuple):
+        return on_tool_error
+    if isinstance(on_tool_error, type):
+        return (on_tool_error,)
+    return (Exception,) if isinstance(on_tool_error, str) else _annotated(on_tool_error)
+
+
+def _annotated(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
+    try:
+        hints = get_type_hints(getattr(function, "__func__", function))
+    except Exception:  # an annotation that cannot be resolved says nothing
+        return (Exception,)
+    named = [hint for name, hint in hints.items() if name != "return"][:1]
+    kinds = [kind for hint in named for kind in (get_args(hint) or (hint,))]
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)) or (
+        Exception,
+    )

@@ -48,9 +48,14 @@ class _Passing(Runnable[Any, Any]):
 
 
 def _passed(error: Exception) -> Passed:
-    if isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error):
+    if steers(error):
         return Passed(error)
     raise error
+
+
+def steers(error: Exception) -> bool:
+    """Return whether an exception steers the run: no tool, retry or model is to handle it."""
+    return isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
 
 
 def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:

@@ -11,15 +11,15 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from agentgraph.graph.chat.acting import Scope
+from agentgraph.agents.middleware import Mode
 from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.call_runner import CallRunner
 from agentgraph.graph.chat.calls import last_message, open_calls
 from agentgraph.graph.chat.laid_flat import edited_calls
-from agentgraph.graph.chat.outcome import Outcome
 from agentgraph.graph.chat.output import keep
+from agentgraph.graph.chat.running_call import RunningCall
 from agentgraph.graph.chat.step import Step, own_state
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
@@ -49,86 +49,70 @@ class ToolsNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
         check_threads(self.site.place.tools_node, config or {}, _INSTEAD)
-        activation, control = Activation(self.site, input, config or {}), inner_stop()
-        with activation.reported():
-            self.built.check_mode(activation, "sync")
-            scopes = self._scopes(activation, input, control)
-            if self._is_task(scopes):
-                return self._update(activation, input, [self.runner.run(scopes[0])], is_alone=True)
-            schedule = self._schedule(scopes, control)
-            results = run_tasks(self._starts(self.tasks, scopes, schedule), schedule)
-            return self._update(activation, input, [*results.values()])
+        return run_talk(self._talk(input, config or {}, "sync"))
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls on the event loop."""
-        activation, control = Activation(self.site, input, config or {}), inner_stop()
+        return await arun_talk(self._talk(input, config or {}, "async"))
+
+    def _talk(self, state: LaneState, config: RunnableConfig, mode: Mode) -> Talk[Update]:
+        activation, control = Activation(self.site, state, config), inner_stop()
         with activation.reported():
-            self.built.check_mode(activation, "async")
-            scopes = self._scopes(activation, input, control)
-            if self._is_task(scopes):
-                return self._update(
-                    activation, input, [await self.runner.arun(scopes[0])], is_alone=True
-                )
-            schedule = self._schedule(scopes, control)
-            starts = self._starts(self.atasks, scopes, schedule)
-            results = await arun_tasks(starts, schedule, slots=slots(config))
-            return self._update(activation, input, [*results.values()])
+            self.built.check_mode(activation, mode)
+            calls = self._calls(activation, state, control)
+            is_alone = len(calls) == 1 and calls[0].wanted not in self.runner.agents
+            if is_alone:
+                results = [(yield from self.runner.talk(calls[0]))]
+            else:
+                is_beside = self.agent.parallel_tools
+                needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
+                schedule = Schedule(needs, control)
+                run = partial(run_tasks, self._starts(self.tasks, calls, schedule))
+                starts = self._starts(self.atasks, calls, schedule)
+                arun = partial(arun_tasks, starts, slots=slots(config))
+                results = [*(yield Call(run, arun, (schedule,))).values()]
+            return self._update(activation, state, results, is_alone=is_alone)
 
-    def _scopes(self, activation: Activation, state: LaneState, control: Stop) -> list[Scope]:
-        """Return the scopes of the open calls; of their transfers only the last is carried out."""
-        built, opened = self.built, open_calls(activation, state)
+    def _calls(self, activation: Activation, state: LaneState, control: Stop) -> list[RunningCall]:
+        """Return the open calls; of their transfers only the last is carried out."""
+        built, step = self.built, cache(lambda: self.built.step(activation))
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
-        tools = [str(edited.get(str(each.call["id"]), each.call)["name"]) for each in opened]
-        transfers = [i for i, each in enumerate(opened) if self.runner.transfers(each, tools[i])]
-        passed_over = {*transfers[:-1]}
-        step = cache(lambda: built.step(activation))
-        return [
-            Scope(
-                Outcome(activation, each, built.channels.own),
-                tools[i],
-                control,
-                activation.seen,
-                step,
-                Attempts(activation, each.number, built.wraps_tools),
-                is_passed_over=i in passed_over,
-            )
-            for i, each in enumerate(opened)
-        ]
-
-    def _is_task(self, scopes: Sequence[Scope]) -> bool:
-        """Tell whether the node itself serves as the task: for one call alone, of a plain tool."""
-        return len(scopes) == 1 and scopes[0].tool not in self.runner.agents
-
-    def _schedule(self, scopes: Sequence[Scope], control: Stop) -> Schedule:
-        """Return when the calls run: at once, or each when the one before it has come to a result."""
-        is_beside = self.agent.parallel_tools
-        return Schedule([() if is_beside or n == 0 else (n - 1,) for n in range(len(scopes))], control)
+        calls, last_transfer = [], None
+        for opened in open_calls(activation, state):
+            wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
+            running = RunningCall(built, activation, opened, wanted, control, step)
+            if wanted in self.runner.handing_over and opened.error is None:
+                if last_transfer is not None:
+                    last_transfer.is_passed_over = True
+                last_transfer = running
+            calls.append(running)
+        return calls
 
     def _starts(
-        self, tasks: dict[str, Callable[..., Any]], scopes: Sequence[Scope], schedule: Schedule
+        self, tasks: dict[str, Callable[..., Any]], calls: Sequence[RunningCall], schedule: Schedule
     ) -> list[Callable[[], Any]]:
         """Return what starts the task of each call; one in turn sees what those before it wrote."""
-        last: list[tuple[Scope, Any]] = []
+        last: list[tuple[RunningCall, Any]] = []
 
-        def start(number: int, scope: Scope) -> Any:
+        def start(number: int, running: RunningCall) -> Any:
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
-                scope = self._after(scope, before, future.result())
-            task = tasks.get(scope.tool, tasks[""])
-            future = task(partial(schedule.arrive, number), scope)
-            last[:] = [(scope, future)]
+                self._continue(running, before, future.result())
+            task = tasks.get(running.wanted, tasks[""])
+            future = task(partial(schedule.arrive, number), running)
+            last[:] = [(running, future)]
             return future
 
-        return [partial(start, number, scope) for number, scope in enumerate(scopes)]
+        return [partial(start, number, running) for number, running in enumerate(calls)]
 
-    def _after(self, scope: Scope, before: Scope, result: TaskResult) -> Scope:
-        """Return the scope of a call that runs when the one before it has come to a result."""
-        seen, step, updates = before.seen, before.step, [*before.updates, *result.get("state", ())]
+    def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
+        """Let a call see what the one before it left, where calls run in turn."""
+        running.seen, running.step = before.seen, before.step
+        running.before = [*before.before, *result.get("state", ())]
         if result["values"]:
-            seen = seen.with_new((), result["values"])
+            running.seen = running.seen.with_new((), result["values"])
         if "state" in result:
-            step = cache(partial(self._merged, scope.outcome.activation, None, updates))
-        return scope._replace(seen=seen, step=step, updates=updates)
+            running.step = cache(partial(self._merged, running.activation, None, running.before))
 
     def _merged(
         self,
@@ -147,7 +131,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         state: LaneState,
         results: Sequence[TaskResult],
         *,
-        is_alone: bool = False,
+        is_alone: bool,
     ) -> Update:
         """Write the results in the order of the calls, but last the one that ends the agent.
 
@@ -155,25 +139,23 @@ class ToolsNode(Runnable[LaneState, Update]):
         """
         ending, how = self._decide(results)
         activation.write(self._joined(activation, state, results))
+        updates: list[Mapping[str, Any]] = []
         for result in results:
             activation.add_transfers(result.get("transfers", 0))
+            updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
             activation.keep_told(result["messages"], [*notes])
-        step = self._step(activation, results)
-        if ending is None and activation.progress.get("answer"):
+        step = self._merged(activation, (), updates) if updates else None
+        if how == "" and any("break_loop" in result["acts"] for result in results):
+            activation.tell("break_loop")  # there is no loop: it changes nothing
+        if ending is not None:
+            self._end(activation, ending, how, step)
+        elif activation.progress.get("answer"):
             self.built.leave(activation, Leaving(keeps=True), step)
-        elif ending is None:
+        else:
             self._ask_again(activation, state, step)
-        self._steer(activation, ending, how, results, step)
         return activation.update()
-
-    def _step(self, activation: Activation, results: Sequence[TaskResult]) -> Step | None:
-        """Return the state of the middleware with what the calls made of it, if they changed it."""
-        updates = [update for result in results for update in result.get("state", ())]
-        if not updates:
-            return None
-        return self._merged(activation, (), updates)
 
     def _joined(
         self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
@@ -195,7 +177,12 @@ class ToolsNode(Runnable[LaneState, Update]):
             for result in reversed(results):
                 if act in result["acts"]:
                     return result, act
-        return next((result for result in reversed(results) if self._returns(result)), None), ""
+        for result in reversed(results):
+            for message in result["messages"]:
+                is_result = isinstance(message, ToolMessage) and message.status == "success"
+                if is_result and message.name in self.runner.returning:
+                    return result, ""
+        return None, ""
 
     def _ask_again(self, activation: Activation, state: LaneState, step: Step | None) -> None:
         before = activation.progress
@@ -205,29 +192,15 @@ class ToolsNode(Runnable[LaneState, Update]):
             progress["passed"] = passed
         activation.stay(self.site.place.round_node, chat=progress)
 
-    def _steer(
-        self,
-        activation: Activation,
-        ending: TaskResult | None,
-        how: str,
-        results: Sequence[TaskResult],
-        step: Step | None,
-    ) -> None:
-        leaving = Leaving()
+    def _end(self, activation: Activation, ending: TaskResult, how: str, step: Step | None) -> None:
+        """End the agent by an action of a call, or with its result."""
+        leaving, is_last = Leaving(), self.site.place.after_agent_node is None
         match how:
             case "exit" | "break_loop":
                 leaving["signal"] = how
-            case "transfer_to" if ending:
+            case "transfer_to":
                 leaving["target"] = ending["acts"]["transfer_to"]
-            case _ if any("break_loop" in result["acts"] for result in results):
-                activation.tell("break_loop")  # there is no loop: it changes nothing
-        if ending is None:
-            return
-        is_kept, is_last = "target" not in leaving, self.site.place.after_agent_node is None
+        is_kept = "target" not in leaving
         self.built.leave(activation, Leaving(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
             keep(activation, self.agent, None, self.built.wanted, activation.last_text() or "")
-
-    def _returns(self, result: TaskResult) -> bool:
-        messages = [m for m in result["messages"] if isinstance(m, ToolMessage)]
-        return any(m.name in self.runner.returning and m.status == "success" for m in messages)

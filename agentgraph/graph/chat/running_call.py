@@ -1,6 +1,8 @@
-"""What one tool call comes to: messages, values of the run, what is told, and how it steers."""
+"""One tool call while it runs: what it sees, and what it comes to."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import cached_property
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -10,78 +12,89 @@ from langgraph.types import Command
 from agentgraph.agents.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
 from agentgraph.agents.tools import Content
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.chat.agent import BuiltAgent
+from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
-from agentgraph.graph.handoffs import (
-    State,
-    handed_on,
-    new_messages,
-    sole_target,
-    transferred,
-    update_of,
-)
+from agentgraph.graph.chat.step import Step
+from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.foreign import is_word
+from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
 from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
 
 
-class Outcome:
-    """Collects what a call comes to.
+class RunningCall:
+    """One call, from its start to its result.
 
     Attributes:
-        activation: The activation of the agent that calls.
+        built: The agent that calls.
+        activation: Its activation.
         opened: The call.
+        wanted: The name of the tool that is to run; a person may have edited the call.
         tool: The name of the tool whose results these are; middleware may take another one.
+        control: Stops the lanes that calls run.
+        step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
+        is_passed_over: Whether it is a transfer that another one of the same message comes before.
+        seen: What is visible to it: calls that run in turn see the values that those before wrote.
+        before: What calls before this one made of that state, where calls run in turn.
+        updates: What the call made of that state.
+        writes: The values of the run that the call wrote.
         left: Whether an address is inside an agent that failed in the call.
     """
 
     def __init__(
-        self, activation: Activation, opened: OpenCall, channels: Collection[str] = ()
+        self,
+        built: BuiltAgent,
+        activation: Activation,
+        opened: OpenCall,
+        wanted: str,
+        control: Stop,
+        step: Callable[[], Step],
+        *,
+        is_passed_over: bool = False,
     ) -> None:
-        """Begin to collect.
-
-        Args:
-            activation: The activation of the agent that calls.
-            opened: The call.
-            channels: The names in the state of the agent's middleware.
-        """
-        self.activation, self.opened, self.tool = activation, opened, str(opened.call["name"])
+        self.built, self.activation, self.opened = built, activation, opened
+        self.wanted, self.tool = wanted, str(opened.call["name"])
+        self.control, self.step, self.is_passed_over = control, step, is_passed_over
+        self.seen = activation.seen
+        self.before: list[Mapping[str, Any]] = []
+        self.updates: list[dict[str, Any]] = []
         self.teller = activation.new_teller(is_beside=True)
-        self._channels = {*channels}
-        self._state: list[dict[str, Any]] = []
+        self.left: Callable[[str], bool] = lambda _: False
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
-        self.left: Callable[[str], bool] = lambda _: False
         self.restart()
 
-    @property
-    def updates(self) -> Sequence[Mapping[str, Any]]:
-        """What the call updated of the state of the agent's middleware."""
-        return self._state
+    @cached_property
+    def attempts(self) -> Attempts:
+        """The runs of lanes for it."""
+        return Attempts(self.activation, self.opened.number, self.built.wraps_tools)
 
-    @property
-    def writes(self) -> Sequence[Write]:
-        """The values of the run that the call wrote."""
-        return self._writes
+    def state(self) -> dict[str, Any]:
+        """Return the state as tools see it; the messages are a list of the call's own."""
+        seen = self.seen.with_new((), self.writes) if self.writes else self.seen
+        return self.step().state_after(dict(seen.values), self.updates)
 
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
         self.teller.take_back()
-        self._writes: list[Write] = []
+        self.writes: list[Write] = []
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
         self._transfers = 0
         self._refused: Ask | None = None
 
-    def take(self, returned: Any, state: State) -> Any:
+    def take(self, returned: Any) -> Any:
         """Take the actions from what a tool returned, and return what is a message of LangChain's."""
         items = returned if isinstance(returned, list) else [returned]
-        handed = [self._handed_over(item, state) for item in items]
-        rest = [kept for item in handed if (kept := self._take(item)) is not None]
-        if len(rest) == 1 and isinstance(rest[0], ToolMessage):
-            rest = [self._bound(rest[0])]
+        handed = [*map(self._handed_over, items)]
+        rest = [kept for kept in map(self._take, handed) if kept is not None]
+        call_id = self.opened.call["id"]
+        if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
+            rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # whatever call it names
         if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest
@@ -92,7 +105,7 @@ class Outcome:
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run as others wrote them, in order."""
-        self._writes = self.activation.site.reducers.collected(self._writes, writes)
+        self.writes = self.activation.site.reducers.collected(self.writes, writes)
 
     def add_transfers(self, count: int) -> None:
         """Count transfers that there were in the lane that the call ran."""
@@ -104,21 +117,28 @@ class Outcome:
         status = "error" if failed else "success"
         return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
-    def add(self, given: Any, state: State) -> None:
+    def add(self, given: Any) -> None:
         """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
-            if isinstance(each, Command):
-                self._update(self._update_of(each), state)
-            else:
+            if not isinstance(each, Command):
                 self._messages.append(self._named(each))
+            elif each.goto or each.graph:
+                raise InvalidOutputError(
+                    f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
+                    f"{shown(each)}; a command may update the state, and hand over to one agent by "
+                    "Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
+                    "BreakLoop() to go elsewhere"
+                )
+            else:
+                self.update(update_of(each))
 
-    def _update(self, update: Mapping[str, Any], state: State) -> None:
+    def update(self, update: Mapping[str, Any]) -> None:
         """Take an update: messages, state of the middleware, and else values of the run."""
         messages = convert_to_messages(update.get("messages", []))
-        for message in new_messages(messages, state):
+        for message in new_messages(messages, self.state):
             self._add_message(self._named(message))
-        own = {key: value for key, value in update.items() if key in self._channels}
-        self._state += [own] if own else []
+        own = {key: value for key, value in update.items() if key in self.built.channels.own}
+        self.updates += [own] if own else []
         rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
         self.set_values({**update.get("values", {}), **rest})
 
@@ -148,72 +168,68 @@ class Outcome:
             InvalidOutputError: A tool gave an action that no return annotation of the tools names,
                 or a question.
         """
-        if self._refused is not None:
-            raise InvalidOutputError(
-                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
-                f"{shown(self._refused)}; call langgraph.types.interrupt() in it, which returns the "
-                "answer"
-            )
-        for kind, permitted in (("exit", may.exit), ("break_loop", may.break_loop)):
-            if kind in self._acts and not permitted:
-                given = "Exit" if kind == "exit" else "BreakLoop"
-                raise InvalidOutputError(
-                    f"{self.activation.address}: the tool {self.opened.call['name']!r} gave {given}, "
-                    f"which its return annotation does not name; add it, as in `-> str | {given}`, so "
-                    "that the graph has an edge for it"
-                )
+        self._check_acts(may)
         self._check_saved()
-        at = self.activation.address
-        messages = [m if self._is_stamped_by_none(m) else stamped(m, at) for m in self._messages]
+        at, messages = self.activation.address, []
         self.teller.void_questions(self.left)
-        for message in messages:
-            if not self._is_stamped_by_none(message):
-                self.teller.say(message)
+        for message in self._messages:
+            is_said = not isinstance(message, RemoveMessage) and message.id not in self._rewritten
+            messages.append(stamped(message, at) if is_said else message)
+            if is_said:
+                self.teller.say(messages[-1])
         position = Position(next=None, cursor=[], tree="", at=at, told=self.teller.end())
         result = TaskResult(
             messages=messages,
-            values=self._writes,
+            values=self.writes,
             position=position,
             acts=self._acts,
             number=self.opened.number,
         )
-        if self._state:
-            result["state"] = self._state
+        if self.updates:
+            result["state"] = self.updates
         if self._transfers:
             result["transfers"] = self._transfers
         return result
 
-    def _is_stamped_by_none(self, message: BaseMessage) -> bool:
-        return isinstance(message, RemoveMessage) or message.id in self._rewritten
+    def _check_acts(self, may: May) -> None:
+        where = f"{self.activation.address}: the tool {self.opened.call['name']!r} gave"
+        if self._refused is not None:
+            raise InvalidOutputError(
+                f"{where} {shown(self._refused)}; call langgraph.types.interrupt() in it, which "
+                "returns the answer"
+            )
+        for kind, given, permitted in (
+            ("exit", "Exit", may.exit),
+            ("break_loop", "BreakLoop", may.break_loop),
+        ):
+            if kind in self._acts and not permitted:
+                raise InvalidOutputError(
+                    f"{where} {given}, which its return annotation does not name; add it, as in "
+                    f"`-> str | {given}`, so that the graph has an edge for it"
+                )
 
     def _check_saved(self) -> None:
         """Refuse what cannot be saved; what a lane wrote was looked at there."""
         check, tool = self.activation.check, self.opened.call["name"]
         for message in self._messages:
             check(f"the result of the tool {tool!r}", message)
-        for name, value in ((name, v) for update in self._state for name, v in update.items()):
-            check(f"the state {name!r} that the tool {tool!r} gave", value)
+        for update in self.updates:
+            for name, value in update.items():
+                check(f"the state {name!r} that the tool {tool!r} gave", value)
         for data in self._custom:
             check(f"custom data of the tool {tool!r}", data)
-        own = [write for write in self._writes if write["by"] == self.activation.address]
-        for write in own:
-            check_names(self.activation.address, write["values"])
-        for name, value in ((name, v) for write in own for name, v in write["values"].items()):
-            check(f"the value {name!r} of the tool {tool!r}", value)
-
-    def _bound(self, message: ToolMessage) -> ToolMessage:
-        """Return the only result as that of the call, whatever call it names."""
-        call_id = self.opened.call["id"]
-        if message.tool_call_id == call_id:
-            return message
-        return message.model_copy(update={"tool_call_id": call_id})
+        for write in self.writes:
+            if write["by"] == self.activation.address:
+                check_names(self.activation.address, write["values"])
+                for name, value in write["values"].items():
+                    check(f"the value {name!r} of the tool {tool!r}", value)
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:
             return message.model_copy(update={"name": self.tool})
         return message
 
-    def _handed_over(self, item: Any, state: State) -> Any:
+    def _handed_over(self, item: Any) -> Any:
         """Take the transfer from a command that goes to one agent, as LangGraph's handoff tools do."""
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
@@ -222,7 +238,7 @@ class Outcome:
             return item
         if (refused := self._transfer(target)) is not None:
             return refused
-        update = handed_on(item, state)
+        update = handed_on(item, self.state)
         said = convert_to_messages(update.get("messages", []))
         results = [message for message in said if isinstance(message, ToolMessage)]
         result = results[-1] if results else self.message(f"Transferred to {target}.")
@@ -263,15 +279,9 @@ class Outcome:
             f"Error: there is no agent {name} to transfer to; there are: {names}.", failed=True
         )
 
-    def _update_of(self, command: Command[Any]) -> dict[str, Any]:
-        if command.goto or command.graph:
-            raise InvalidOutputError(
-                f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
-                f"{shown(command)}; a command may update the state, and hand over to one agent by "
-                "Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
-                "BreakLoop() to go elsewhere"
-            )
-        return update_of(command)
+
+RUNNING: ContextVar[RunningCall] = ContextVar("running call")
+"""The call that runs: through `ToolNode` and middleware, which make calls anew."""
 
 
 def _answers(item: Any) -> bool:
