@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from agentgraph.graph.chat.edits import Edits, edited, edits_between
+from agentgraph.graph.chat.step import Edits, edited, edits_between
 
 
 def said(*ids: str) -> list[Any]:

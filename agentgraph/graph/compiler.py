@@ -36,8 +36,8 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.signals import May
 from agentgraph.graph.chat.agent import BuiltAgent
+from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
-from agentgraph.graph.chat.summary import Summarizing
 from agentgraph.graph.chat.tools import ToolsNode
 from agentgraph.graph.nodes.each import EachNode
 from agentgraph.graph.nodes.function import FunctionNode

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.graph.chat.edits import edited
+from agentgraph.graph.chat.step import edited
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP
 

@@ -1,30 +1,32 @@
 """A chat agent as LangChain builds it: its nodes, with what is ours put in; built as it is compiled."""
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, wraps
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, SystemMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents.agents import ChatAgent
+from agentgraph.agents.around_tools import AroundTool, Passed
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode, any_has, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
 from agentgraph.agents.tools import provider_tools, run_tools, transfers_text, without_tools
-from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.chat.approve import Approval
-from agentgraph.graph.chat.asking import Instructing, StandingIn
-from agentgraph.graph.chat.guarding import guarded
+from agentgraph.errors import AgentGraphError, InvalidOutputError, LimitError
 from agentgraph.graph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
-from agentgraph.graph.chat.models import BoundModels, Models
+from agentgraph.graph.chat.middleware import Approval, Summarizing
+from agentgraph.graph.chat.models import Instructing, Models, StandingIn
 from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
 from agentgraph.graph.chat.step import Channels, Step
-from agentgraph.graph.chat.summary import Summarizing
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.threads import Contained
 from agentgraph.graph.state import Leaving, address_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import has_tools
@@ -44,6 +46,7 @@ class BuiltAgent:
         wanted: What its answer must fit; None for any text.
         takes_node: Whether LangChain's node asks the model.
         models: Its model.
+        channels: The channels of the state of its middleware.
     """
 
     def __init__(self, site: Site) -> None:
@@ -56,7 +59,6 @@ class BuiltAgent:
         has_format = self.wanted is not None and self.wanted.response_format is not None
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
-        self._bound = BoundModels()
         self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
         self.runs_tools = has_tools(site.place)
         policy = self.agent.history
@@ -70,6 +72,7 @@ class BuiltAgent:
             isinstance(instruction, str) and not is_filled(instruction)
         )
         self._system = self._written(instruction, {}) if self._is_fixed else None
+        self.channels = Channels(self.flat.channels if self.middleware else {}, site.reducers.names)
 
     @cached_property
     def flat(self) -> FlatAgent:
@@ -85,20 +88,6 @@ class BuiltAgent:
             middleware=given,
             inside=StandingIn(self.wanted, is_ours=not self.wraps_model),
         )
-
-    @cached_property
-    def _bindable(self) -> list[Any]:
-        return [*self.tools, *provider_tools(self.agent)]
-
-    def bound(self, where: str, model: Any) -> Any:
-        """Return a model with all tools, for calls that no node of LangChain's makes."""
-        return self._bound.bound(where, model, self._bindable) if self._bindable else model
-
-    @cached_property
-    def channels(self) -> Channels:
-        """The channels of the state of its middleware."""
-        found = self.flat.channels if self.middleware else {}
-        return Channels(found, self.site.reducers.names)
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return a run of one of the nodes, before it is run; without messages, in their middle."""
@@ -206,3 +195,78 @@ def _last_text(activation: Activation, step: Step) -> str:
     new, at = activation.said_ids, activation.address
     mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")
+
+
+def guarded(tool: BaseTool) -> BaseTool:
+    """Return a tool whose function is guarded where it is called.
+
+    LangChain calls it in a task of its own, and goes on for a while when it has ended: what would end
+    the event loop must be caught before, and when it has ended it is not to be cancelled any more.
+    """
+    if isinstance(tool, AroundTool):
+        return tool.with_inner(lambda inner: _Passing(guarded(inner)))
+    if not isinstance(tool, StructuredTool):
+        return tool
+    functions = {"func": _contained(tool.func), "coroutine": _stoppable(tool.coroutine)}
+    return tool.model_copy(update=functions)
+
+
+class _Passing(Runnable[Any, Any]):
+    """A tool whose exceptions that steer the run are none that a retry or a fallback handles."""
+
+    def __init__(self, tool: BaseTool) -> None:
+        self._tool = tool
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        try:
+            return self._tool.invoke(input, config, **kwargs)
+        except Exception as error:
+            return _passed(error)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        try:
+            return await self._tool.ainvoke(input, config, **kwargs)
+        except Exception as error:
+            return _passed(error)
+
+
+def _passed(error: Exception) -> Passed:
+    if steers(error):
+        return Passed(error)
+    raise error
+
+
+def steers(error: Exception) -> bool:
+    """Return whether an exception steers the run: no tool, retry or model is to handle it."""
+    return isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
+
+
+def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+def _stoppable(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True), stoppable():
+            return await fn(*args, **kwargs)
+
+    return call
+
+
+def is_guarded(tool: Any) -> bool:
+    """Return whether a tool needs no guard around all of its call: its function has one, or is sync."""
+    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
+    return isinstance(tool, StructuredTool) or is_sync

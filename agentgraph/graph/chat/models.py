@@ -1,18 +1,50 @@
-"""The model of a chat agent: an object, a name of LangChain's, or what a function chooses."""
+"""The models of a chat agent: chosen, with the tools of the agent, and asked.
+
+A model is an object, a name of LangChain's, or what a function chooses.
+
+LangChain's node binds the tools, sends the system message and the messages, and calls the middleware
+around that. Ours happens closest to the model, whichever one the middleware chose: `model_input`, the
+mark on the chunks, replies that go back for a correction, the last answer without tools. Inside the
+user's middleware a model is put there that does it; so the user's see the real model, and the system
+message, which middleware of ours outside theirs fills in. Each layer costs, and LangChain's node does.
+So where no middleware wraps the call, `Asking.ask` is all there is.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import langchain.chat_models.base
+from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain.chat_models import init_chat_model
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    message_chunk_to_message,
+)
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Context
+from agentgraph.agents.functions import takes_two
+from agentgraph.agents.templates import with_text
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.chat.talking import Call, Talk
+from agentgraph.graph.chat.calls import with_ids, without_calls
+from agentgraph.graph.chat.output import Wanted, wanted_by
+from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, invoked, run_talk
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.nodes.activation import Activation
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
 
@@ -162,3 +194,266 @@ def _name(tool: Any) -> Any:
     if isinstance(tool, dict):
         return tool.get("function", tool).get("name") or str(tool)
     return getattr(tool, "name", None) or convert_to_openai_tool(tool)["function"]["name"]
+
+
+CORRECTIONS = 2
+"""How often a reply that does not fit goes back to the model."""
+_ANSWERING = {"response_format", "strict"}
+"""The settings by which LangChain asks a provider to keep to a schema."""
+
+
+@dataclass
+class Asking:
+    """One run of the node that asks the model.
+
+    Attributes:
+        activation: The activation of the agent.
+        context: What the agent knows.
+        hook: Its `model_input`, which has the last word on the messages that a model is sent.
+        model: The model, before middleware may choose another one.
+        system: The system message; None where there is none.
+        runs_tools: Whether a reply with calls leads to tools.
+        is_last: Whether the model is asked for its answer without tools.
+        wanted: What its answer must fit, as middleware left it; None for any text.
+        replies: How many replies there were.
+        step: What the agent sees, and the state of its middleware; None without any.
+    """
+
+    activation: Activation
+    context: Context
+    hook: Callable[..., list[BaseMessage]] | None
+    model: Any
+    system: SystemMessage | None
+    runs_tools: bool
+    is_last: bool
+    wanted: Wanted | None
+    replies: int = field(default=0, init=False)
+    step: Step | None = field(default=None, init=False)
+
+    def ask(
+        self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
+    ) -> Talk[AIMessage]:
+        """Ask a model, and again where its reply is not the answer that is wanted.
+
+        Raises:
+            InvalidOutputError: No reply fits.
+        """
+        self.wanted, given = wanted, self.activation.config
+        config = {**given, "metadata": {**given.get("metadata", {}), **self.activation.mark}}
+        sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
+        for _ in range(1 + CORRECTIONS):
+            hooked = sent if self.hook is None else self._hooked(self.hook, sent)
+            reply = message_of(self.activation, (yield invoked(model, hooked, config)))
+            self.replies += 1
+            is_answer = wanted is not None and bool(wanted.calls(reply))
+            if is_answer or self.is_last:
+                reply = with_ids(reply) if is_answer else without_calls(reply)
+            fault = None if wanted is None else self._fault(reply, wanted)
+            if wanted is None or fault is None:
+                return reply
+            sent = [*sent, reply, *_again(reply, fault, wanted)]
+        raise unfit(self.activation, fault)
+
+    def _hooked(
+        self, hook: Callable[..., list[BaseMessage]], messages: list[BaseMessage]
+    ) -> list[BaseMessage]:
+        given = hook(self.context, messages) if takes_two(hook) else hook(messages)
+        if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
+            raise InvalidOutputError(
+                f"{self.activation.address}: model_input gave {shown(given)}; return the list of "
+                "messages that the model is to be sent"
+            )
+        return given
+
+    def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
+        """Return why a reply is not the answer that is wanted, in a sentence.
+
+        LangChain's node looks at a call that gives an answer, but for what it leaves as it is.
+        """
+        if fault := wanted.call_fault(reply):
+            return f"The reply does not fit the schema: {fault}."
+        if wanted.calls(reply) or (self.runs_tools and calls_of(reply)):
+            return None
+        try:
+            wanted.read(str(reply.text))
+        except ValueError as error:
+            return f"The reply does not fit the schema: {error}."
+        return None
+
+
+def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
+    """Return what the model is told of a reply that is not the answer: each call has a result."""
+    text = f"{fault} {wanted.again()}"
+    if not wanted.call_fault(reply):
+        return [HumanMessage(text)]
+    return [
+        ToolMessage(text, name=each["name"], tool_call_id=call_id(each), status="error")
+        for each in calls_of(reply)
+    ]
+
+
+_ASKING: ContextVar[Asking] = ContextVar("asking")
+"""The run of a node in which a model is asked."""
+
+
+@contextmanager
+def asked_in(asking: Asking) -> Iterator[Asking]:
+    """Make the run of a node known to the models that it asks in a `with` block."""
+    token = _ASKING.set(asking)
+    try:
+        yield asking
+    finally:
+        _ASKING.reset(token)
+
+
+class AskedModel:
+    """Stands in for a model; it has all attributes of the chat model inside."""
+
+    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+        """Stand in for a model.
+
+        Args:
+            model: The model, with what was bound to it.
+            wanted: What its answer must fit.
+        """
+        self._model, self._wanted = model, wanted
+        self._core = core_of(model)
+        self._bound = BoundModels()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the chat model inside: LangChain asks for it to choose a strategy.
+
+        Of a model that takes no tools it does not: there the answer is a text.
+        """
+        return type(self._core) if takes_tools(self._model) else AskedModel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any) -> "_Asked":
+        """Return the model with tools; asked for its last answer, with those that give one alone."""
+        asking, wanted = _ASKING.get(), self._wanted
+        chosen = {**settings, **({} if tool_choice is None else {"tool_choice": tool_choice})}
+        if wanted is None or wanted.response_format is None:
+            if asking.is_last:
+                return self.bind(**settings)
+            if chosen:
+                return _Asked(with_tools(self._model, tools, **chosen), wanted)
+            return _Asked(self._bound.bound(asking.activation.address, self._model, tools), wanted)
+        answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
+        if not takes_tools(self._model):
+            if not asking.is_last and len(answers) < len(tools):
+                check_tools(asking.activation.address, self._model)
+            return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
+        is_tool = isinstance(wanted.response_format, ToolStrategy)
+        how: Any = "provider" if "response_format" in settings and not is_tool else "tool"
+        if asking.is_last:
+            tools = answers if how == "tool" else []
+        return _Asked(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
+
+    def bind(self, **settings: Any) -> "_Asked":
+        """Return the model with settings."""
+        return _Asked(self._model.bind(**settings) if settings else self._model, self._wanted)
+
+
+class _Asked:
+    """A model with tools and settings, as LangChain's node calls it."""
+
+    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+        self._model, self._wanted = model, wanted
+
+    def invoke(self, messages: list[BaseMessage]) -> AIMessage:
+        return run_talk(_ASKING.get().ask(self._model, messages, self._wanted))
+
+    async def ainvoke(self, messages: list[BaseMessage]) -> AIMessage:
+        return await arun_talk(_ASKING.get().ask(self._model, messages, self._wanted))
+
+
+class Instructing(AgentMiddleware[Any, Any, Any]):
+    """Outside the user's middleware: the model and the system message of this step."""
+
+    @property
+    def name(self) -> str:
+        """The name that no middleware of users has."""
+        return "agentgraph.instruction"
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Ask that model, with that message."""
+        return handler(instructed(request))
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Ask that model, with that message."""
+        return await handler(instructed(request))
+
+
+def instructed(request: Any) -> Any:
+    """Return a request with the model and the system message of this step."""
+    asking = _ASKING.get()
+    return _changed(request, model=asking.model, system_message=asking.system)
+
+
+class StandingIn:
+    """Inside the user's middleware: puts a stand-in in the place of the model that these chose."""
+
+    def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
+        """Put stand-ins in.
+
+        Args:
+            wanted: What the answer must fit, where middleware does not change that.
+            is_ours: Whether nobody else sees the request, so that all of this step is put in here.
+        """
+        self._own, self._is_ours = wanted, is_ours
+        self._last: tuple[Any, Wanted | None, Any] = (None, None, None)
+
+    def __call__(self, request: Any) -> Any:
+        """Return a request to the stand-in."""
+        given = instructed(request) if self._is_ours else request
+        wanted = self._wanted(given.response_format)
+        if self._last[0] is not given.model or self._last[1] is not wanted:
+            self._last = (given.model, wanted, AskedModel(given.model, wanted))
+        return _changed(given, model=self._last[2])
+
+    def _wanted(self, response_format: Any) -> Wanted | None:
+        """Return what the answer must fit, which middleware may have changed for this call."""
+        is_own = response_format is (self._own.response_format if self._own else None)
+        return self._own if is_own else wanted_by(response_format)
+
+
+def message_of(activation: Activation, reply: object) -> AIMessage:
+    """Return a reply of a model as a message."""
+    if isinstance(reply, str):
+        reply = AIMessage(reply)
+    if isinstance(reply, AIMessageChunk):
+        reply = message_chunk_to_message(reply)
+    if not isinstance(reply, AIMessage):
+        raise InvalidOutputError(
+            f"{activation.address}: the model gave {type(reply).__name__}, not an AIMessage; "
+            "pass a chat model, or a runnable that ends in one"
+        )
+    return reply
+
+
+def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
+    """Return the error for a model whose replies do not fit."""
+    head = f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema."
+    told = " ".join(each.strip() for each in (head, fault) if each)
+    return InvalidOutputError(f"{told} Use a model that keeps to schemas, or a simpler schema")
+
+
+def _changed(request: Any, **attributes: Any) -> Any:
+    """Return a request with other attributes; its `override` filters the warnings of all threads."""
+    changed = copy(request)
+    for name, value in attributes.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
+    """Return messages with a text behind that of the system message, or as one."""
+    if text is None:
+        return list(messages)
+    first = messages[0] if messages else None
+    if isinstance(first, SystemMessage):
+        return [with_text(first, text), *messages[1:]]
+    return [SystemMessage(text), *messages]

@@ -12,10 +12,9 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
 from agentgraph.agents.middleware import ASKS
+from agentgraph.agents.tools import provider_tools
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.approve import is_chosen
-from agentgraph.graph.chat.asking import CORRECTIONS, Asking, asked_in, unfit
 from agentgraph.graph.chat.calls import (
     last_reply,
     results_behind,
@@ -23,7 +22,8 @@ from agentgraph.graph.chat.calls import (
     with_saved_calls,
     without_calls,
 )
-from agentgraph.graph.chat.decisions import answer_schema
+from agentgraph.graph.chat.middleware import answer_schema, is_chosen
+from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, unfit
 from agentgraph.graph.chat.output import Kept, Wanted, keep, kept, told
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
@@ -69,6 +69,7 @@ class ModelNode(ChatNode):
         policy = built.site.place.policy
         super().__init__(built, retry=policy("retry"), timeout=policy("timeout"))
         self.node = built.flat.model if built.takes_node else None
+        self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
 
     def talk(self, activation: Activation) -> Talk[None]:
         """Ask the model once, and again where its reply does not fit."""
@@ -94,8 +95,8 @@ class ModelNode(ChatNode):
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
             model = asking.model
-            if not asking.is_last:
-                model = self.built.bound(activation.address, model)
+            if self._tools and not asking.is_last:
+                model = self._bound.bound(activation.address, model, self._tools)
             head = [asking.system] if asking.system else []
             reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
             if step is not None:

@@ -8,22 +8,32 @@ are the user's, for all. Everything else is an edit of what this agent sees.
 What outlasts the node: edits and state go to the agent's record, as changes; untracked state to a
 channel that is never saved; ephemeral state to the next node alone. A key that `values=` declares at
 compile too is a value of the run.
+
+The history loses nothing of what users and other agents said. So what middleware removes, replaces or
+adds is kept beside it, as edits that name messages by their ids; what the history gains later is seen
+as it is. A summary costs one id and one message, however long the history before it is. Each edit is an
+entry of its own, so that what changes from step to step is small.
+
+LangGraph gives each task a function that reads channels, and one that writes to them; the files of
+deepagents are kept by these. In a lane they know the channels of the tree alone. So what runs inside a
+chat agent is given two that know the state of its middleware too.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
+from typing_extensions import TypedDict
 
-from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
-from agentgraph.graph.chat.state_access import with_state
 from agentgraph.graph.comparing import is_same
 from agentgraph.graph.history import paired
 from agentgraph.graph.middleware_state import change_between
@@ -31,6 +41,96 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.foreign import is_said, is_word
 from agentgraph.graph.state import address_of, is_remove_all, speaker_of, with_id
 from agentgraph.graph.values import copied
+
+
+class Beginning(TypedDict, total=False):
+    """What is seen in the place of the first messages."""
+
+    upto: str
+    """The id of the last message that is left out; without it none is."""
+    head: list[BaseMessage]
+    """What comes in their place, or first of all."""
+
+
+class Edits(TypedDict, total=False):
+    """What middleware changed of what an agent sees."""
+
+    beginning: Beginning
+    """Where it begins."""
+    replaced: Mapping[str, BaseMessage | None]
+    """Messages that are seen otherwise, by their ids; None for one that is left out."""
+    added: Mapping[str, list[BaseMessage]]
+    """What comes between, by the id of the visible message before it."""
+
+
+SECTIONS = ("beginning", "replaced", "added")
+"""The names of all parts of `Edits`."""
+
+
+def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
+    """Return the visible messages as middleware left them.
+
+    Where the last one that was left out is not among them, the beginning is seen as it is.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> said = [HumanMessage("one", id="1"), HumanMessage("two", id="2")]
+    >>> summary = HumanMessage("It is counted.", id="s")
+    >>> [each.text for each in edited(said, {"beginning": {"upto": "1", "head": [summary]}})]
+    ['It is counted.', 'two']
+    """
+    beginning = edits.get("beginning", {})
+    upto = beginning.get("upto")
+    left_out = [i for i, message in enumerate(messages) if message.id == upto] if upto else []
+    has_head = bool(left_out) or not upto
+    result = list(beginning.get("head", ())) if has_head else []
+    replaced, added = edits.get("replaced", {}), edits.get("added", {})
+    for message in messages[left_out[-1] + 1 if left_out else 0 :]:
+        seen = replaced.get(message.id, message) if message.id else message
+        if seen is not None:
+            result.append(seen)
+        result += added.get(message.id or "", ())
+    return result
+
+
+def edits_between(
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], said: Collection[str | None] = ()
+) -> Edits:
+    """Return the edits that make of the visible messages what is seen after them.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> one, two = HumanMessage("one", id="1"), HumanMessage("two", id="2")
+    >>> edits_between([one, two], [HumanMessage("ONE", id="1")])["replaced"]["2"] is None
+    True
+
+    Args:
+        before: The visible messages, each with an id.
+        after: What middleware made of them.
+        said: The ids of new messages that enter the history, and need no edit.
+    """
+    by_id = {str(message.id): message for message in before}
+    kept = {str(message.id) for message in after} & by_id.keys()
+    first = next((i for i, message in enumerate(before) if message.id in kept), len(before))
+    beginning: Beginning = {"upto": str(before[first - 1].id)} if first else {}
+    replaced: dict[str, BaseMessage | None] = {
+        str(message.id): None for message in before[first:] if message.id not in kept
+    }
+    added: dict[str, list[BaseMessage]] = {}
+    behind: str | None = None
+    for message in after:
+        was = by_id.get(str(message.id))
+        if was is not None:
+            behind = str(message.id)
+            if not is_same(message, was):
+                replaced[behind] = message
+        elif message.id in said:
+            behind = str(message.id)
+        elif behind is None:
+            beginning.setdefault("head", []).append(message)
+        else:
+            added.setdefault(behind, []).append(message)
+    edits = {"beginning": beginning, "replaced": replaced, "added": added}
+    return cast(Edits, {name: entries for name, entries in edits.items() if entries})
+
 
 _CONTEXT = ("messages", "jump_to", "structured_response")
 """The channels that are not the middleware's own."""
@@ -56,30 +156,10 @@ class Channels:
         self.names = frozenset(channels).difference(_CONTEXT)
         self.shared = self.names.intersection(declared)
         self.own = {name: channels[name] for name in sorted(self.names - self.shared)}
-        self.defaults = dict(_defaults({name: channels[name] for name in self.names}))
-        self._untracked = _named(self.own, UntrackedValue)
-        self._ephemeral = _named(self.own, EphemeralValue)
-
-    def tracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is saved of a state."""
-        others = self._untracked | self._ephemeral
-        return {name: value for name, value in state.items() if name not in others}
-
-    def untracked(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is never saved of a state."""
-        return {name: state[name] for name in self._untracked if name in state}
-
-    def ephemeral(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what only the next node sees of a state."""
-        return {name: state[name] for name in self._ephemeral if name in state}
-
-    def filled(self, values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the run and a state, and what channels begin with that have nothing."""
-        state = {**values, **own}
-        for name, value in self.defaults.items():
-            if name not in state:
-                state[name] = copied(value)
-        return state
+        self.defaults: dict[str, Any] = {}
+        for name in self.names:
+            with suppress(EmptyChannelError):
+                self.defaults[name] = channels[name].copy().get()
 
 
 class Step:
@@ -117,7 +197,8 @@ class Step:
         self._activation = activation
         self._channels = channels
         self._values = activation.values
-        self._visible = _with_ids(visible, activation.address)
+        address = activation.address
+        self._visible = [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(visible)]
         record = activation.record
         self._kept = {name: record[name] for name in SECTIONS if name in record}
         is_under_way = bool(activation.progress)
@@ -155,12 +236,15 @@ class Step:
 
     def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the state, with other values of the run."""
-        own = self._channels.filled(values, self.own)
+        state = {**values, **self.own}
+        for name, value in self._channels.defaults.items():
+            if name not in state:
+                state[name] = copied(value)
         if self.jump_to:
-            own["jump_to"] = self.jump_to
+            state["jump_to"] = self.jump_to
         if self.answer is not None:
-            own["structured_response"] = self.answer
-        return {**own, "values": values, "messages": list(self.messages)}
+            state["structured_response"] = self.answer
+        return {**state, "values": values, "messages": list(self.messages)}
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
@@ -197,7 +281,7 @@ class Step:
             if before is None and is_said(message):
                 self._activation.say(message)
                 said.add(message.id)
-            elif _is_other(before, message) and self._write(message):
+            elif before is not None and not is_same(before, message) and self._write(message):
                 written[message.id] = message
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
@@ -211,12 +295,15 @@ class Step:
         if not self._written:
             self._activation.keep_middleware(change, None)
             return {}
-        channels, written = self._channels, {key: self.own[key] for key in sorted(self._written)}
-        if tracked := channels.tracked(written):
-            change["state"] = {key: [value] for key, value in tracked.items()}
-        is_new = bool(channels.untracked(written))
-        self._activation.keep_middleware(change, channels.untracked(self.own) if is_new else None)
-        return channels.ephemeral(written)
+        channels = self._channels.own
+        written = {key: self.own[key] for key in sorted(self._written)}
+        passing = (UntrackedValue, EphemeralValue)
+        if kept := {k: [v] for k, v in written.items() if not isinstance(channels[k], passing)}:
+            change["state"] = kept
+        untracked = {k: v for k, v in self.own.items() if isinstance(channels[k], UntrackedValue)}
+        is_new = not untracked.keys().isdisjoint(written)
+        self._activation.keep_middleware(change, untracked if is_new else None)
+        return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
     def _taken_back(self) -> set[str | None]:
         """Void what this activation said that was removed by its id, and return the ids.
@@ -285,28 +372,6 @@ def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> A
     return channel
 
 
-def _defaults(channels: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what channels begin with, by their names, if with anything."""
-    for name, channel in channels.items():
-        try:
-            yield name, channel.copy().get()
-        except EmptyChannelError:
-            continue
-
-
-def _named(channels: Mapping[str, Any], kind: type) -> frozenset[str]:
-    return frozenset(name for name, channel in channels.items() if isinstance(channel, kind))
-
-
-def _with_ids(messages: Sequence[BaseMessage], address: str) -> list[BaseMessage]:
-    """Return messages that middleware can name."""
-    return [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(messages)]
-
-
-def _is_other(before: BaseMessage | None, message: BaseMessage) -> bool:
-    return before is not None and not is_same(before, message)
-
-
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the updates in what a node gave."""
     match given:
@@ -321,3 +386,41 @@ def _updates(given: Any) -> Iterator[Mapping[str, Any]]:
         case list() | tuple():
             for each in given:
                 yield from _updates(each)
+
+
+def with_state(
+    config: RunnableConfig,
+    names: Collection[str],
+    state: Callable[[], Mapping[str, Any]],
+    write: Callable[[dict[str, Any]], None],
+) -> RunnableConfig:
+    """Return a config by which the state of an agent's middleware is read and written.
+
+    Args:
+        config: The config of a task of LangGraph's.
+        names: The names of what is in that state; all else is read from and written to the channels.
+        state: Returns the state as it is now.
+        write: Takes an update of it.
+    """
+    configurable = config.get("configurable", {})
+    outer_read, outer_send = configurable.get(CONFIG_KEY_READ), configurable.get(CONFIG_KEY_SEND)
+    if not names or outer_read is None or outer_send is None:
+        return config
+
+    def read_one(name: str, fresh: bool) -> Any:
+        return state().get(name) if name in names else outer_read(name, fresh)
+
+    def read(select: str | Sequence[str], fresh: bool = False) -> Any:
+        if isinstance(select, str):
+            return read_one(select, fresh)
+        return {name: read_one(name, fresh) for name in select}
+
+    def send(writes: Sequence[tuple[str, Any]]) -> None:
+        for name, value in writes:
+            if name in names:
+                write({name: value})
+        if others := [(name, value) for name, value in writes if name not in names]:
+            outer_send(others)
+
+    ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: send}
+    return {**config, "configurable": {**configurable, **ways}}

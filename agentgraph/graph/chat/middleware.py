@@ -1,0 +1,367 @@
+"""LangChain's middleware for approval and for summaries, with what it lacks.
+
+Approval is LangChain's human in the loop, as `approve=` makes it of names, a function or a mapping.
+LangChain asks, reads the decisions and runs the calls as they were edited. Ours is what it lacks:
+
+- An answer is checked before it is taken. LangChain fails at one that it cannot read, and has saved it
+  by then, so that the thread would fail again with every resume. Here the question says what fits, and
+  is asked again until something does.
+- What decides whether a call needs approval is asked once. LangChain asks it again on the resume, and a
+  rejected call runs if it says something else then. So what it said is kept before the question is put.
+
+A summary is made where the agent has `history=summarized(...)`. Ours is what LangChain's summarization
+lacks, or does otherwise than a history may:
+
+- It makes a model of a name at once. Here that waits until it is needed.
+- By default it sends the summarising model the last 4,000 tokens of what is summed up, and the rest is
+  lost without a word. Here all of it is sent.
+- It takes an empty reply for a summary, and all that it stands for is lost. Here that is an error.
+- It goes by the tokens that the provider reports as well as by the counter. That is right for its own
+  counter, which estimates; a counter that the user gives may count anything, and alone decides.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, NotRequired, cast
+
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    InterruptOnConfig,
+    SummarizationMiddleware,
+)
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.runnables import RunnableBinding
+from langchain_core.tools import BaseTool
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from agentgraph.agents.agents import ChatAgent
+from agentgraph.agents.budgets import Summarized
+from agentgraph.agents.json_schemas import references
+from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
+from agentgraph.agents.schemas import plain, schema_fault
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.chat.calls import last_reply
+from agentgraph.graph.chat.laid_flat import asking_by
+from agentgraph.graph.chat.models import core_of, model_named
+from agentgraph.graph.nodes.activation import ask_until_it_fits
+from agentgraph.safe_repr import shown
+
+
+class Chosen(TypedDict):
+    """Which calls of a message need approval, as the functions said that decide it."""
+
+    message: str | None
+    """The id of the message."""
+    calls: list[str | None]
+    """The ids of the calls."""
+    is_next: bool
+    """Whether the node of approval is to run again, and ask."""
+
+
+_CHOSEN = "approval"
+_Update = dict[str, Any] | None
+_Decisions: Any = HumanInTheLoopMiddleware.state_schema
+
+
+class _State(_Decisions):  # type: ignore[misc]
+    """LangChain's state, and what was chosen."""
+
+    approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
+
+
+class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
+    """LangChain's middleware that asks a person, for a chat agent with `approve=`."""
+
+    state_schema = _State
+
+    def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
+        approve = agent.approve
+        rules: Any = {} if callable(approve) else approve
+        given = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        super().__init__(given, interrupt_mode=agent.interrupt_mode)
+        self._rules = self.interrupt_on
+        self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
+        if callable(approve):
+            when = _of_the_call(approve)
+            rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=when)
+            self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
+        self._tools = tools
+        self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
+
+    @property
+    def name(self) -> str:
+        """The name that no middleware of users has."""
+        return APPROVE
+
+    def after_model(self, state: Any, runtime: Any) -> _Update:
+        """Choose the calls that need approval, and keep that; then, or in the next run, ask."""
+        chosen = _chosen_in(state)
+        if chosen is None:
+            chosen = self._chosen(state, runtime)
+            if chosen is not None and chosen["is_next"]:
+                return {_CHOSEN: chosen}
+        if chosen is None:
+            return cast(_Update, self._ask_and_decide(self, state, runtime))
+        update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
+        return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
+
+    def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
+        """Return which calls need approval by rules that a function decides on; None without such."""
+        message = last_reply(state["messages"])
+        calls = message.tool_calls if message else ()
+        rules = [(call, self._rules.get(call["name"])) for call in calls]
+        open_ones = [(call, rule) for call, rule in rules if rule is not None and "when" in rule]
+        if not message or not open_ones:
+            return None
+        needs = [call for call, rule in open_ones if self._should_interrupt(call, rule, state, runtime)]
+        ids = [call["id"] for call in needs]
+        is_next = self.interrupt_mode == "batched" and bool(ids)
+        return Chosen(message=message.id, calls=ids, is_next=is_next)
+
+    def _ask(self, request: Any) -> Any:
+        return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
+
+
+def is_chosen(own: Mapping[str, Any]) -> bool:
+    """Return whether the state of an agent's middleware says that the node of approval is to ask."""
+    return bool(own.get(_CHOSEN, {}).get("is_next"))
+
+
+def _chosen_in(state: Any) -> Chosen | None:
+    """Return what was chosen of the last message, if that was done."""
+    chosen: Chosen | None = state.get(_CHOSEN)
+    message = last_reply(state["messages"])
+    return chosen if chosen and message and chosen["message"] == message.id else None
+
+
+def _of_the_call(needs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda request: bool(needs(request.tool_call))
+
+
+def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
+    if "when" not in rule:
+        return rule
+    return cast(InterruptOnConfig, {**rule, "when": _or_chosen(rule["when"])})
+
+
+def _or_chosen(when: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Return what says of a call what was chosen; `when` itself where hooks jumped past the choice."""
+
+    def chosen(request: Any) -> bool:
+        found = _chosen_in(request.state)
+        return when(request) if found is None else request.tool_call["id"] in found["calls"]
+
+    return chosen
+
+
+class _OfEveryTool(dict[str, Any]):
+    """One rule for all names of tools, those that there are not included."""
+
+    def __init__(self, rule: InterruptOnConfig) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, name: str) -> InterruptOnConfig:
+        return self._rule
+
+    def get(self, name: str, default: Any = None) -> InterruptOnConfig:
+        return self._rule
+
+
+def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | None:
+    """Return the JSON schema of the answer to a question of LangChain's middleware; None for others.
+
+    It wants a decision for each action, in order, of a kind that is allowed for it; an edited call must
+    be one of a tool that there is, with arguments as that tool wants them.
+    """
+    if not _is_request(request):
+        return None
+    edits, defs = _edited_actions(tools)
+    text = {"type": "string"}
+    kinds = {
+        "approve": _object({"type": {"const": "approve"}}),
+        "edit": _object({"type": {"const": "edit"}, "edited_action": edits}),
+        "reject": _object({"type": {"const": "reject"}, "message": text}, required=["type"]),
+        "respond": _object({"type": {"const": "respond"}, "message": text}),
+    }
+    each = [
+        {"anyOf": [kinds[kind] for kind in dict.fromkeys(config["allowed_decisions"])]}
+        for config in request["review_configs"]
+    ]
+    in_order = {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
+    return {**_object({"decisions": in_order}), "$defs": defs}
+
+
+def _is_request(value: Any) -> bool:
+    match value:
+        case {"action_requests": [_, *_] as actions, "review_configs": [_, *_] as configs}:
+            return len(actions) == len(configs) and all(map(_is_config, configs))
+    return False
+
+
+def _is_config(config: Any) -> bool:
+    match config:
+        case {"allowed_decisions": [_, *_] as allowed}:
+            return all(kind in DECISIONS for kind in allowed)
+    return False
+
+
+def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of an edited call, by reference, and the definitions that it needs."""
+    actions, defs = [], {}
+    for tool in tools:
+        args, own = _args(tool)
+        defs.update(own)
+        actions.append(_object({"name": {"const": tool.name}, "args": args}))
+    defs["edited_action"] = {"anyOf": actions}
+    return {"$ref": "#/$defs/edited_action"}, defs
+
+
+def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of a tool's arguments, and its definitions, named so that no other has them.
+
+    One that is at fault, or refers to anything but its definitions, is left to the tool.
+    """
+    schema: Any = tool.tool_call_schema
+    given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    found = {"type": "object", **given}
+    defs = found.get("$defs", {})
+    new = {f"#/$defs/{name}": f"#/$defs/{tool.name}.{name}" for name in defs}
+    if schema_fault(found) or not new.keys() >= {*references(found)}:
+        return {"type": "object"}, {}
+    found.pop("$defs", None)
+    return _referring(found, new), {f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()}
+
+
+def _referring(schema: Any, new: Mapping[str, str]) -> Any:
+    """Return a schema with new references in the place of others."""
+    if isinstance(schema, list):
+        return [_referring(each, new) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _referring(value, new) for key, value in schema.items()}
+    return {**found, "$ref": new[schema["$ref"]]} if schema.get("$ref") in new else found
+
+
+def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+    names = list(properties) if required is None else required
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": names,
+        "additionalProperties": False,
+    }
+
+
+_MESSAGES = "{messages}"
+"""Where LangChain puts the messages into the prompt."""
+_AFTER = f"\n\n<messages>\n{_MESSAGES}\n</messages>"
+"""How they follow a prompt that does not say where."""
+
+
+class Summarizing(AgentMiddleware[Any, Any, Any]):
+    """Sums up what a chat agent sees before its model is asked, as its `history=` says."""
+
+    transformers = SummarizationMiddleware.transformers
+
+    def __init__(self, agent: str, policy: Summarized) -> None:
+        """Make the middleware of an agent.
+
+        Args:
+            agent: The agent's name.
+            policy: Its `history=`.
+        """
+        super().__init__()
+        self._agent, self._policy = agent, policy
+        self._summing: SummarizationMiddleware[Any, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of LangChain's middleware, which no other one of the agent has."""
+        return SUMMARY
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Sum up what there is too much of."""
+        if not self._may_be_due(state):
+            return None
+        return self._made().before_model(state, runtime)
+
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Sum up on the event loop; the model is made in a thread, for that imports packages."""
+        if not self._may_be_due(state):
+            return None
+        made = await asyncio.to_thread(self._made) if self._summing is None else self._summing
+        return await made.abefore_model(state, runtime)
+
+    def _may_be_due(self, state: Any) -> bool:
+        policy = self._policy
+        return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
+
+    def _made(self) -> SummarizationMiddleware[Any, Any]:
+        if self._summing is None:
+            self._summing = summarization(self._agent, self._policy)
+        return self._summing
+
+
+def summarization(agent: str, policy: Summarized) -> SummarizationMiddleware[Any, Any]:
+    """Return LangChain's middleware as the policy of an agent says.
+
+    Raises:
+        AgentGraphError: The name of the model does not become one.
+    """
+    model: Any = policy.model
+    if isinstance(model, str):
+        model = model_named(model, f"{agent}, in summarized(...)")
+    counter: Any = policy.token_counter
+    given = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
+    return SummarizationMiddleware(
+        _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
+        trigger=("tokens", policy.max_tokens),
+        keep=("tokens", max(policy.max_tokens // 2, 1)),
+        token_counter=counter if _is_estimate(policy) else partial(counter),
+        trim_tokens_to_summarize=None,
+        **given,
+    )
+
+
+class _Checked(RunnableBinding[Any, Any]):
+    """A summarising model whose replies are checked; its attributes are those of the model."""
+
+    agent: str
+
+    def invoke(self, *args: Any, **kwargs: Any) -> AIMessage:
+        return self._summary(super().invoke(*args, **kwargs))
+
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> AIMessage:
+        return self._summary(await super().ainvoke(*args, **kwargs))
+
+    def with_retry(self, **kwargs: Any) -> "_Checked":
+        return _Checked(bound=self.bound.with_retry(**kwargs), agent=self.agent)
+
+    def _summary(self, reply: Any) -> AIMessage:
+        message = AIMessage(reply) if isinstance(reply, str) else reply
+        if not isinstance(message, AIMessage) or not message.text.strip():
+            raise InvalidOutputError(
+                f"{self.agent}: the model of summarized(...) gave {shown(reply)}, which is no summary; "
+                "nothing was left out for it. Resume to ask it again, or use another model"
+            )
+        return message
+
+
+def _is_estimate(policy: Summarized) -> bool:
+    """Return whether the counter is LangChain's own, which asks the model what it is of."""
+    is_chat_model = isinstance(policy.model, str) or isinstance(core_of(policy.model), BaseChatModel)
+    return policy.token_counter is count_tokens_approximately and is_chat_model
+
+
+def _prompt(instruction: str) -> str:
+    """Return an instruction as LangChain's template, in which all other braces are doubled."""
+    text = instruction if _MESSAGES in instruction else instruction + _AFTER
+    literal = text.replace("{", "{{").replace("}", "}}")
+    return literal.replace(f"{{{_MESSAGES}}}", _MESSAGES)
