@@ -18,7 +18,7 @@ from agentgraph.agents.middleware import Mode, any_has, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
 from agentgraph.agents.tools import provider_tools, run_tools, transfers_text, without_tools
 from agentgraph.errors import AgentGraphError, InvalidOutputError, LimitError
-from agentgraph.graph.chat.laid_flat import FlatAgent, InnerWraps, laid_flat, wrap_inside
+from agentgraph.graph.chat.laid_flat import FlatAgent, laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, StandingIn
 from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
@@ -78,10 +78,11 @@ class BuiltAgent:
     def flat(self) -> FlatAgent:
         """The nodes; only an agent with middleware or a response format has them."""
         agent, given = self.agent, list(self.middleware)
-        if self.wraps_model and (self.models.is_chosen or not self._is_fixed):
+        is_chosen = not isinstance(agent.model, Runnable)
+        if self.wraps_model and (is_chosen or not self._is_fixed):
             given = [Instructing(), *given]
         return laid_flat(
-            agent.model if isinstance(agent.model, Runnable) else None,
+            None if is_chosen else agent.model,
             [*map(guarded, self.tools), *provider_tools(agent)],
             system_message=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
@@ -149,11 +150,11 @@ class BuiltAgent:
         approval = Approval(self.agent, self.tools)
         return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]
 
-    def tool_node(self, inner: InnerWraps) -> ToolNode:
-        """Return what runs tool calls, with an `inner` wrap inside the middleware."""
+    def tool_node(self, ready: Callable[[Any], Any]) -> ToolNode:
+        """Return what runs tool calls, which are made `ready` inside the middleware."""
         found = self.flat.tools if self.middleware else None
         node = found or ToolNode([guarded(tool) for tool in self.tools])
-        wrap_inside(node, inner)
+        wrap_inside(node, ready)
         return node
 
     def system(self, context: Context) -> SystemMessage | None:
@@ -207,7 +208,17 @@ def guarded(tool: BaseTool) -> BaseTool:
         return tool.with_inner(lambda inner: _Passing(guarded(inner)))
     if not isinstance(tool, StructuredTool):
         return tool
-    functions = {"func": _contained(tool.func), "coroutine": _stoppable(tool.coroutine)}
+    fn, coroutine = tool.func, tool.coroutine
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True):
+            return fn(*args, **kwargs)  # type: ignore[misc]
+
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        with Contained(in_task=True), stoppable():
+            return await coroutine(*args, **kwargs)  # type: ignore[misc]
+
+    functions = {"func": fn and wraps(fn)(call), "coroutine": coroutine and wraps(coroutine)(acall)}
     return tool.model_copy(update=functions)
 
 
@@ -239,30 +250,6 @@ def _passed(error: Exception) -> Passed:
 def steers(error: Exception) -> bool:
     """Return whether an exception steers the run: no tool, retry or model is to handle it."""
     return isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
-
-
-def _contained(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    if fn is None:
-        return None
-
-    @wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with Contained(in_task=True):
-            return fn(*args, **kwargs)
-
-    return call
-
-
-def _stoppable(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    if fn is None:
-        return None
-
-    @wraps(fn)
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        with Contained(in_task=True), stoppable():
-            return await fn(*args, **kwargs)
-
-    return call
 
 
 def is_guarded(tool: Any) -> bool:

@@ -36,7 +36,7 @@ from agentgraph.agents.tools import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
 from agentgraph.graph.chat.calls import before_calls
-from agentgraph.graph.chat.laid_flat import InnerWraps, arun_call, injects_state, run_call
+from agentgraph.graph.chat.laid_flat import arun_call, injects_state, run_call
 from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.step import with_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
@@ -75,7 +75,7 @@ class CallRunner:
         self.handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
         self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
         self._known = {tool.name for tool in tools}
-        self._tool_node = built.tool_node(InnerWraps(self._wrap, self._awrap))
+        self._tool_node = built.tool_node(self._ready)
         found = self._tool_node.tools_by_name
         self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
@@ -145,14 +145,6 @@ class CallRunner:
                 f"it; there are: {', '.join(sorted(self._known))}"
             )
         return running.message(unknown(call["name"], call["args"]))
-
-    def _wrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        ready = self._ready(request)
-        return ready if isinstance(ready, ToolMessage) else execute(ready)
-
-    async def _awrap(self, request: Any, execute: Callable[[Any], Any]) -> Any:
-        ready = self._ready(request)
-        return ready if isinstance(ready, ToolMessage) else await execute(ready)
 
     def _ready(self, request: Any) -> Any:
         """Return a request with what `ToolNode` is to invoke in the place of a tool.
@@ -324,7 +316,7 @@ class LaneTool:
             raise error
         running.write(result["values"])
         before = running.activation.seen.transfers
-        running.add_transfers(result.get("transfers", before) - before)
+        running.transfers += result.get("transfers", before) - before
         running.attempts.came = last_text(result)
 
 

@@ -115,16 +115,14 @@ def last_message(activation: Activation, state: LaneState) -> AIMessage:
 
 def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return messages without the calls of the agent's last one, and without results of these."""
-    mine = (i for i in reversed(range(len(messages))) if _calls_here(activation, messages[i]))
-    at = next(mine, len(messages))
-    said = [without_calls(each) for each in messages[at : at + 1] if isinstance(each, AIMessage)]
-    ids = {call["id"] for each in messages[at : at + 1] for call in calls_of(each)}
-    behind = [each for each in messages[at + 1 :] if getattr(each, "tool_call_id", None) not in ids]
-    return [*messages[:at], *(each for each in said if each.text.strip()), *behind]
-
-
-def _calls_here(activation: Activation, message: BaseMessage) -> bool:
-    return bool(calls_of(message)) and address_of(message) == activation.address
+    for at in reversed(range(len(messages))):
+        message = messages[at]
+        is_mine = isinstance(message, AIMessage) and address_of(message) == activation.address
+        if is_mine and (ids := {call["id"] for call in calls_of(message)}):
+            said = without_calls(cast(AIMessage, message))
+            behind = [m for m in messages[at + 1 :] if getattr(m, "tool_call_id", None) not in ids]
+            return [*messages[:at], *([said] if said.text.strip() else ()), *behind]
+    return [*messages]
 
 
 def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:

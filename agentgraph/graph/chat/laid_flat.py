@@ -11,35 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.messages import SystemMessage, ToolCall
+from langchain_core.messages import SystemMessage, ToolCall, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Send
 
 from agentgraph.errors import LangChainChangedError
 
-Wrap = Callable[[Any, Callable[[Any], Any]], Any]
-"""A `wrap_tool_call`, sync or async: of a request, and of what executes it."""
-
 
 def _tools_have(name: str, graph: Any) -> bool:
     node = graph.builder.nodes.get("tools")
     return node is None or hasattr(node.runnable, name)
-
-
-class InnerWraps(NamedTuple):
-    """One `wrap_tool_call` of ours, inside all middleware; not traced, as a middleware's is.
-
-    Attributes:
-        sync: As sync runs call it.
-        awaited: As async runs call it.
-    """
-
-    sync: Wrap
-    awaited: Wrap
 
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
@@ -193,8 +178,12 @@ def edited_calls(own: Mapping[str, Any]) -> Mapping[str, Any]:
     return own.get("hitl_edited_tool_calls") or {}
 
 
-def wrap_inside(node: Any, inner: InnerWraps) -> None:
-    """Give a tool node one more wrap, inside those that it has.
+def wrap_inside(node: Any, ready: Callable[[Any], Any]) -> None:
+    """Let all calls of a tool node be changed inside its wraps; not traced, as a middleware's wrap is.
+
+    Args:
+        node: The tool node.
+        ready: Called with the request of a call; gives the one that is made, or the result.
 
     Raises:
         LangChainChangedError: It lacks what is used of it.
@@ -202,8 +191,24 @@ def wrap_inside(node: Any, inner: InnerWraps) -> None:
     for name in _OF_TOOL_NODES:
         if not hasattr(node, name):
             raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
-    node._wrap_tool_call = _composed(node._wrap_tool_call, inner.sync)
-    node._awrap_tool_call = _acomposed(node._awrap_tool_call, inner.awaited)
+    outer, aouter = node._wrap_tool_call, node._awrap_tool_call
+
+    def inner(request: Any, execute: Callable[[Any], Any]) -> Any:
+        given = ready(request)
+        return given if isinstance(given, ToolMessage) else execute(given)
+
+    async def ainner(request: Any, execute: Callable[[Any], Any]) -> Any:
+        given = ready(request)
+        return given if isinstance(given, ToolMessage) else await execute(given)
+
+    def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
+        return outer(request, partial(inner, execute=execute))
+
+    async def awrap(request: Any, execute: Callable[[Any], Any]) -> Any:
+        return await aouter(request, partial(ainner, execute=execute))
+
+    node._wrap_tool_call = inner if outer is None else wrap
+    node._awrap_tool_call = ainner if aouter is None else awrap
 
 
 def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
@@ -243,22 +248,3 @@ def _executes(graph: Any, kind: str) -> list[Any]:
     cells = zip(node.__code__.co_freevars, node.__closure__, strict=True)
     wanted = "_execute_model_sync" if kind == "func" else "_execute_model_async"
     return [cell for name, cell in cells if name == wanted]
-
-
-def _composed(outer: Wrap | None, inner: Wrap) -> Wrap:
-    if outer is None:
-        return inner
-    return lambda request, execute: outer(request, lambda each: inner(each, execute))
-
-
-def _acomposed(outer: Wrap | None, inner: Wrap) -> Wrap:
-    if outer is None:
-        return inner
-
-    async def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
-        async def call(each: Any) -> Any:
-            return await inner(each, execute)
-
-        return await outer(request, call)
-
-    return wrap

@@ -21,7 +21,7 @@ lacks, or does otherwise than a history may:
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, NotRequired, cast
 
@@ -88,8 +88,9 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         self._rules = self.interrupt_on
         self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
         if callable(approve):
-            when = _of_the_call(approve)
-            rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=when)
+            rule = InterruptOnConfig(
+                allowed_decisions=[*DECISIONS], when=lambda request: bool(approve(request.tool_call))
+            )
             self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
         self._tools = tools
         self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
@@ -140,24 +141,17 @@ def _chosen_in(state: Any) -> Chosen | None:
     return chosen if chosen and message and chosen["message"] == message.id else None
 
 
-def _of_the_call(needs: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda request: bool(needs(request.tool_call))
-
-
 def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
+    """Return a rule that says of a call what was chosen; itself where hooks jumped past the choice."""
     if "when" not in rule:
         return rule
-    return cast(InterruptOnConfig, {**rule, "when": _or_chosen(rule["when"])})
-
-
-def _or_chosen(when: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Return what says of a call what was chosen; `when` itself where hooks jumped past the choice."""
+    when = rule["when"]
 
     def chosen(request: Any) -> bool:
         found = _chosen_in(request.state)
         return when(request) if found is None else request.tool_call["id"] in found["calls"]
 
-    return chosen
+    return cast(InterruptOnConfig, {**rule, "when": chosen})
 
 
 class _OfEveryTool(dict[str, Any]):
@@ -304,30 +298,28 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
 
     def _made(self) -> SummarizationMiddleware[Any, Any]:
-        if self._summing is None:
-            self._summing = summarization(self._agent, self._policy)
+        """Return LangChain's middleware as the policy says.
+
+        Raises:
+            AgentGraphError: The name of the model does not become one.
+        """
+        if self._summing is not None:
+            return self._summing
+        agent, policy = self._agent, self._policy
+        model: Any = policy.model
+        if isinstance(model, str):
+            model = model_named(model, f"{agent}, in summarized(...)")
+        counter: Any = policy.token_counter
+        given = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
+        self._summing = SummarizationMiddleware(
+            _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
+            trigger=("tokens", policy.max_tokens),
+            keep=("tokens", max(policy.max_tokens // 2, 1)),
+            token_counter=counter if _is_estimate(policy) else partial(counter),
+            trim_tokens_to_summarize=None,
+            **given,
+        )
         return self._summing
-
-
-def summarization(agent: str, policy: Summarized) -> SummarizationMiddleware[Any, Any]:
-    """Return LangChain's middleware as the policy of an agent says.
-
-    Raises:
-        AgentGraphError: The name of the model does not become one.
-    """
-    model: Any = policy.model
-    if isinstance(model, str):
-        model = model_named(model, f"{agent}, in summarized(...)")
-    counter: Any = policy.token_counter
-    given = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
-    return SummarizationMiddleware(
-        _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
-        trigger=("tokens", policy.max_tokens),
-        keep=("tokens", max(policy.max_tokens // 2, 1)),
-        token_counter=counter if _is_estimate(policy) else partial(counter),
-        trim_tokens_to_summarize=None,
-        **given,
-    )
 
 
 class _Checked(RunnableBinding[Any, Any]):

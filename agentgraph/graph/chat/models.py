@@ -56,11 +56,6 @@ class Models:
         self._given: Any = agent.model
         self._named: dict[str, Any] = {}
 
-    @property
-    def is_chosen(self) -> bool:
-        """Whether the model is not there yet."""
-        return not isinstance(self._given, Runnable)
-
     def chosen(self, context: Context) -> Any:
         """Return the model for one step, or its name.
 
@@ -297,11 +292,11 @@ _ASKING: ContextVar[Asking] = ContextVar("asking")
 
 
 @contextmanager
-def asked_in(asking: Asking) -> Iterator[Asking]:
+def asked_in(asking: Asking) -> Iterator[None]:
     """Make the run of a node known to the models that it asks in a `with` block."""
     token = _ASKING.set(asking)
     try:
-        yield asking
+        yield
     finally:
         _ASKING.reset(token)
 

@@ -104,7 +104,7 @@ class ModelNode(ChatNode):
             self._take(asking, [reply], [])
             return
         with asked_in(asking):
-            replied, *others = yield invoked(self.node, step.state, step.config())
+            replied, *others = yield invoked(self.node, step.state(), step.config())
         step.answer = replied.update.get("structured_response")
         self._take(asking, _new(replied.update["messages"], seen), others)
 
@@ -232,7 +232,7 @@ class HookNode(ChatNode):
         """Run the hook; questions of LangChain's human in the loop say what their answers must fit."""
         step = self.built.step(activation)
         try:
-            step.merge((yield invoked(self.runnable, step.state, step.config())))
+            step.merge((yield invoked(self.runnable, step.state(), step.config())))
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asked.response_schema is None:
@@ -240,7 +240,7 @@ class HookNode(ChatNode):
             raise
         step.say()
         try:
-            to = self.built.flat.route(self.hook, lambda: step.state, activation.config)
+            to = self.built.flat.route(self.hook, step.state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "

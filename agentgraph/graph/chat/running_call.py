@@ -42,6 +42,7 @@ class RunningCall:
         before: What calls before this one made of that state, where calls run in turn.
         updates: What the call made of that state.
         writes: The values of the run that the call wrote.
+        transfers: How many transfers there were in the lane that the call ran.
         left: Whether an address is inside an agent that failed in the call.
     """
 
@@ -76,7 +77,7 @@ class RunningCall:
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the messages are a list of the call's own."""
         seen = self.seen.with_new((), self.writes) if self.writes else self.seen
-        return self.step().state_after(dict(seen.values), self.updates)
+        return self.step().state(dict(seen.values), self.updates)
 
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
@@ -84,7 +85,7 @@ class RunningCall:
         self.writes: list[Write] = []
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
-        self._transfers = 0
+        self.transfers = 0
         self._refused: Ask | None = None
 
     def take(self, returned: Any) -> Any:
@@ -106,10 +107,6 @@ class RunningCall:
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run as others wrote them, in order."""
         self.writes = self.activation.site.reducers.collected(self.writes, writes)
-
-    def add_transfers(self, count: int) -> None:
-        """Count transfers that there were in the lane that the call ran."""
-        self._transfers += count
 
     def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
         """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
@@ -187,8 +184,8 @@ class RunningCall:
         )
         if self.updates:
             result["state"] = self.updates
-        if self._transfers:
-            result["transfers"] = self._transfers
+        if self.transfers:
+            result["transfers"] = self.transfers
         return result
 
     def _check_acts(self, may: May) -> None:

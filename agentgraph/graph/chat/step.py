@@ -213,29 +213,21 @@ class Step:
         self._touched = False
         self.jump_to: str | None = None
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """The state as LangChain's nodes take it, and the values of the run by their names."""
-        return self.state_with(dict(self._values))
-
-    def state_after(
-        self, values: dict[str, Any], updates: Sequence[Mapping[str, Any]]
+    def state(
+        self, values: dict[str, Any] | None = None, updates: Sequence[Mapping[str, Any]] = ()
     ) -> dict[str, Any]:
-        """Return the state with other values of the run, and after updates of the middleware's own."""
-        if not updates:
-            return self.state_with(values)
-        after = copy(self)
-        after.own, after._written = dict(self.own), set()
-        after.merge(updates)
-        return after.state_with(values)
+        """Return the state as LangChain's nodes take it, and the values of the run by their names.
 
-    def config(self) -> RunnableConfig:
-        """Return the config for what runs in the node: LangGraph's ways to the state lead here."""
-        names = self._channels.names
-        return with_state(self._activation.config, names, lambda: self.state, self.merge)
-
-    def state_with(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the state, with other values of the run."""
+        Args:
+            values: The values of the run; None for those that the node sees.
+            updates: Updates of the middleware's own state, which it is after.
+        """
+        values = dict(self._values) if values is None else values
+        if updates:
+            after = copy(self)
+            after.own, after._written = dict(self.own), set()
+            after.merge(updates)
+            return after.state(values)
         state = {**values, **self.own}
         for name, value in self._channels.defaults.items():
             if name not in state:
@@ -245,6 +237,11 @@ class Step:
         if self.answer is not None:
             state["structured_response"] = self.answer
         return {**state, "values": values, "messages": list(self.messages)}
+
+    def config(self) -> RunnableConfig:
+        """Return the config for what runs in the node: LangGraph's ways to the state lead here."""
+        names = self._channels.names
+        return with_state(self._activation.config, names, self.state, self.merge)
 
     def merge(self, given: Any) -> None:
         """Take what a node gave: an update, a command, or several."""
