@@ -53,16 +53,6 @@ class AgentCall(BaseTool):
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
-def given_tools(agent: ChatAgent) -> list[BaseTool]:
-    """Return the tools that a chat agent and its middleware were given, as LangChain tools.
-
-    Raises:
-        Exception: LangChain cannot make a tool of one.
-    """
-    given = (each for each in agent.tools if not isinstance(each, Mapping))
-    return [as_tool(each) for each in (*tools_of(agent.middleware), *given)]
-
-
 def as_tool(given: Any) -> BaseTool:
     """Return a tool as a LangChain tool; a function needs a docstring for that."""
     if isinstance(given, AgentTool):
@@ -123,17 +113,14 @@ def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
     """
     everything = (*agent.tools, *tools_of(agent.middleware))
     functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
-    names = {_name_of(each) for each in functions if _gives_command(function_of(each))}
+    handing = [each for each in functions if callable(fn := function_of(each)) and gives_command(fn)]
+    names = {_name_of(each) for each in handing}
     given = {destination(each) for each in functions}
     return [
         target
         for target in targets
         if target.name not in given and f"{TRANSFER_PREFIX}{target.name}" not in names
     ]
-
-
-def _gives_command(function: Any) -> bool:
-    return callable(function) and gives_command(function)
 
 
 def _name_of(given: Any) -> str:
@@ -151,8 +138,13 @@ def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
 
 
 def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
-    """Return all tools of a chat agent that the graph runs."""
-    return [*given_tools(agent), *own_tools(agent, targets)]
+    """Return all tools of a chat agent that the graph runs, those of its middleware first.
+
+    Raises:
+        Exception: LangChain cannot make a tool of one.
+    """
+    given = (each for each in agent.tools if not isinstance(each, Mapping))
+    return [*map(as_tool, (*tools_of(agent.middleware), *given)), *own_tools(agent, targets)]
 
 
 def seconds_for(agent: ChatAgent, tool: str) -> float | None:

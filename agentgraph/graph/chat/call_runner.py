@@ -30,7 +30,6 @@ from agentgraph.agents.tools import (
     destination,
     function_of,
     is_async_tool,
-    run_tools,
     seconds_for,
 )
 from agentgraph.errors import InvalidOutputError
@@ -65,8 +64,7 @@ class CallRunner:
     """
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
-        self._built, agent, site = built, built.agent, built.site
-        tools = run_tools(agent, site.target_agents)
+        self._built, agent, site, tools = built, built.agent, built.site, built.tools
         self.agents = {
             lane.place.name: LaneTool(site, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
