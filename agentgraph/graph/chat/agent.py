@@ -27,7 +27,6 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.site import Site
 from agentgraph.graph.state import Leaving, address_of
 from agentgraph.safe_repr import shown
-from agentgraph.tree.places import has_tools
 
 
 class BuiltAgent:
@@ -58,7 +57,7 @@ class BuiltAgent:
         self.models = Models(self.agent)
         self._bound = BoundModels()
         self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
-        self.runs_tools = has_tools(site.place)
+        self.runs_tools = site.place.has_tools
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history

@@ -16,7 +16,7 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import get_runtime
 
 from agentgraph.agents.agents import agent_tools
-from agentgraph.agents.tools import AgentCall, destination, run_tools, seconds_for
+from agentgraph.agents.tools import AgentCall, destination, run_tools, seconds_for, tools_may
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.graph.chat.acting import (
     SCOPE,
@@ -38,7 +38,6 @@ from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Writer
 from agentgraph.graph.nodes.threads import Contained, run_off_loop
 from agentgraph.graph.state import TaskResult
-from agentgraph.tree.position import may_do_by_tools
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 
@@ -59,7 +58,7 @@ class CallRunner:
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
-        self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
+        self._may, self._unknown_tool = tools_may(agent), agent.unknown_tool
         self._known = {tool.name for tool in tools}
         self._handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
 
