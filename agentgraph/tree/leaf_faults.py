@@ -13,13 +13,13 @@ from langchain_core.runnables.retry import RunnableRetry
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
-    COMPOSITES,
-    LEAVES,
     AgentTool,
     ChatAgent,
+    Composite,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
+    Leaf,
     Step,
     unchecked,
 )
@@ -121,7 +121,7 @@ def tool_error_faults(given: object) -> Iterator[str]:
 
 def is_agent(thing: object) -> bool:
     """Tell whether something is an agent."""
-    return isinstance(unchecked(thing), (*LEAVES, *COMPOSITES))
+    return isinstance(unchecked(thing), Leaf | Composite)
 
 
 def _is_name(model: Any) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from agentgraph.agents.agents import (
-    LEAVES,
     Agent,
     ChatAgent,
     Composite,
@@ -178,7 +177,7 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             return
         case _:
             assert_never(agent)
-    if isinstance(agent, LEAVES):
+    if isinstance(agent, Leaf):
         yield from _key_faults(agent.output_key)
 
 
@@ -194,7 +193,7 @@ def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[st
     for i, branch in enumerate(beside):
         for _, each, _ in _walk(branch):
             inner = unchecked(each)
-            if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
+            if isinstance(inner, Leaf) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
     for key, names in writers.items():
         if len(names) > 1 and key not in merged:
