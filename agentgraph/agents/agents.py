@@ -14,15 +14,34 @@ from langchain_core.tools import BaseTool
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.signals import CheckResult
-from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
 `trimmed` or `summarized` gave."""
 
-
 if TYPE_CHECKING:
     from langchain.agents.structured_output import ResponseFormat
+    from langgraph.pregel import Pregel
+    from langgraph.pregel.remote import RemoteGraph
+    from langgraph.types import RetryPolicy, TimeoutPolicy
+
+AgentFunction: TypeAlias = Callable[[Context], Any]
+"""What a function agent calls: sync or async, plain or a generator."""
+
+ModelInput: TypeAlias = (
+    Callable[[list[BaseMessage]], list[BaseMessage]]
+    | Callable[[Context, list[BaseMessage]], list[BaseMessage]]
+)
+"""What has the last word on what a model is sent."""
+
+Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
+"""LangGraph's policy, or several, the first that fits counts; None tries once."""
+
+Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
+"""Seconds, a timedelta, or LangGraph's policy; None for no limit."""
+
+Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
+"""A compiled LangGraph graph, here or on a server."""
 
 Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
 """A LangChain chat model, a name such as "openai:gpt-5", or a function of a `Context` that gives it."""

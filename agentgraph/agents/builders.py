@@ -7,22 +7,26 @@ from langchain_core.messages import ToolCall
 
 from agentgraph.agents.agents import (
     Agent,
+    AgentFunction,
     AgentTool,
     ChatAgent,
     FunctionAgent,
+    Graph,
     GraphAgent,
     HistoryPolicy,
     HumanAgent,
     Instruction,
     Model,
+    ModelInput,
     OnToolError,
     OutputSchema,
+    Retry,
     Seconds,
+    Timeout,
     Tool,
 )
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.context import Context
-from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 
 def chat_agent(

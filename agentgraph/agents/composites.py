@@ -7,15 +7,17 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
     Agent,
+    AgentFunction,
     FunctionAgent,
     LoopAgent,
     ParallelAgent,
+    Retry,
     SequentialAgent,
     Step,
+    Timeout,
     WorkflowAgent,
 )
 from agentgraph.agents.context import Context
-from agentgraph.agents.types import AgentFunction, Retry, Timeout
 from agentgraph.safe_repr import shown
 
 

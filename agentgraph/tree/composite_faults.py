@@ -14,7 +14,7 @@ from agentgraph.agents.agents import (
     unchecked,
 )
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
-from agentgraph.agents.option_faults import limit_faults, word_faults
+from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.templates import bare_in, results_in, unreadable_in
 from agentgraph.safe_repr import shown
 from agentgraph.tree.kinds import kind_of, may_of

@@ -25,8 +25,8 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
 from agentgraph.agents.functions import is_async, is_hook
+from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
-from agentgraph.agents.option_faults import limit_faults, word_faults
 from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown

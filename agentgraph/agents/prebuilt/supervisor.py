@@ -12,15 +12,17 @@ from agentgraph.agents.agents import (
     HistoryPolicy,
     Instruction,
     Model,
+    ModelInput,
     OnToolError,
     OutputSchema,
+    Retry,
+    Timeout,
     Tool,
 )
 from agentgraph.agents.builders import agent_tool, chat_agent
 from agentgraph.agents.composites import as_tuple
-from agentgraph.agents.option_faults import word_faults
+from agentgraph.agents.limits import word_faults
 from agentgraph.agents.prebuilt.progress import with_reminder
-from agentgraph.agents.types import ModelInput, Retry, Timeout
 
 _OWN = ("workers", "mode", "worker_history")
 """The options that a chat agent does not have."""
