@@ -100,7 +100,8 @@ class Commands:
     def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]]) -> Ended:
         """Run a command at a terminal; type each text when what is printed ends with its prompt."""
         terminal, device = pty.openpty()
-        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", "COLUMNS": "200"})
+        size = {"COLUMNS": "200", "LINES": "50"}  # rich takes both or none
+        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", **size})
         shown, left, last = [_read(terminal)], list(typed), ""
         os.close(device)  # the command has opened it; once it ends, nobody holds it
         while True:

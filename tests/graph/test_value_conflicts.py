@@ -384,7 +384,7 @@ def test_a_conflict_is_settled_from_other_processes(tmp_path: Path) -> None:
         "runner.resume('t', values={'y': 8})",
     ):
         script = SCRIPT.format(
-            tests=str(Path(__file__).parent), path=str(tmp_path / "x.db"), call=begin
+            tests=str(Path(__file__).parent.parent), path=str(tmp_path / "x.db"), call=begin
         )
         ended = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
