@@ -156,15 +156,20 @@ def _read(terminal: int, again: str = "") -> str:
         return ""
 
 
+def redirect(streams: list[str], cwd: str) -> None:
+    """Have a forked process use files, or a terminal, as its standard streams."""
+    os.setsid()
+    for number, path in enumerate(streams):
+        os.dup2(os.open(path, os.O_RDWR), number)
+    os.chdir(cwd)
+
+
 def _become(
     args: list[str], cwd: str, streams: list[str], env: dict[str, str] | None = None, without: str = ""
 ) -> None:
     from agentgraph.cli import main
 
-    os.setsid()
-    for number, path in enumerate(streams):
-        os.dup2(os.open(path, os.O_RDWR), number)
-    os.chdir(cwd)
+    redirect(streams, cwd)
     os.environ.pop("OPENAI_API_KEY", None)
     os.environ.update(env or {})
     if without:
