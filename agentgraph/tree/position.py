@@ -1,8 +1,20 @@
 """What comes next: pure functions of a place, a cursor and a signal.
 
-From a stop that has ended the way leads outwards, through the agents around it. `_outwards` is that
-walk: it says where the stop may lead, in the order in which that is decided. A run takes the first way
-that its counters and functions let it take; a drawing shows them all.
+When a stop has ended, the walk goes outwards through the agents around it. At each of them the lines of
+this table are tried from top to bottom, and the first that fits is taken:
+
+| the agent that has ended              | the way  | leads to                               |
+|---------------------------------------|----------|----------------------------------------|
+| is checked, and a check sends it back | "again"  | its first stop, in the next attempt    |
+| is where the lane starts              | "end"    | the end of the lane                    |
+| hands back by itself                  | "return" | the agent that transferred to it       |
+| is not the last of its siblings       | "next"   | the first stop of the next sibling     |
+| is the last in a loop that goes on    | "round"  | the first stop, in the next iteration  |
+| none of these                         |          | the table, for the agent around it     |
+
+With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop
+has ended then, without a signal. `_outwards` is this walk: a run takes the first way that its counters
+and functions let it take, a drawing shows all of them.
 """
 
 from collections.abc import Iterator
