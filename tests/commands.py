@@ -100,7 +100,8 @@ class Commands:
     def at_terminal(self, *args: str, typed: Sequence[tuple[str, str]]) -> Ended:
         """Run a command at a terminal; type each text when what is printed ends with its prompt."""
         terminal, device = pty.openpty()
-        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", "COLUMNS": "200"})
+        size = {"COLUMNS": "200", "LINES": "50"}  # rich takes both or none
+        running = self._start(args, [os.ttyname(device)] * 3, env={"TERM": "dumb", **size})
         shown, left, last = [_read(terminal)], list(typed), ""
         os.close(device)  # the command has opened it; once it ends, nobody holds it
         while True:
@@ -155,15 +156,20 @@ def _read(terminal: int, again: str = "") -> str:
         return ""
 
 
+def redirect(streams: list[str], cwd: str) -> None:
+    """Have a forked process use files, or a terminal, as its standard streams."""
+    os.setsid()
+    for number, path in enumerate(streams):
+        os.dup2(os.open(path, os.O_RDWR), number)
+    os.chdir(cwd)
+
+
 def _become(
     args: list[str], cwd: str, streams: list[str], env: dict[str, str] | None = None, without: str = ""
 ) -> None:
     from agentgraph.cli import main
 
-    os.setsid()
-    for number, path in enumerate(streams):
-        os.dup2(os.open(path, os.O_RDWR), number)
-    os.chdir(cwd)
+    redirect(streams, cwd)
     os.environ.pop("OPENAI_API_KEY", None)
     os.environ.update(env or {})
     if without:

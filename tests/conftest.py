@@ -6,6 +6,7 @@ from pathlib import Path
 
 import commands
 import forking
+import programs
 import pytest
 from driving import Async, Drive, Sync
 from forking import Forker
@@ -38,6 +39,20 @@ def command(forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
     command = commands.Commands(forker, tmp_path)
     yield command
     command.stop()
+
+
+@pytest.fixture(scope="session")
+def program_forker() -> Iterator[Forker]:
+    with forking.serving(programs.__file__) as forker:
+        yield forker
+
+
+@pytest.fixture
+def program(program_forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
+    """Run Python files as programs: `program(path, *arguments)`."""
+    program = commands.Commands(program_forker, tmp_path)
+    yield program
+    program.stop()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,7 +1,7 @@
 """The agents: frozen values that say what runs; `builders` makes them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -14,15 +14,34 @@ from langchain_core.tools import BaseTool
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.signals import CheckResult
-from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
 `trimmed` or `summarized` gave."""
 
-
 if TYPE_CHECKING:
     from langchain.agents.structured_output import ResponseFormat
+    from langgraph.pregel import Pregel
+    from langgraph.pregel.remote import RemoteGraph
+    from langgraph.types import RetryPolicy, TimeoutPolicy
+
+AgentFunction: TypeAlias = Callable[[Context], Any]
+"""What a function agent calls: sync or async, plain or a generator."""
+
+ModelInput: TypeAlias = (
+    Callable[[list[BaseMessage]], list[BaseMessage]]
+    | Callable[[Context, list[BaseMessage]], list[BaseMessage]]
+)
+"""What has the last word on what a model is sent."""
+
+Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
+"""LangGraph's policy, or several, the first that fits counts; None tries once."""
+
+Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
+"""Seconds, a timedelta, or LangGraph's policy; None for no limit."""
+
+Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
+"""A compiled LangGraph graph, here or on a server."""
 
 Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
 """A LangChain chat model, a name such as "openai:gpt-5", or a function of a `Context` that gives it."""
@@ -334,26 +353,15 @@ class CheckedAgent(Shown):
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Fork = ParallelAgent | WorkflowAgent | EachAgent
-Composite = SequentialAgent | LoopAgent | Fork
+Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent
 Agent = Leaf | Composite | CheckedAgent
 """What a tree is made of: a frozen value that says what runs; no behaviour of its own."""
-
-LEAVES = (ChatAgent, FunctionAgent, GraphAgent, HumanAgent)
-FORKS = (ParallelAgent, WorkflowAgent, EachAgent)
-"""The composites that are a node, which runs lanes."""
-COMPOSITES = (SequentialAgent, LoopAgent, *FORKS)
-AGENTS = (*LEAVES, *COMPOSITES, CheckedAgent)
 
 
 def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     """Return the sub-agents of an agent."""
-    match agent:
-        case ChatAgent() | SequentialAgent() | LoopAgent() | ParallelAgent() | WorkflowAgent():
-            return agent.sub_agents
-        case CheckedAgent():
-            return sub_agents(agent.agent)
-    return ()
+    inner = unchecked(agent)
+    return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
 
 
 def called_agents(agent: "Agent") -> tuple["Agent", ...]:
@@ -383,34 +391,19 @@ def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     return found
 
 
-def changed(agent: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+_HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate")
+"""The fields of agents, steps and agent tools that hold agents."""
+
+
+def changed(given: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
     """Return a tree with each chat agent in it changed; what is no agent stays as it is."""
-
-    def inside(agents: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(changed(each, change) for each in agents)
-
-    match agent:
-        case ChatAgent():
-            tools = tuple(_changed_tool(tool, change) for tool in agent.tools)
-            return change(replace(agent, tools=tools, sub_agents=inside(agent.sub_agents)))
-        case SequentialAgent() | LoopAgent() | ParallelAgent():
-            return replace(agent, sub_agents=inside(agent.sub_agents))
-        case WorkflowAgent():
-            return replace(agent, steps=tuple(_changed_step(step, change) for step in agent.steps))
-        case EachAgent() | CheckedAgent():
-            return replace(agent, agent=changed(agent.agent, change))
-    return agent
-
-
-def _changed_tool(tool: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
-    return replace(tool, agent=changed(tool.agent, change)) if isinstance(tool, AgentTool) else tool
-
-
-def _changed_step(step: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
-    if not isinstance(step, Step):
-        return step
-    undo = changed(step.compensate, change)
-    return replace(step, agent=changed(step.agent, change), compensate=undo)
+    if isinstance(given, tuple):
+        return tuple(changed(each, change) for each in given)
+    if not isinstance(given, Agent | Step | AgentTool):
+        return given
+    held = [each.name for each in fields(given) if each.name in _HOLDING_AGENTS]
+    made = replace(given, **{name: changed(getattr(given, name), change) for name in held})
+    return change(made) if isinstance(made, ChatAgent) else made
 
 
 def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:

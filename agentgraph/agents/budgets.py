@@ -73,7 +73,7 @@ def trimmed(
     Returns:
         The policy, for the `history=` of a leaf.
     """
-    return Trimmed(max_tokens=max_tokens, history=history, token_counter=token_counter)
+    return Trimmed(**locals())
 
 
 def summarized(
@@ -121,13 +121,7 @@ def summarized(
     Returns:
         The policy, for the `history=` of a chat agent; functions and graphs take `trimmed` only.
     """
-    return Summarized(
-        model=model,
-        max_tokens=max_tokens,
-        history=history,
-        token_counter=token_counter,
-        instruction=instruction,
-    )
+    return Summarized(**locals())
 
 
 def fitting(

@@ -7,22 +7,26 @@ from langchain_core.messages import ToolCall
 
 from agentgraph.agents.agents import (
     Agent,
+    AgentFunction,
     AgentTool,
     ChatAgent,
     FunctionAgent,
+    Graph,
     GraphAgent,
     HistoryPolicy,
     HumanAgent,
     Instruction,
     Model,
+    ModelInput,
     OnToolError,
     OutputSchema,
+    Retry,
     Seconds,
+    Timeout,
     Tool,
 )
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.context import Context
-from agentgraph.agents.types import AgentFunction, Graph, ModelInput, Retry, Timeout
 
 
 def chat_agent(
@@ -149,33 +153,11 @@ def chat_agent(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return ChatAgent(
-        name=name,
-        model=model,
-        description=description,
-        instruction=instruction,
-        tools=as_tuple(tools),
-        sub_agents=as_tuple(sub_agents),
-        sub_agents_return=sub_agents_return,
-        output_key=output_key,
-        output_schema=output_schema,
-        history=history,
-        max_iterations=max_iterations,
-        on_max_iterations=on_max_iterations,
-        return_directly=as_tuple(return_directly),
-        exit_tool=exit_tool,
-        break_tool=break_tool,
-        approve=approve if callable(approve) or isinstance(approve, Mapping) else as_tuple(approve),
-        interrupt_mode=interrupt_mode,
-        parallel_tools=parallel_tools,
-        on_tool_error=on_tool_error,
-        tool_timeout=tool_timeout,
-        unknown_tool=unknown_tool,
-        retry=retry,
-        timeout=timeout,
-        model_input=model_input,
-        middleware=as_tuple(middleware),
-    )
+    tools, sub_agents, middleware = as_tuple(tools), as_tuple(sub_agents), as_tuple(middleware)
+    return_directly = as_tuple(return_directly)
+    if not (callable(approve) or isinstance(approve, Mapping)):
+        approve = as_tuple(approve)
+    return ChatAgent(**locals())
 
 
 def agent_tool(
@@ -210,7 +192,7 @@ def agent_tool(
     Returns:
         The tool, for `chat_agent(tools=[...])`.
     """
-    return AgentTool(agent=agent, description=description, history=history)
+    return AgentTool(**locals())
 
 
 def function_agent(
@@ -254,15 +236,7 @@ def function_agent(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return FunctionAgent(
-        name=name,
-        fn=fn,
-        description=description,
-        output_key=output_key,
-        history=history,
-        retry=retry,
-        timeout=timeout,
-    )
+    return FunctionAgent(**locals())
 
 
 @overload
@@ -373,16 +347,7 @@ def graph_agent(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return GraphAgent(
-        name=name,
-        graph=graph,
-        description=description,
-        output_key=output_key,
-        history=history,
-        input=input,
-        retry=retry,
-        timeout=timeout,
-    )
+    return GraphAgent(**locals())
 
 
 def human(
@@ -418,13 +383,7 @@ def human(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return HumanAgent(
-        name=name,
-        prompt=prompt,
-        response_schema=response_schema,
-        output_key=output_key,
-        description=description,
-    )
+    return HumanAgent(**locals())
 
 
 def _first_line(fn: AgentFunction) -> str:

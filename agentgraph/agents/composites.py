@@ -6,17 +6,18 @@ from typing import Any, Literal
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
-    AGENTS,
     Agent,
+    AgentFunction,
     FunctionAgent,
     LoopAgent,
     ParallelAgent,
+    Retry,
     SequentialAgent,
     Step,
+    Timeout,
     WorkflowAgent,
 )
 from agentgraph.agents.context import Context
-from agentgraph.agents.types import AgentFunction, Retry, Timeout
 from agentgraph.safe_repr import shown
 
 
@@ -40,7 +41,8 @@ def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "")
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return SequentialAgent(name=name, sub_agents=as_tuple(sub_agents), description=description)
+    sub_agents = as_tuple(sub_agents)
+    return SequentialAgent(**locals())
 
 
 def parallel(
@@ -78,13 +80,8 @@ def parallel(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return ParallelAgent(
-        name=name,
-        sub_agents=as_tuple(sub_agents),
-        description=description,
-        on_error=on_error,
-        max_concurrency=max_concurrency,
-    )
+    sub_agents = as_tuple(sub_agents)
+    return ParallelAgent(**locals())
 
 
 def loop(
@@ -117,13 +114,8 @@ def loop(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
-    return LoopAgent(
-        name=name,
-        sub_agents=as_tuple(sub_agents),
-        description=description,
-        max_iterations=max_iterations,
-        until=until,
-    )
+    sub_agents = as_tuple(sub_agents)
+    return LoopAgent(**locals())
 
 
 def step(
@@ -158,9 +150,9 @@ def step(
     Returns:
         The step, for `workflow(name, [...])`.
     """
-    if compensate is not None and not isinstance(compensate, AGENTS):
-        name = f"undo_{agent.name if hasattr(agent, 'name') else shown(agent)}"
-        compensate = FunctionAgent(name=name, fn=compensate)
+    if compensate is not None and not isinstance(compensate, Agent):
+        undone = agent.name if hasattr(agent, "name") else shown(agent)
+        compensate = FunctionAgent(name=f"undo_{undone}", fn=compensate)
     return Step(
         agent=agent,
         depends_on=as_tuple(depends_on),

@@ -1,8 +1,10 @@
-"""What one turn of a run may use."""
+"""Bounds: what one turn of a run may use, and what is wrong with options that are numbers or words."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +45,17 @@ def check_limits(limits: object) -> Limits:
     if not isinstance(limits, Limits):
         raise AgentGraphError(f"limits={limits!r}: pass Limits, such as Limits(transfers=100), or None")
     return limits
+
+
+def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[str]:
+    """Yield what is wrong with a bound, which is a number from 1, or None unless it is needed."""
+    is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
+    if not is_number and (needed or limit is not None):
+        instead = "" if needed else ", or None for no bound"
+        yield f"{name}={shown(limit)} is no limit; use a whole number from 1{instead}"
+
+
+def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
+    """Yield what is wrong with an option that is one of some words."""
+    if not isinstance(word, str) or word not in words:
+        yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"

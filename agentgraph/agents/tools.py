@@ -11,7 +11,7 @@ from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from agentgraph.agents.agents import AGENTS, Agent, AgentTool, ChatAgent
+from agentgraph.agents.agents import Agent, AgentTool, ChatAgent
 from agentgraph.agents.around_tools import AroundTool, around, inner_tool
 from agentgraph.agents.functions import allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
@@ -60,7 +60,7 @@ def as_tool(given: Any) -> BaseTool:
         return AgentCall(
             name=given.agent.name, description=about or f"Asks the agent {given.agent.name}."
         )
-    if isinstance(given, AGENTS):
+    if isinstance(given, Agent):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
     if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
         return around(given, inner).with_inner(as_tool)

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import agentgraph.skills
-from agentgraph.agents.agents import AGENTS, Agent
+from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
 from agentgraph.show.outline import kind_of
 
@@ -40,7 +40,7 @@ def load(target: str, registry: str | None = None, allow: Sequence[str] = ()) ->
     path, name = _split(target)
     module = _loaded(path)
     found = vars(module).get(name)
-    if isinstance(found, AGENTS):
+    if isinstance(found, Agent):
         return found
     raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
 
@@ -108,7 +108,7 @@ def _what_is_wrong(path: Path, name: str, module: ModuleType) -> str:
 
 
 def _agents_of(path: Path, module: ModuleType) -> str:
-    agents = {name: value for name, value in vars(module).items() if isinstance(value, AGENTS)}
+    agents = {name: value for name, value in vars(module).items() if isinstance(value, Agent)}
     if not agents:
         return "The file defines no agent."
     lines = "".join(f"\n  {path}:{name} ({kind_of(value)})" for name, value in agents.items())

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk
 
-from agentgraph.agents.agents import Agent, ChatAgent
+from agentgraph.agents.agents import Agent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question, is_message
@@ -117,7 +117,7 @@ class Translator:
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
-        self._chats = {place.name for place in tree.places if isinstance(place.agent, ChatAgent)}
+        self._chats = {place.name for place in tree.places if place.chat}
         self._begun: dict[str, AgentEvent] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = {event.id: event for event in waiting}

@@ -20,7 +20,6 @@ from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
 
 from agentgraph.agents.agents import (
-    FORKS,
     Agent,
     ChatAgent,
     EachAgent,
@@ -35,6 +34,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.signals import May
+from agentgraph.agents.tools import tools_may
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
@@ -52,8 +52,8 @@ from agentgraph.graph.pictures import LaneGraph, RootGraph, show_lanes
 from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
-from agentgraph.tree.places import Place, Tree, has_tools, targets
-from agentgraph.tree.position import asks_functions, ends, may_do, may_do_by_tools, start
+from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.position import asks_functions, ends, may_do, start
 from agentgraph.tree.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -138,7 +138,7 @@ def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
 
     Tool calls are told as `create_agent` has them told; then comes what middleware brings.
     """
-    agents = [place.agent for place in tree.places if isinstance(place.agent, ChatAgent)]
+    agents = [place.chat for place in tree.places if place.chat]
     brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
     if any(place.sums_up for place in tree.places):
         brought.append(Summarizing.transformers)
@@ -155,11 +155,9 @@ def _limits(tree: Tree) -> RunnableConfig:
 
 def _at_once(tree: Tree, place: Place) -> int:
     """Return how many tasks the node of a place may run at once; 0 where it runs none."""
-    if isinstance(place.agent, EachAgent):
-        return _CALLS
-    if isinstance(place.agent, FORKS):
-        return len(tree.children[place])
-    return _CALLS if isinstance(place.agent, ChatAgent) and has_tools(place) else 0
+    if place.kind.is_fork:
+        return len(tree.children.get(place, ())) or _CALLS
+    return _CALLS if place.has_tools else 0
 
 
 class _LaneBuilder:
@@ -241,17 +239,17 @@ class _LaneBuilder:
         if place.after_model_node:
             self._add_node(builder, model, None, [place.after_model_node])
         else:
-            is_asked_again = (built.wraps_model and has_tools(place)) or answer_tools(
+            is_asked_again = (built.wraps_model and place.has_tools) or answer_tools(
                 agent.output_schema
             )
             again = [place.round_node] if is_asked_again else []
-            others = [*([place.tools_node] if has_tools(place) else ()), *again]
+            others = [*([place.tools_node] if place.has_tools else ()), *again]
             self._add_ending(builder, model, May(), others)
         for hook in place.hooks:
             self._add_hook(builder, HookNode(built, hook))
-        if not has_tools(place):
+        if not place.has_tools:
             return
-        self._add_ending(builder, ToolsNode(built, lanes), may_do_by_tools(place), [place.round_node])
+        self._add_ending(builder, ToolsNode(built, lanes), tools_may(agent), [place.round_node])
 
     def _add_ending(self, builder: Builder, node: Any, may: May, others: Sequence[str]) -> None:
         """Add a node of a chat agent that may end it, by way of the hooks that come last."""
@@ -267,7 +265,7 @@ class _LaneBuilder:
         named = {"model": [place.node], "tools": [place.tools_node], END: []}
         others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
         is_last = node.hook.endswith(".after_agent")
-        ends_by = May() | may_do_by_tools(place) if is_last else May()
+        ends_by = may_do(self.tree, place) if is_last else May()
         may = ends_by if END in ways else None
         is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
         self._add_node(builder, node, may, others, is_free=is_free)
@@ -309,10 +307,10 @@ class _LaneBuilder:
 
     def _kept_by(self, place: Place) -> tuple[str, ...]:
         """Return the channels of what middleware keeps, of that at a place or in its lanes."""
-        if isinstance(place.agent, ChatAgent):
-            keeps = place.agent.middleware or place.asks_approval or place.sums_up
+        if place.chat:
+            keeps = place.chat.middleware or place.asks_approval or place.sums_up
             return ("middleware", "untracked") if keeps else ()
-        lanes = self.tree.lanes(place) if isinstance(place.agent, FORKS) else ()
+        lanes = self.tree.lanes(place) if place.kind.is_fork else ()
         return ("middleware",) if any(self._keeps(lane) for lane in lanes if not lane.is_called) else ()
 
     def _keeps(self, lane: Place) -> bool:
@@ -321,8 +319,6 @@ class _LaneBuilder:
 
     def _has_border(self, place: Place, may: May) -> bool:
         """Tell whether a function may be asked where a place ends, or a limit that a transfer has."""
-        if isinstance(place.agent, ChatAgent):
-            may |= may_do_by_tools(place)
         transfers = may.transfer and bool(targets(self.tree, place))
         return transfers or asks_functions(self.tree, place, may)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from agentgraph.agents.agents import COMPOSITES, LoopAgent
+from agentgraph.agents.agents import LoopAgent
 from agentgraph.events.events import AgentEvent
 from agentgraph.show.lines import event_text
 from agentgraph.show.outline import outlined
@@ -74,7 +74,7 @@ class Activity:
         """Take that the activation at an address has begun, and what is around it in its lane."""
         for each, place, cursor in self._way(at):
             record = self._records[place]
-            if isinstance(place.agent, LoopAgent):
+            if place.kind.goes_round:
                 record.iteration = cursor[len(place.counts)] + 1
             if each not in self._open:
                 self._open[each] = (record, now)
@@ -136,7 +136,7 @@ class Activity:
         for place in way_to(found[0]):
             each = address(place, found[1][: len(place.counts)])
             record = self._records[place]
-            if isinstance(place.agent, LoopAgent):
+            if place.kind.goes_round:
                 record.iteration = found[1][len(place.counts)] + 1
             self._asking.pop(each, None)
             if how == "asks":
@@ -204,7 +204,7 @@ class Activity:
             return
         self._paid.add(event.id)
         for place in way_to(speaker):
-            if place is speaker or isinstance(place.agent, COMPOSITES):
+            if place is speaker or not place.kind.is_leaf:
                 self._records[place].tokens_in += usage.get("input_tokens", 0)
                 self._records[place].tokens_out += usage.get("output_tokens", 0)
 

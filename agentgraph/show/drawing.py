@@ -18,7 +18,8 @@ from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.show.outline import tree_lines
-from agentgraph.tree.places import WORK, is_drawable
+from agentgraph.tree.kinds import WORK
+from agentgraph.tree.places import is_drawable
 
 _DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
 _FURTHER = {word for words in WORK.values() for word in words}

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from agentgraph.agents.agents import (
-    LEAVES,
     Agent,
     CheckedAgent,
+    Leaf,
     LoopAgent,
     ParallelAgent,
     called_agents,
@@ -73,6 +73,6 @@ def kind_of(agent: Agent) -> str:
         )
     if isinstance(agent, ParallelAgent) and agent.max_concurrency:
         return f"{kind}, {agent.max_concurrency} at once"
-    if isinstance(agent, LEAVES) and agent.output_key:
+    if isinstance(agent, Leaf) and agent.output_key:
         return f"{kind}, writes {agent.output_key}"
     return kind

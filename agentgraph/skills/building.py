@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from langgraph.types import RetryPolicy
 
-from agentgraph.agents.agents import AGENTS, Agent
+from agentgraph.agents.agents import Agent
 from agentgraph.agents.builders import agent_tool, chat_agent, human
 from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
@@ -81,7 +81,7 @@ def build(said: Any, origins: list[Built], path: Path = (), model: Any = None) -
         parts = {key: each for key, each in said.items() if isinstance(each, Part)}
         return {**said, **{k: build(each, origins, (*path, k), model) for k, each in parts.items()}}
     made = _made(said, origins, path, model) if isinstance(said, Part) else said
-    if isinstance(made, AGENTS):
+    if isinstance(made, Agent):
         origins.append(Built(made, path))
     return made
 

@@ -9,7 +9,7 @@ from inspect import isclass, ismodule, isroutine
 from types import ModuleType
 from typing import Any, Literal
 
-from agentgraph.agents.agents import AGENTS
+from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.chat.models import providers
 from agentgraph.safe_repr import reason, shown
@@ -56,7 +56,7 @@ class References:
             UnknownReferenceError: It stands for nothing.
         """
         found = self._found(registry, name)
-        if registry == "agents" and not isinstance(found, AGENTS):
+        if registry == "agents" and not isinstance(found, Agent):
             raise UnknownReferenceError(
                 f"{name!r} is of type {type(found).__name__}, which is no agent; build one with "
                 "chat_agent, human, sequential, ..."

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents.agents import FORKS, GraphAgent, HumanAgent
+from agentgraph.agents.agents import GraphAgent
 from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
@@ -86,9 +86,9 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
     place = placed(tree, position)
     node = f"{position['next']}:{tasks[0].id}"
     (ran,) = yield NextTasks("", origin.checkpoint["id"])
-    asks_itself = position["next"] == place.question_node or isinstance(place.agent, HumanAgent)
+    asks_itself = position["next"] == place.question_node or place.kind.asks
     is_first = asks_itself or not (yield from _is_answered(origin))
-    alone = ran_behind(origin) == {ran.id} and not isinstance(place.agent, (GraphAgent, *FORKS))
+    alone = ran_behind(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
         return Waiting([replace(questions[0], id=own)], "by new id")
@@ -214,7 +214,7 @@ def _waiting(namespace: str) -> Reads[set[str] | None]:
 
 def _runs_tasks(place: Place, position: Position) -> bool:
     by_node = position["next"] == place.tools_node
-    return by_node or isinstance(place.agent, FORKS)
+    return by_node or place.kind.is_fork
 
 
 def _asked_by_tasks(

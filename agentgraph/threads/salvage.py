@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.agents.agents import FORKS, ChatAgent, EachAgent, ParallelAgent, WorkflowAgent
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.middleware_state import Changes
 from agentgraph.graph.nodes.foreign import folded
@@ -75,7 +74,7 @@ def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     state = yield State("", saved.checkpoint["id"])
     origin = yield from before_edits(saved)
     place = _place(tree, position_of(origin))
-    runs_lanes = place is not None and isinstance(place.agent, FORKS)
+    runs_lanes = place is not None and place.kind.is_fork
     every = (yield AllSaved()) if runs_lanes else []
     return (yield from _under_way(tree, every, origin, state.get("messages", [])))
 
@@ -94,7 +93,7 @@ def _under_way(
         values = writes_in(ended.get("values"))
         return Kept([*messages, *rest.messages], values, _changes_in(ended))
     place = _place(tree, position)
-    if place is not None and isinstance(place.agent, FORKS):
+    if place is not None and place.kind.is_fork:
         return (yield from _of_lanes(tree, every, saved, place, by_task))
     return _of_calls(tree, position, by_task, said)
 
@@ -129,17 +128,15 @@ def _of_lanes(
         at = address_at(tree, head) or _last_address(head)
         if at is None:
             continue
-        if _undoes(lane):
-            order = (1, result["finished"] if result else _LAST)
-        else:
-            order = (0, order_of(lane, at))
+        ended = result["finished"] if result else _LAST
+        order = (1, ended) if lane.undoes else (0, order_of(lane, at))
         came = _of_result(result) if result else (yield from _of_lane(tree, every, head))
         found.append((order, came))
     found += [((0, result["number"]), _of_result(result)) for result in results.values()]
-    if isinstance(place.agent, ParallelAgent) and place.agent.on_error == "first":
+    if place.kind.first_wins:
         found = _won(by_task) or found
     found.sort(key=lambda item: item[0])
-    is_call = isinstance(place.agent, EachAgent)
+    is_call = any(lane.is_called for lane in tree.lanes(place))
     return Kept(
         [message for _, kept in found for message in kept.messages],
         [write for _, kept in found for write in kept.values],
@@ -198,7 +195,7 @@ def _open_calls(
     place: Place | None, position: Position, at: str, said: Sequence[BaseMessage]
 ) -> dict[int, Any]:
     """Return the calls that the node of a chat agent was to run, by their numbers."""
-    if place is None or not isinstance(place.agent, ChatAgent) or position["next"] == place.node:
+    if place is None or not place.chat or position["next"] == place.node:
         return {}
     last = next(
         (i for i in range(len(said))[::-1] if address_of(said[i]) == at and calls_of(said[i])), None
@@ -241,12 +238,6 @@ def _last_address(head: CheckpointTuple) -> str | None:
     """Return where a lane was last; None where it has not begun."""
     position = position_of(head)
     return position.get("at") if position else None
-
-
-def _undoes(lane: Place) -> bool:
-    """Tell whether a lane undoes a step."""
-    fork = lane.parent.agent if lane.parent else None
-    return isinstance(fork, WorkflowAgent) and lane.index >= len(fork.steps)
 
 
 def _place(tree: Tree, position: Position | None) -> Place | None:

@@ -12,8 +12,6 @@ from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.agents.agents import WorkflowAgent
-from agentgraph.agents.dependencies import in_order
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of, step_name
 from agentgraph.graph.questions import asking_call
@@ -260,10 +258,7 @@ def order_of(lane: Place, at: str) -> int:
     if lane.is_called:
         part = at.split("/")[len(way_to(lane)) - 1]
         return int(part.partition("(")[2].partition(")")[0].partition(".")[0])
-    fork = lane.parent.agent if lane.parent else None
-    if isinstance(fork, WorkflowAgent) and lane.index < len(fork.steps):
-        return in_order({step.name: step.depends_on for step in fork.steps}).index(lane.name)
-    return lane.index
+    return lane.rank
 
 
 def _outline(newest_first: Iterable[CheckpointTuple]) -> list[str]:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
-from agentgraph.agents.agents import ChatAgent, LoopAgent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.places import Count, Place, Tree
 
@@ -121,7 +120,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
         numbers = tuple(map(int, match["counts"].split("."))) if match["counts"] else ()
         if place.counts_hops:
             cursor = (*cursor, numbers)
-        elif isinstance(place.agent, LoopAgent) and len(numbers) == 1:
+        elif place.kind.goes_round and len(numbers) == 1:
             cursor = (*cursor, *numbers)
         elif numbers:
             return None
@@ -204,8 +203,8 @@ class RunPaths:
 
     def _inside(self, parent: Place, cursor: Cursor) -> RunPath:
         """Return the path before the first sub-agent of a composite."""
-        is_loop = isinstance(parent.agent, LoopAgent)
-        return self._iteration(parent, cursor) if is_loop else self.at(parent, cursor)
+        inside = self._iteration if parent.kind.goes_round else self.at
+        return inside(parent, cursor)
 
     def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
         """Return the path to a sub-agent of a composite, by way of those before it."""
@@ -281,7 +280,7 @@ def _hopped(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
     """Yield where the transfers that began at a place led; stops where there is no such agent."""
     at: Place | None = place
     for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
-        children = tree.children.get(at, ()) if at and isinstance(at.agent, ChatAgent) else ()
+        children = tree.children.get(at, ()) if at and at.kind.hands_over else ()
         if at is None or hop > len(children) or (hop == 0 and at is place):
             return
         at = children[hop - 1] if hop else at.parent

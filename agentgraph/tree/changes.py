@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agentgraph.tree.places import WORK, is_drawable
+from agentgraph.tree.kinds import WORK
+from agentgraph.tree.places import is_drawable
 
 _LINE = re.compile(r"(?P<indent> *)(?P<role>tool )?(?P<kind>\S+) (?P<name>.*?)(?P<more>( \([^()]*\))*)")
 _HOOKS = re.compile(r" \(hooks (?P<names>[^()]*)\)")

@@ -13,20 +13,21 @@ from langchain_core.runnables.retry import RunnableRetry
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
-    COMPOSITES,
-    LEAVES,
     AgentTool,
     ChatAgent,
+    Composite,
     FunctionAgent,
     GraphAgent,
+    HumanAgent,
+    Leaf,
     Step,
     unchecked,
 )
 from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
 from agentgraph.agents.functions import is_async, is_hook
+from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
-from agentgraph.agents.option_faults import limit_faults, word_faults
-from agentgraph.agents.schemas import answer_tools, output_fault
+from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown
 
@@ -36,7 +37,7 @@ _RULE = ("allowed_decisions", "description", "args_schema", "when")
 """What a rule of its `interrupt_on` may have."""
 
 
-def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
+def chat_faults(agent: ChatAgent, above: ChatAgent | None, *, in_loop: bool) -> Iterator[str]:
     """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
     yield from agent.faults
     if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
@@ -67,6 +68,8 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     yield from _summary_faults(agent)
     yield from _approval_faults(agent)
     yield from _tool_faults(agent, above)
+    if agent.break_tool and not in_loop:
+        yield "there is no loop around it that break_tool=True could end; leave it out"
 
 
 def function_faults(agent: FunctionAgent) -> Iterator[str]:
@@ -95,6 +98,12 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
 
 
+def human_faults(agent: HumanAgent) -> Iterator[str]:
+    """Yield what is wrong with an agent that asks a person."""
+    if fault := schema_fault(agent.response_schema):
+        yield fault
+
+
 def tool_error_faults(given: object) -> Iterator[str]:
     """Yield what is wrong with what becomes of an exception in a tool."""
     kinds = given if isinstance(given, tuple) and given else (given,)
@@ -112,7 +121,7 @@ def tool_error_faults(given: object) -> Iterator[str]:
 
 def is_agent(thing: object) -> bool:
     """Tell whether something is an agent."""
-    return isinstance(unchecked(thing), (*LEAVES, *COMPOSITES))
+    return isinstance(unchecked(thing), Leaf | Composite)
 
 
 def _is_name(model: Any) -> bool:

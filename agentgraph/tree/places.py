@@ -9,16 +9,12 @@ from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from agentgraph.agents.agents import (
-    FORKS,
-    LEAVES,
     Agent,
     ChatAgent,
     CheckedAgent,
     Composite,
-    FunctionAgent,
-    GraphAgent,
     Leaf,
-    LoopAgent,
+    Step,
     WorkflowAgent,
     called_agents,
     checks_of,
@@ -26,7 +22,7 @@ from agentgraph.agents.agents import (
     unchecked,
 )
 from agentgraph.agents.budgets import Summarized
-from agentgraph.agents.functions import names_writer, yields
+from agentgraph.agents.dependencies import in_order
 from agentgraph.agents.middleware import (
     ASKS,
     HOOKS,
@@ -37,14 +33,12 @@ from agentgraph.agents.middleware import (
     mode_fault,
     tools_of,
 )
+from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
     | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
 )
-
-WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
-"""What the further nodes and the task of an agent are called, after its own node, by its kind."""
 
 
 class Count(NamedTuple):
@@ -87,6 +81,22 @@ class Place:
         """The agent's name."""
         return self.agent.name
 
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of agent it is."""
+        return kind_of(self.agent)
+
+    @property
+    def chat(self) -> ChatAgent | None:
+        """The agent, if it is a chat agent."""
+        return self.agent if isinstance(self.agent, ChatAgent) else None
+
+    @property
+    def workflow(self) -> WorkflowAgent | None:
+        """The workflow directly around it, if it is a step of one, or undoes a step."""
+        around = self.parent.agent if self.parent else None
+        return around if isinstance(around, WorkflowAgent) else None
+
     @property
     def question_node(self) -> str:
         """The name of the node that asks what a function agent leaves to ask."""
@@ -105,12 +115,23 @@ class Place:
     @cached_property
     def asks_approval(self) -> bool:
         """Whether a person must agree to tool calls here."""
-        return isinstance(self.agent, ChatAgent) and bool(self.agent.approve) and has_tools(self)
+        return self.has_tools and self.chat is not None and bool(self.chat.approve)
+
+    @cached_property
+    def has_tools(self) -> bool:
+        """Whether it is a chat agent with tools to run, those to end, break and transfer included."""
+        agent = self.chat
+        if agent is None:
+            return False
+        given = any(not isinstance(tool, Mapping) for tool in agent.tools)
+        brought = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
+        transfers = bool(agent.sub_agents) or (self.is_target and not self.returns)
+        return given or bool(brought) or agent.exit_tool or agent.break_tool or transfers
 
     @property
     def sums_up(self) -> bool:
         """Whether LangChain's summarization keeps what is seen here within a budget."""
-        return isinstance(self.agent, ChatAgent) and isinstance(self.agent.history, Summarized)
+        return self.chat is not None and isinstance(self.chat.history, Summarized)
 
     def hook_node(self, hook: str) -> str:
         """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
@@ -153,14 +174,14 @@ class Place:
         messages. A question for all calls of a message comes next to the model, the innermost of all
         hooks. Where each call asks for itself, it does before other middleware runs it, so outside all.
         """
-        if not isinstance(self.agent, ChatAgent):
+        if self.chat is None:
             return []
-        names = hooks_in(self.agent.middleware, hook)
+        names = hooks_in(self.chat.middleware, hook)
         if hook == "before_model" and self.sums_up:
             return [*names, SUMS_UP]
         if hook != "after_model" or not self.asks_approval:
             return names
-        return [*names, ASKS] if self.agent.interrupt_mode == "per_call" else [ASKS, *names]
+        return [*names, ASKS] if self.chat.interrupt_mode == "per_call" else [ASKS, *names]
 
     @property
     def call_task(self) -> str:
@@ -171,28 +192,29 @@ class Place:
     def starts_lane(self) -> bool:
         """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
         parent = self.parent
-        return parent is None or self.is_called or isinstance(parent.agent, FORKS)
+        return parent is None or self.is_called or parent.kind.is_fork
 
     @property
     def is_tool(self) -> bool:
         """Whether a chat agent runs it as a tool."""
-        return self.is_called and self.parent is not None and isinstance(self.parent.agent, ChatAgent)
+        return self.is_called and self.parent is not None and self.parent.kind.hands_over
 
-    @cached_property
+    @property
     def is_stop(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
-        return isinstance(self.agent, (*LEAVES, *FORKS))
+        return self.kind.is_node
 
     @cached_property
     def is_target(self) -> bool:
         """Whether a chat agent may transfer here."""
         parent = self.parent
-        return parent is not None and isinstance(parent.agent, ChatAgent) and not self.is_called
+        return parent is not None and parent.kind.hands_over and not self.is_called
 
     @cached_property
     def returns(self) -> bool:
         """Whether it hands back to the chat agent above by itself when it ends."""
-        return self.is_target and getattr(self.parent and self.parent.agent, "sub_agents_return", False)
+        above = self.parent.chat if self.parent and self.is_target else None
+        return above is not None and above.sub_agents_return
 
     @cached_property
     def repeats(self) -> bool:
@@ -202,7 +224,7 @@ class Place:
     @cached_property
     def counts_hops(self) -> bool:
         """Whether transfers begin here; those of the targets, in their turn, are counted with them."""
-        return isinstance(self.agent, ChatAgent) and bool(self.agent.sub_agents) and not self.is_target
+        return self.chat is not None and bool(self.chat.sub_agents) and not self.is_target
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
@@ -216,20 +238,39 @@ class Place:
     @cached_property
     def counts_inside(self) -> tuple[Count, ...]:
         """What the counters count directly inside this place."""
-        if isinstance(self.agent, LoopAgent):
-            return (*self.counts, Count(self, "iteration"))
-        return self.counts
+        return (*self.counts, Count(self, "iteration")) if self.kind.goes_round else self.counts
+
+    @cached_property
+    def step(self) -> Step | None:
+        """The step of a workflow that runs here; None where there is none, or one is undone."""
+        steps = self.workflow.steps if self.workflow else ()
+        return steps[self.index] if self.index < len(steps) else None
+
+    @property
+    def undoes(self) -> bool:
+        """Whether it undoes a step of a workflow."""
+        return self.workflow is not None and self.step is None
+
+    @property
+    def rank(self) -> int:
+        """Where its result is joined among those of its siblings: a step after those it depends on."""
+        if self.workflow is None or self.step is None:
+            return self.index
+        return in_order({step.name: step.depends_on for step in self.workflow.steps}).index(self.name)
 
     def policy(self, name: Literal["retry", "timeout"]) -> Any:
         """Return a policy of the agent here, or that of the step of a workflow that it is in."""
-        place: Place | None = self
         found = getattr(self.agent, name, None)
-        while found is None and place is not None and place.parent is not None:
-            around = place.parent.agent
-            if isinstance(around, WorkflowAgent) and place.index < len(around.steps):
-                found = getattr(around.steps[place.index], name)
+        place: Place | None = self
+        while found is None and place is not None:
+            found = getattr(place.step, name, None)
             place = place.parent
         return found
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether its node runs tasks: lanes, tool calls, or those that tell what a graph says."""
+        return self.has_tools or self.kind.is_fork or self.kind.runs_graph
 
     @property
     def in_loop(self) -> bool:
@@ -281,35 +322,28 @@ class Tree:
     @cached_property
     def runs_tasks(self) -> bool:
         """Whether nodes run tasks, which tell of themselves: lanes, tool calls, messages of graphs."""
-        return any(map(_runs_tasks, self.places))
+        return any(place.runs_tasks for place in self.places)
 
     @cached_property
     def speaks_early(self) -> bool:
-        """Whether something may be told before its node has ended, besides what tasks tell.
-
-        A generator speaks as it goes on; functions and middleware may write to LangGraph's stream.
-        """
-        return any(_speaks_early(place.agent) for place in self.places)
+        """Whether something may be told before its node has ended, besides what tasks tell."""
+        return any(speaks_early(place.agent) for place in self.places)
 
     @cached_property
     def may_void(self) -> bool:
         """Whether what lanes told may be void when they have ended: losers, and failed calls."""
-        first = any(getattr(place.agent, "on_error", "") == "first" for place in self.places)
-        return first or any(place.is_tool for place in self.places)
+        return any(place.kind.first_wins or place.is_tool for place in self.places)
 
     @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places whose agent may take so long only: they need an async run."""
-        agents = (ChatAgent, FunctionAgent, GraphAgent)
-        leaves = (place for place in self.places if isinstance(place.agent, agents))
-        return tuple(place for place in leaves if place.policy("timeout"))
+        timed = (place for place in self.places if hasattr(place.agent, "timeout"))
+        return tuple(place for place in timed if place.policy("timeout"))
 
     def mode_fault(self, mode: Mode) -> str | None:
         """Return which middleware a run of a mode cannot call, and what to do; None if it can all."""
         for place in self.places:
-            if isinstance(place.agent, ChatAgent) and (
-                fault := mode_fault(place.agent.middleware, mode)
-            ):
+            if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
         return None
 
@@ -330,15 +364,14 @@ class Tree:
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
         """Return where the lanes start that the nodes of a place run."""
-        if isinstance(place.agent, FORKS):
-            return self.children.get(place, self.called.get(place, ()))
-        return self.called.get(place, ())
+        branches = self.children.get(place, ()) if place.kind.is_fork else ()
+        return branches or self.called.get(place, ())
 
     def stops(self, lane: Place) -> Iterator[Place]:
         """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
         if lane.is_stop:
             yield lane
-        if not isinstance(lane.agent, FORKS):
+        if not lane.kind.is_fork:
             for child in self.children.get(lane, ()):
                 yield from self.stops(child)
 
@@ -348,69 +381,38 @@ class Tree:
             yield from self._walk(child)
 
     def _outline(self, place: Place, depth: int) -> Iterator[str]:
-        kind = type(place.agent).__name__.removesuffix("Agent").lower()
         role = "tool " if place.is_tool else ""
         again = " (again)" if place.repeats else ""
-        yield f"{'  ' * depth}{role}{kind} {place.name}{_further_nodes(place)}{again}"
+        yield f"{'  ' * depth}{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}"
         for child in (*self.children.get(place, ()), *self.called.get(place, ())):
             yield from self._outline(child, depth + 1)
 
 
 def _further_nodes(place: Place) -> str:
     """Return what an outline says of the nodes that a chat agent has besides its own."""
-    agent = place.agent
-    if not isinstance(agent, ChatAgent):
-        return ""
     hooks = [hook for hook in place.hooks if hook != ASKS]
     told = f" (hooks {', '.join(hooks)})" if hooks else ""
-    if not has_tools(place):
+    if not place.has_tools:
         return told
     return (" (tools, approval)" if place.asks_approval else " (tools)") + told
 
 
 def _names_of(place: Place) -> tuple[str, ...]:
     """Return the names of a place's nodes and tasks, which no other place may have."""
-    return (*_nodes(place), place.call_task) if len(_nodes(place)) > 1 else _nodes(place)
+    return (*_nodes(place), *([place.call_task] if place.kind.name in WORK else ()))
 
 
 def _nodes(place: Place) -> tuple[str, ...]:
-    match place.agent:
-        case ChatAgent():
-            hooks = (place.hook_node(hook) for hook in place.hooks if hook != ASKS)
-            return place.node, place.tools_node, place.approve_node, *hooks
-        case FunctionAgent():
-            return place.node, place.question_node
-    return (place.node,)
-
-
-def _speaks_early(agent: Agent) -> bool:
-    if isinstance(agent, FunctionAgent):
-        return yields(agent.fn) or names_writer(agent.fn)
-    return isinstance(agent, ChatAgent) and bool(agent.middleware)
-
-
-def _runs_tasks(place: Place) -> bool:
-    if isinstance(place.agent, ChatAgent):
-        return has_tools(place)
-    return isinstance(place.agent, (GraphAgent, *FORKS))
+    further = (f"{place.node}.{work}" for work in WORK.get(place.kind.name, ()) if work != "call")
+    return place.node, *further, *(place.hook_node(hook) for hook in place.hooks if hook != ASKS)
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
-    found = list(tree.children.get(place, ())) if isinstance(place.agent, ChatAgent) else []
+    found = list(tree.children.get(place, ())) if place.kind.hands_over else []
     if place.is_target and place.parent and not place.returns:
         found.append(place.parent)
     return {target.name: target for target in found}
-
-
-def has_tools(place: Place) -> bool:
-    """Whether a chat agent has any tools to run, those to end, to break and to transfer included."""
-    agent = place.agent
-    assert isinstance(agent, ChatAgent)
-    given = any(not isinstance(tool, Mapping) for tool in agent.tools)
-    brought = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
-    transfers = bool(agent.sub_agents) or (place.is_target and not place.returns)
-    return given or bool(brought) or agent.exit_tool or agent.break_tool or transfers
 
 
 def lay_out(root: Agent) -> Tree:

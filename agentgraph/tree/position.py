@@ -1,27 +1,30 @@
 """What comes next: pure functions of a place, a cursor and a signal.
 
-From a stop that has ended the way leads outwards, through the agents around it. `_outwards` is that
-walk: it says where the stop may lead, in the order in which that is decided. A run takes the first way
-that its counters and functions let it take; a drawing shows them all.
+When a stop has ended, the walk goes outwards through the agents around it. At each of them the lines of
+this table are tried from top to bottom, and the first that fits is taken:
+
+| the agent that has ended              | the way  | leads to                               |
+|---------------------------------------|----------|----------------------------------------|
+| is checked, and a check sends it back | "again"  | its first stop, in the next attempt    |
+| is where the lane starts              | "end"    | the end of the lane                    |
+| hands back by itself                  | "return" | the agent that transferred to it       |
+| is not the last of its siblings       | "next"   | the first stop of the next sibling     |
+| is the last in a loop that goes on    | "round"  | the first stop, in the next iteration  |
+| none of these                         |          | the table, for the agent around it     |
+
+With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop
+has ended then, without a signal. `_outwards` is this walk: a run takes the first way that its counters
+and functions let it take, a drawing shows all of them.
 """
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol, cast
 
-from agentgraph.agents.agents import (
-    FORKS,
-    ChatAgent,
-    FunctionAgent,
-    GraphAgent,
-    LoopAgent,
-    ParallelAgent,
-    WorkflowAgent,
-)
-from agentgraph.agents.functions import allowed
+from agentgraph.agents.agents import LoopAgent
 from agentgraph.agents.signals import May, Signal
-from agentgraph.agents.tools import tools_may
 from agentgraph.tree.addresses import Cursor, counts_around, settled
-from agentgraph.tree.places import Place, Tree, has_tools, targets
+from agentgraph.tree.kinds import joined, may_of
+from agentgraph.tree.places import Place, Tree, targets
 
 
 class Callbacks(Protocol):
@@ -80,7 +83,7 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
     """
     cursor = (*cursor, attempt) if place.repeats else cursor
     while not place.is_stop:
-        if isinstance(place.agent, LoopAgent):
+        if place.kind.goes_round:
             cursor = (*cursor, 0)
         place = tree.children[place][0]
         cursor = (*cursor, 0) if place.repeats else cursor
@@ -121,7 +124,8 @@ def _outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]
         if signal is None and _has_next(place, parent, siblings):
             yield _Way("next", place, siblings[place.index + 1])
             return
-        if isinstance(loop := parent.agent, LoopAgent):
+        if parent.kind.goes_round:
+            loop = _loop(parent)
             if signal is None and loop.max_iterations != 1:
                 yield _Way("round", parent, siblings[0])
                 if loop.max_iterations is None and loop.until is None:
@@ -154,8 +158,7 @@ def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
 
 def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
     """Return where a chat agent was before sub-agents handed back to it, since it was entered."""
-    agent = place.agent
-    if not isinstance(agent, ChatAgent) or not agent.sub_agents_return:
+    if place.chat is None or not place.chat.sub_agents_return:
         return []
     at = _hops_at(place)
     found, below = [], 0
@@ -187,43 +190,16 @@ def asks_functions(tree: Tree, place: Place, may: May) -> bool:
 
 def may_do(tree: Tree, place: Place) -> May:
     """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
-    agent = place.agent
-    if isinstance(agent, FunctionAgent):
-        return allowed(agent.fn)
-    if isinstance(agent, ChatAgent):
-        return May() | may_do_by_tools(place)
-    if isinstance(agent, GraphAgent):
-        return May(transfer=True)
-    if not isinstance(agent, FORKS):
-        return May()
-    outer = tree.lanes(place)
-    if isinstance(agent, WorkflowAgent):  # behind what undoes a step it fails
-        outer = outer[: len(agent.steps)]
-    lanes = [_outcomes(tree, lane) for lane in outer]
-    if isinstance(agent, ParallelAgent):
-        lanes = _joined(agent, lanes)
+    if not place.kind.is_fork:
+        return may_of(place.agent)
+    lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
+    lanes = joined(place.agent, lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
     return May(
         go_on=all(None in lane for lane in lanes),
         exit=any("exit" in lane for lane in lanes),
         break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
     )
-
-
-def _joined(agent: ParallelAgent, lanes: list[set[Signal | None]]) -> list[set[Signal | None]]:
-    """Return what branches can come to where a failure does not end them all."""
-    match agent.on_error:
-        case "collect":  # a branch that fails has ended
-            return [{*lane, None} for lane in lanes]
-        case "first":  # that of one branch counts
-            return [set().union(*lanes)]
-    return lanes
-
-
-def may_do_by_tools(place: Place) -> May:
-    """Return what a chat agent may do when its tools have run, but ask the model again."""
-    agent = cast(ChatAgent, place.agent)
-    return tools_may(agent) if has_tools(place) else May(go_on=False)
 
 
 def _parent(place: Place) -> Place:
@@ -266,7 +242,7 @@ def _loop(place: Place) -> LoopAgent:
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
     """Tell whether a sibling follows; the sub-agents of a chat agent do not follow each other."""
-    return not isinstance(parent.agent, ChatAgent) and place.index + 1 < len(siblings)
+    return not parent.kind.hands_over and place.index + 1 < len(siblings)
 
 
 def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:

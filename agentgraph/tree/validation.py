@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
 from agentgraph.agents.agents import (
-    LEAVES,
     Agent,
     ChatAgent,
     Composite,
@@ -26,16 +25,24 @@ from agentgraph.agents.agents import (
     unchecked,
 )
 from agentgraph.agents.composites import as_tuple
-from agentgraph.agents.functions import allowed
 from agentgraph.agents.middleware import middleware_faults
-from agentgraph.agents.option_faults import limit_faults, word_faults
-from agentgraph.agents.schemas import schema_fault
-from agentgraph.agents.tools import tools_may
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import LONGEST, cut, shown
-from agentgraph.tree.leaf_faults import chat_faults, function_faults, graph_faults, is_agent
+from agentgraph.tree.composite_faults import (
+    loop_faults,
+    parallel_faults,
+    sub_agent_faults,
+    workflow_faults,
+)
+from agentgraph.tree.kinds import kind_of, side_by_side
+from agentgraph.tree.leaf_faults import (
+    chat_faults,
+    function_faults,
+    graph_faults,
+    human_faults,
+    is_agent,
+)
 from agentgraph.tree.places import Tree, lay_out
-from agentgraph.tree.workflow_faults import workflow_faults
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 MOST_LEVELS = 100
@@ -125,7 +132,7 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
     where = f"{around.where}/{name}" if around.where and name else around.where or name or "the root"
     yield where, agent, around
     inner = unchecked(agent)
-    in_loop = around.in_loop or isinstance(inner, LoopAgent)
+    in_loop = around.in_loop or (is_agent(inner) and kind_of(inner).goes_round)
     above = inner if isinstance(inner, ChatAgent) and not inner.sub_agents_return else None
     for child in sub_agents(inner):
         yield from _walk(child, _Around(where, in_loop, above))
@@ -150,66 +157,28 @@ def _name_faults(name: object) -> Iterator[str]:
 
 def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
     match agent:
-        case ChatAgent() | FunctionAgent() | GraphAgent() | HumanAgent():
-            yield from _leaf_faults(agent, around)
-            yield from _key_faults(agent.output_key)
-        case SequentialAgent():
-            yield from _sub_agent_faults(agent)
-        case LoopAgent():
-            yield from _sub_agent_faults(agent)
-            yield from _loop_faults(agent)
-        case ParallelAgent():
-            yield from _sub_agent_faults(agent)
-            yield from _parallel_faults(agent)
-        case WorkflowAgent():
-            yield from workflow_faults(agent)
-        case EachAgent():
-            pass
-        case _:
-            assert_never(agent)
-
-
-def _leaf_faults(agent: Leaf, around: _Around) -> Iterator[str]:
-    match agent:
         case ChatAgent():
-            yield from chat_faults(agent, around.above)
-            if agent.break_tool and not around.in_loop:
-                yield "there is no loop around it that break_tool=True could end; leave it out"
+            yield from chat_faults(agent, around.above, in_loop=around.in_loop)
         case FunctionAgent():
             yield from function_faults(agent)
         case GraphAgent():
             yield from graph_faults(agent)
         case HumanAgent():
-            if fault := schema_fault(agent.response_schema):
-                yield fault
+            yield from human_faults(agent)
+        case SequentialAgent():
+            yield from sub_agent_faults(agent)
+        case LoopAgent():
+            yield from loop_faults(agent)
+        case ParallelAgent():
+            yield from parallel_faults(agent)
+        case WorkflowAgent():
+            yield from workflow_faults(agent)
+        case EachAgent():
+            return
         case _:
             assert_never(agent)
-
-
-def _parallel_faults(agent: ParallelAgent) -> Iterator[str]:
-    yield from limit_faults("max_concurrency", agent.max_concurrency)
-    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
-
-
-def _sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Iterator[str]:
-    if not agent.sub_agents:
-        yield f"a {_kind(agent)} needs at least one sub-agent"
-
-
-def _loop_faults(agent: LoopAgent) -> Iterator[str]:
-    yield from limit_faults("max_iterations", agent.max_iterations)
-    if agent.until is not None and not callable(agent.until):
-        yield f"until={shown(agent.until)} cannot be called; pass a function that takes a context"
-    unbounded = agent.max_iterations is None and agent.until is None
-    if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
-        yield (
-            "nothing can end this loop; give it max_iterations or until, or an agent inside that "
-            "may exit or break_loop"
-        )
-
-
-def _kind(agent: Agent) -> str:
-    return type(agent).__name__.removesuffix("Agent").lower()
+    if isinstance(agent, Leaf):
+        yield from _key_faults(agent.output_key)
 
 
 def _key_faults(key: object) -> Iterator[str]:
@@ -219,39 +188,16 @@ def _key_faults(key: object) -> Iterator[str]:
 
 def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
     """Yield which keys several branches or steps write whose values no reducer merges."""
-    match agent:
-        case ParallelAgent(sub_agents=beside, on_error=str(word)) if word != "first":
-            what = "branches"
-        case WorkflowAgent(steps=steps):
-            beside, what = tuple(step.agent for step in steps), "steps"
-        case _:
-            return
+    what, beside = side_by_side(agent)
     writers: dict[str, dict[int, str]] = {}
     for i, branch in enumerate(beside):
         for _, each, _ in _walk(branch):
             inner = unchecked(each)
-            if isinstance(inner, LEAVES) and isinstance(inner.output_key, str):
+            if isinstance(inner, Leaf) and isinstance(inner.output_key, str):
                 writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
-    for key, branches in writers.items():
-        if len(branches) > 1 and key not in merged:
+    for key, names in writers.items():
+        if len(names) > 1 and key not in merged:
             yield (
-                f"the {what} {' and '.join(branches.values())} write one output_key {shown(key)}; "
+                f"the {what} {' and '.join(names.values())} write one output_key {shown(key)}; "
                 f"give each a key of its own, or {shown(key)} a reducer in values="
             )
-
-
-def _can_end(agent: Agent, nearest: bool = True) -> bool:
-    """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
-    match unchecked(agent):
-        case FunctionAgent(fn=fn):
-            may = allowed(fn)
-            return may.exit or (nearest and may.break_loop)
-        case ChatAgent() as chat:
-            may = tools_may(chat)
-            ends = may.exit or (nearest and may.break_loop)
-            return ends or any(_can_end(child, nearest) for child in chat.sub_agents)
-        case LoopAgent(sub_agents=inner):
-            return any(_can_end(child, nearest=False) for child in inner)
-        case EachAgent(agent=inner_agent):
-            return _can_end(inner_agent, nearest)
-    return any(_can_end(child, nearest) for child in sub_agents(agent))

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
+from agentgraph.agents.agents import ModelInput
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.functions import is_async, takes_two
 from agentgraph.agents.tools import TRANSFER_PREFIX
-from agentgraph.agents.types import ModelInput
 
 PATIENCE = 3
 """How often in a row a worker may say the same, before the model is told."""

@@ -12,15 +12,20 @@ from agentgraph.agents.agents import (
     HistoryPolicy,
     Instruction,
     Model,
+    ModelInput,
     OnToolError,
     OutputSchema,
+    Retry,
+    Timeout,
     Tool,
 )
 from agentgraph.agents.builders import agent_tool, chat_agent
 from agentgraph.agents.composites import as_tuple
-from agentgraph.agents.option_faults import word_faults
+from agentgraph.agents.limits import word_faults
 from agentgraph.agents.prebuilt.progress import with_reminder
-from agentgraph.agents.types import ModelInput, Retry, Timeout
+
+_OWN = ("workers", "mode", "worker_history")
+"""The options that a chat agent does not have."""
 
 
 def supervisor(
@@ -106,31 +111,16 @@ def supervisor(
     Returns:
         The agent; nothing is checked before `compile_agent`.
     """
+    options = {key: given for key, given in locals().items() if key not in _OWN}
     agents = as_tuple(workers)
-    handing_off = mode == "handoff"
-    called = () if handing_off else tuple(agent_tool(each, history=worker_history) for each in agents)
-    made = chat_agent(
-        name,
-        model,
-        description=description,
-        instruction=instruction,
-        tools=(*called, *as_tuple(tools)),
-        sub_agents=agents if handing_off else (),
-        sub_agents_return=handing_off,
-        output_key=output_key,
-        output_schema=output_schema,
-        history=history,
-        max_iterations=max_iterations,
-        on_max_iterations=on_max_iterations,
-        exit_tool=exit_tool,
-        approve=approve,
-        interrupt_mode=interrupt_mode,
-        on_tool_error=on_tool_error,
-        retry=retry,
-        timeout=timeout,
-        model_input=with_reminder(model_input, [str(getattr(each, "name", each)) for each in agents]),
-        middleware=middleware,
-    )
+    names = [str(getattr(each, "name", each)) for each in agents]
+    options["model_input"] = with_reminder(model_input, names)
+    if mode == "handoff":
+        options |= {"sub_agents": agents, "sub_agents_return": True}
+    else:
+        called = (agent_tool(each, history=worker_history) for each in agents)
+        options["tools"] = (*called, *as_tuple(tools))
+    made = chat_agent(**options)
     return replace(made, faults=tuple(_faults(agents, mode, worker_history)))
 
 

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_hook, takes_two
-from agentgraph.agents.option_faults import limit_faults
+from agentgraph.agents.limits import limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult
 from agentgraph.safe_repr import said, shown

@@ -29,7 +29,6 @@ from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.threads import Contained
 from agentgraph.graph.state import Leaving, address_of
 from agentgraph.safe_repr import shown
-from agentgraph.tree.places import has_tools
 
 
 class BuiltAgent:
@@ -60,7 +59,7 @@ class BuiltAgent:
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
         self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
-        self.runs_tools = has_tools(site.place)
+        self.runs_tools = site.place.has_tools
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history

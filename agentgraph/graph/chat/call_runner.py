@@ -31,6 +31,7 @@ from agentgraph.agents.tools import (
     function_of,
     is_async_tool,
     seconds_for,
+    tools_may,
 )
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
@@ -48,7 +49,6 @@ from agentgraph.graph.nodes.threads import Contained, run_coroutine, run_off_loo
 from agentgraph.graph.state import TaskResult, with_id
 from agentgraph.safe_repr import shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
-from agentgraph.tree.position import may_do_by_tools
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 _TOLD = "Error: {}\n Please fix your mistakes."
@@ -71,7 +71,7 @@ class CallRunner:
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self.handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
-        self._may, self._unknown_tool = may_do_by_tools(site.place), agent.unknown_tool
+        self._may, self._unknown_tool = tools_may(agent), agent.unknown_tool
         self._known = {tool.name for tool in tools}
         self._tool_node = built.tool_node(self._ready)
         found = self._tool_node.tools_by_name

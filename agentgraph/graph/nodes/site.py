@@ -7,7 +7,6 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
-from agentgraph.agents.agents import GraphAgent
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import ReducerError
@@ -89,7 +88,7 @@ class Site:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border = has_border
         self._limits = check_limits(limits)
-        self.runs_trees = isinstance(place.agent, GraphAgent)
+        self.runs_trees = place.kind.runs_graph
         self.targets = targets(tree, place)
         self.target_agents = [target.agent for target in self.targets.values()]
         self.is_surrounded = _is_surrounded(place)

@@ -1,10 +1,8 @@
 """What things cost: counts, sizes and ratios, with room for a noisy machine."""
 
-import asyncio
 import cProfile
 import json
 import pstats
-import time
 import tracemalloc
 from itertools import pairwise
 
@@ -25,29 +23,6 @@ def says(name, text="x" * 60):
 
 def two(iterations):
     return ag.loop("l", [says("a"), says("b")], max_iterations=iterations)
-
-
-def waits(name, seconds, *, asynchronous=False):
-    def fn(ctx) -> str:
-        time.sleep(seconds)
-        return name
-
-    async def afn(ctx) -> str:
-        await asyncio.sleep(seconds)
-        return name
-
-    return ag.function_agent(name, afn if asynchronous else fn)
-
-
-def timed(agent, mode):
-    runner = ag.Runner(agent)
-
-    async def arun():
-        return [event async for event in runner.arun("hi")]
-
-    began = time.perf_counter()
-    events = list(runner.run("hi")) if mode == "run" else asyncio.run(arun())
-    return time.perf_counter() - began, events
 
 
 def test_each_leaf_costs_one_superstep():
@@ -114,29 +89,6 @@ def bytes_a_step(tmp_path_factory):
 
 def test_bytes_on_disk_grow_with_the_run_and_not_with_its_square(bytes_a_step):
     assert bytes_a_step(500) <= 1.3 * bytes_a_step(100)
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("mode", ["run", "arun"])
-def test_fifty_branches_that_wait_end_together(mode, asynchronous):
-    branches = [waits(f"a{i}", 0.2, asynchronous=asynchronous) for i in range(50)]
-    runs = [timed(ag.parallel("p", branches), mode) for _ in range(3)]
-    for _, events in runs:
-        assert {event.text for event in events} == {f"a{i}" for i in range(50)}
-    assert min(seconds for seconds, _ in runs) < 1
-
-
-@pytest.mark.parametrize("mode", ["run", "arun"])
-def test_branches_do_not_wait_for_each_other_at_every_step(mode):
-    tree = ag.parallel(
-        "p",
-        [
-            ag.sequential("x", [waits("a", 0.4), waits("b", 0.05)]),
-            ag.sequential("y", [waits("c", 0.05), waits("d", 0.4)]),
-        ],
-    )
-    best = min(timed(tree, mode)[0] for _ in range(6))
-    assert best <= 1.15 * 0.45
 
 
 def test_events_of_a_long_run_take_memory_in_proportion_to_its_length():

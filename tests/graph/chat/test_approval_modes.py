@@ -1,14 +1,13 @@
 """`approve=` side by side with `create_agent`, in both modes of asking, and wherever agents stand."""
 
 import asyncio
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Commands
 from driving import Async, Drive, fresh, scripted, shapes
 from hearing import check_heard
 from langchain.agents import create_agent
@@ -474,13 +473,15 @@ with ag.sqlite_saver(Path(folder, "runs.db")) as saver:
 
 
 @pytest.mark.parametrize("mode", ["batched", "per_call"])
-def test_another_process_answers_when_the_one_that_asked_was_killed(tmp_path: Path, mode: str) -> None:
+def test_another_process_answers_when_the_one_that_asked_was_killed(
+    program: Commands, tmp_path: Path, mode: str
+) -> None:
     script = tmp_path / "tree.py"
     script.write_text(PROCESS)
-    command = [sys.executable, str(script), str(tmp_path), mode]
-    assert subprocess.run(command, timeout=60).returncode == -9
-    done = subprocess.run([*command, "answer"], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("Done.\n", "")
+    command = [str(script), str(tmp_path), mode]
+    assert program(*command).code == -9
+    done = program(*command, "answer")
+    assert (done.out, done.err) == ("Done.\n", "")
     assert (tmp_path / "ledger").read_text() == "b\n"
 
 

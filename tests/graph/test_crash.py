@@ -1,13 +1,13 @@
 """A process that is killed: what had finished does not run again, only the step in flight."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from commands import Commands, Running, wait_until
 from hearing import check_heard, read, went_on
 
 import agentgraph as ag
@@ -169,43 +169,42 @@ with ag.sqlite_saver(folder + "/runs.db") as saver:
 """
 
 
-def run(folder: Path, name: str, method: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(folder), name, method],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def run(program: Commands, name: str, method: str) -> Running:
+    """Start a run, or a resume, of a tree in a process of its own."""
+    folder = program.folder
+    (folder / "tree.py").write_text(TREE)
+    (folder / "run.py").write_text(RUN)
+    return program.start(str(folder / "run.py"), str(folder), name, method)
 
 
-def killed_then_resumed(folder: Path, name: str) -> tuple[list[str], list[str]]:
+def hanging(program: Commands, name: str) -> Running:
+    """Start a run, and wait until it hangs in a step."""
+    first = run(program, name, "run")
+    wait_until((program.folder / "hanging").exists)
+    return first
+
+
+def killed_then_resumed(program: Commands, name: str) -> tuple[list[str], list[str]]:
     """Kill a run with SIGKILL in the middle of a step, resume it, and return what both told.
 
     Of the second run that is what nobody had heard before.
     """
-    (folder / "tree.py").write_text(TREE)
-    first = run(folder, name, "run")
-    deadline = time.monotonic() + 60
-    while not (folder / "hanging").exists():
-        assert first.poll() is None, first.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    first = hanging(program, name)
     time.sleep(1)  # for the branches beside it to come to their ends
-    os.kill(first.pid, signal.SIGKILL)
-    told, _ = first.communicate(timeout=60)
-    assert first.returncode == -signal.SIGKILL
-    heard = read(told.splitlines())
-    return lines_of(heard), resumed(folder, name, heard)
+    first.signal(signal.SIGKILL)
+    killed = first.wait()
+    assert killed.code == -signal.SIGKILL, killed.err
+    heard = read(killed.lines)
+    return lines_of(heard), resumed(program, name, heard)
 
 
-def resumed(folder: Path, name: str, heard: list[ag.AgentEvent]) -> list[str]:
+def resumed(program: Commands, name: str, heard: list[ag.AgentEvent]) -> list[str]:
     """Go on to the end, and return what is new to those who heard what a process told before."""
-    (folder / "go").touch()
-    second = run(folder, name, "resume")
-    told, errors = second.communicate(timeout=120)
-    assert second.returncode == 0, errors
-    rest = read(told.splitlines())
-    check_heard([*heard, *rest], read((folder / "again").read_text().splitlines()))
+    (program.folder / "go").touch()
+    second = run(program, name, "resume").wait()
+    assert second.code == 0, second.err
+    rest = read(second.lines)
+    check_heard([*heard, *rest], read((program.folder / "again").read_text().splitlines()))
     return lines_of(went_on(heard, rest))
 
 
@@ -222,33 +221,33 @@ def starts(folder: Path) -> dict[str, int]:
     return counts
 
 
-def test_killed_in_the_middle_of_a_loop_only_the_step_in_flight_runs_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "loop")
+def test_killed_in_the_middle_of_a_loop_only_the_step_in_flight_runs_again(program):
+    told, rest = killed_then_resumed(program, "loop")
     steps = [f"l[{i}]/{name}" for i in range(12) for name in "ab"]
-    assert starts(tmp_path) == {step: 1 + (step == "l[7]/b") for step in steps}
+    assert starts(program.folder) == {step: 1 + (step == "l[7]/b") for step in steps}
     assert [*told, *rest] == [f"{step} {step}" for step in steps]
 
 
-def test_killed_in_the_middle_of_a_parallel_only_the_step_in_flight_runs_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "branches")
+def test_killed_in_the_middle_of_a_parallel_only_the_step_in_flight_runs_again(program):
+    told, rest = killed_then_resumed(program, "branches")
     branches = [
         ["s/p/x/x1", "s/p/x/x2"],
         [f"s/p/y[{i}]/{name}" for i in range(4) for name in ("y1", "y2")],
         ["s/p/z"],
     ]
     steps = ["s/first", *(step for branch in branches for step in branch), "s/last"]
-    assert starts(tmp_path) == {step: 1 + (step == "s/p/y[2]/y2") for step in steps}
+    assert starts(program.folder) == {step: 1 + (step == "s/p/y[2]/y2") for step in steps}
     lines = [*told, *rest]
     assert sorted(lines) == sorted(f"{step} {step}" for step in steps)
     for branch in branches:
         assert [line for line in lines if line.split()[0] in branch] == [f"{s} {s}" for s in branch]
 
 
-def test_killed_in_a_parallel_in_a_parallel_in_a_loop_only_the_step_in_flight_runs_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "deep")
+def test_killed_in_a_parallel_in_a_parallel_in_a_loop_only_the_step_in_flight_runs_again(program):
+    told, rest = killed_then_resumed(program, "deep")
     inside = ["p/first", "p/q/r/r1", "p/q/r/r2", "p/q/t"]
     steps = [f"o[{i}]/{step}" for i in range(2) for step in inside]
-    assert starts(tmp_path) == {step: 1 + (step == "o[1]/p/q/r/r2") for step in steps}
+    assert starts(program.folder) == {step: 1 + (step == "o[1]/p/q/r/r2") for step in steps}
     assert sorted([*told, *rest]) == sorted(f"{step} {step}" for step in steps)
 
 
@@ -256,26 +255,26 @@ def once(*names: str, twice: str) -> dict[str, int]:
     return {name: 1 + (name == twice) for name in names}
 
 
-def test_killed_in_the_middle_of_tool_calls_only_the_call_in_flight_runs_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "tools")
+def test_killed_in_the_middle_of_tool_calls_only_the_call_in_flight_runs_again(program):
+    told, rest = killed_then_resumed(program, "tools")
     ran = ["writer-0", "quick-0", "writer-1", "quick-1", "slow-2", "writer-2"]
-    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert starts(program.folder) == once(*ran, twice="slow-2")
     assert told == ["writer ", "writer quick 0", "writer ", "writer quick 1"]
     assert rest == ["writer slow 2", "writer writer is done"]
 
 
-def test_killed_in_a_branch_the_middleware_has_what_it_kept(tmp_path):
-    _, rest = killed_then_resumed(tmp_path, "kept")
+def test_killed_in_a_branch_the_middleware_has_what_it_kept(program):
+    _, rest = killed_then_resumed(program, "kept")
     ran = ["p/z", "writer-0", "quick-0", "writer-1", "quick-1", "slow-2", "writer-2", "rounds-3-123"]
-    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert starts(program.folder) == once(*ran, twice="slow-2")
     assert rest == ["p/writer slow 2", "p/writer writer is done"]
 
 
-def test_killed_in_an_agent_that_runs_as_a_tool_only_its_call_in_flight_runs_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "agents")
+def test_killed_in_an_agent_that_runs_as_a_tool_only_its_call_in_flight_runs_again(program):
+    told, rest = killed_then_resumed(program, "agents")
     at = "writer/inner(1)"
     ran = ["writer-0", "quick-1", f"{at}/i1", "deep-0", "quick-3", "slow-4", "deep-1", "writer-1"]
-    assert starts(tmp_path) == once(*ran, twice="slow-4")
+    assert starts(program.folder) == once(*ran, twice="slow-4")
     assert sorted(told) == sorted(
         ["writer ", "writer quick 1", f"{at}/i1 {at}/i1", f"{at}/deep ", f"{at}/deep quick 3"]
     )
@@ -287,10 +286,10 @@ def test_killed_in_an_agent_that_runs_as_a_tool_only_its_call_in_flight_runs_aga
     ]
 
 
-def test_killed_in_a_graph_agent_nothing_that_it_said_is_told_again(tmp_path):
-    told, rest = killed_then_resumed(tmp_path, "foreign")
+def test_killed_in_a_graph_agent_nothing_that_it_said_is_told_again(program):
+    told, rest = killed_then_resumed(program, "foreign")
     ran = ["s/before", "made-0", "quick-0", "made-1", "quick-1", "slow-2", "made-2"]
-    assert starts(tmp_path) == once(*ran, twice="slow-2")
+    assert starts(program.folder) == once(*ran, twice="slow-2")
     assert told == ["s/before s/before", "s/made ", "s/made quick 0", "s/made "]
     assert rest == ["s/made quick 1", "s/made slow 2", "s/made made is done"]
 
@@ -319,31 +318,27 @@ with ag.sqlite_saver(sys.argv[1]) as saver:
 """
 
 
-def in_a_process(database: Path, *call: object) -> tuple[list[str], list[list[str]]]:
-    done = subprocess.run(
-        [sys.executable, "-c", PAUSES, str(database), json.dumps(call)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    lines, pending = json.loads(done.stdout)
+def in_a_process(program: Commands, *call: object) -> tuple[list[str], list[list[str]]]:
+    script = program.folder / "pauses.py"
+    script.write_text(PAUSES)
+    done = program(str(script), str(program.folder / "runs.db"), json.dumps(call))
+    assert done.code == 0, done.err
+    lines, pending = json.loads(done.out)
     return lines, pending
 
 
-def test_three_questions_in_three_branches_are_answered_one_by_one_across_processes(tmp_path):
-    database = tmp_path / "runs.db"
-    lines, pending = in_a_process(database, "run", "hi")
+def test_three_questions_in_three_branches_are_answered_one_by_one_across_processes(program):
+    lines, pending = in_a_process(program, "run", "hi")
     assert lines[0] == "s/a: ok"
     assert [address for _, address in pending] == [f"s/p/q{i}/h{i}" for i in range(3)]
     first = pending
-    lines, pending = in_a_process(database, "resume", "t", {first[1][0]: "one"})
+    lines, pending = in_a_process(program, "resume", "t", {first[1][0]: "one"})
     assert "s/a/p/q1/b1/h1: one" in lines
     assert pending == [first[0], first[2]]
-    lines, pending = in_a_process(database, "resume", "t", {"s/p/q2/h2": "two"})
+    lines, pending = in_a_process(program, "resume", "t", {"s/p/q2/h2": "two"})
     assert "s/a/p/q2/b2/h2: two" in lines
     assert pending == [first[0]]
-    lines, pending = in_a_process(database, "resume", "t", "zero")
+    lines, pending = in_a_process(program, "resume", "t", "zero")
     assert pending == []
     said = (
         "[b0] said: ok, [h0] said: zero, [b1] said: ok, [h1] said: one, [b2] said: ok, [h2] said: two"
@@ -351,31 +346,23 @@ def test_three_questions_in_three_branches_are_answered_one_by_one_across_proces
     assert lines == ["s/a/p/q0/b0/h0: zero", f"s/a/p/z: hi, [a] said: ok, {said}"]
 
 
-def test_two_processes_do_not_run_on_one_thread_at_once(tmp_path):
-    (tmp_path / "tree.py").write_text(TREE)
-    first = run(tmp_path, "loop", "run")
-    while not (tmp_path / "hanging").exists():
-        time.sleep(0.01)
-    try:
-        second = run(tmp_path, "loop", "run")
-        _, errors = second.communicate(timeout=60)
-        assert second.returncode == 1
-        assert "ThreadBusyError: thread 't' is busy" in errors
-    finally:
-        first.kill()
-        told, _ = first.communicate()
-    rest = resumed(tmp_path, "loop", read(told.splitlines()))
+def test_two_processes_do_not_run_on_one_thread_at_once(program):
+    first = hanging(program, "loop")
+    folder = str(program.folder)
+    command = [sys.executable, f"{folder}/run.py", folder, "loop", "run"]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert second.returncode == 1
+    assert "ThreadBusyError: thread 't' is busy" in second.stderr
+    first.signal(signal.SIGKILL)
+    rest = resumed(program, "loop", read(first.wait().lines))
     assert rest[0] == "l[7]/b l[7]/b"
 
 
-def test_interrupted_by_the_keyboard_a_run_goes_on_where_it_was(tmp_path):
-    (tmp_path / "tree.py").write_text(TREE)
-    first = run(tmp_path, "loop", "run")
-    while not (tmp_path / "hanging").exists():
-        time.sleep(0.01)
-    first.send_signal(signal.SIGINT)
-    told, errors = first.communicate(timeout=90)
-    assert "KeyboardInterrupt" in errors
-    rest = resumed(tmp_path, "loop", read(told.splitlines()))
+def test_interrupted_by_the_keyboard_a_run_goes_on_where_it_was(program):
+    first = hanging(program, "loop")
+    first.signal(signal.SIGINT)
+    interrupted = first.wait()
+    assert "KeyboardInterrupt" in interrupted.err
+    rest = resumed(program, "loop", read(interrupted.lines))
     assert rest[0] == "l[7]/b l[7]/b"
-    assert starts(tmp_path)["l[7]/b"] == 2
+    assert starts(program.folder)["l[7]/b"] == 2

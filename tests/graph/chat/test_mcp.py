@@ -17,7 +17,7 @@ from langgraph.prebuilt import ToolRuntime
 import agentgraph as ag
 from agentgraph.testing import call, calls, transcript
 
-SERVER = Path(__file__).parent / "mcp_library.py"
+SERVER = Path(__file__).parents[2] / "mcp_library.py"
 CONNECTION: Any = {"transport": "stdio", "command": sys.executable, "args": [str(SERVER)]}
 
 

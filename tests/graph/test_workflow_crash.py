@@ -207,7 +207,10 @@ class Crash:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([sys.executable, __file__], stdin=-1, stdout=-1, text=True) as server:
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, __file__], env=path, stdin=-1, stdout=-1, text=True
+    ) as server:
         yield server
 
 

@@ -1,12 +1,11 @@
 """A process that is killed while middleware runs the call of an agent again: no attempt runs twice."""
 
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from commands import Commands
 from hearing import check_heard, read
 
 import agentgraph as ag
@@ -109,25 +108,23 @@ with ag.sqlite_saver(folder + "/runs.db") as saver:
 """
 
 
-def process(folder: Path, *arguments: str) -> tuple[int, list[ag.AgentEvent]]:
+def process(program: Commands, *arguments: str) -> tuple[int, list[ag.AgentEvent]]:
     """Run the tree in a process of its own, and return how that ended and what it told."""
-    (folder / "tree.py").write_text(TREE)
-    ran = subprocess.run(
-        [sys.executable, str(folder / "tree.py"), str(folder), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode in (0, -signal.SIGKILL), ran.stderr
-    return ran.returncode, read(ran.stdout.splitlines())
+    script = program.folder / "tree.py"
+    script.write_text(TREE)
+    ran = program(str(script), str(program.folder), *arguments)
+    assert ran.code in (0, -signal.SIGKILL), ran.err
+    return ran.code, read(ran.lines)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("point", ["kept", "boss/helper(0.1)/work", "boss/helper(0)/work"])
-def test_after_a_kill_only_the_step_in_flight_runs_again(tmp_path: Path, mode: str, point: str) -> None:
-    killed, told = process(tmp_path, mode, "run", point)
+def test_after_a_kill_only_the_step_in_flight_runs_again(
+    program: Commands, tmp_path: Path, mode: str, point: str
+) -> None:
+    killed, told = process(program, mode, "run", point)
     assert killed == -signal.SIGKILL
-    ended, rest = process(tmp_path, mode, "resume", "nowhere")
+    ended, rest = process(program, mode, "resume", "nowhere")
     assert ended == 0
     done = Counter((tmp_path / "ledger").read_text().splitlines())
     attempts = [f"boss/helper({n})" for n in ("0", "0.1", "0.2")]

@@ -6,7 +6,7 @@ import pytest
 
 from agentgraph import Agent, agent_tool, chat_agent, function_agent, human, loop, parallel, sequential
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.tree.places import Place, Tree, has_tools, lay_out, targets
+from agentgraph.tree.places import Place, Tree, lay_out, targets
 
 
 def say(ctx) -> str:
@@ -345,9 +345,9 @@ def test_an_agent_as_a_tool_starts_a_lane_and_one_to_transfer_to_does_not():
 def test_a_chat_agent_has_tools_where_it_may_call_any():
     provider = chat_agent("w", ScriptedChatModel(responses=[]), tools=[{"type": "web_search"}])
     tree = lay_out(group("p", group("q"), sequential("s", [group("r"), provider]), tools=[group("t")]))
-    having = [p.name for p in tree.places if p.name in "pqrtw" and has_tools(p)]
+    having = [p.name for p in tree.places if p.name in "pqrtw" and p.has_tools]
     assert having == ["p", "q"]
-    assert has_tools(lay_out(group("x", exit_tool=True)).root)
+    assert lay_out(group("x", exit_tool=True)).root.has_tools
 
 
 def test_a_cursor_counts_the_call_of_an_agent_as_a_tool_and_the_transfers():

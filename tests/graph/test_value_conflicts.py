@@ -1,12 +1,11 @@
 """Values that several wrote side by side: conflicts, what settles them, and what never conflicts."""
 
 import operator
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from commands import Commands
 from driving import Drive, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId
@@ -359,8 +358,6 @@ def test_calls_of_an_agent_that_sums_up_do_not_conflict(thread: Thread) -> None:
 
 
 SCRIPT = """
-import sys
-sys.path.insert(0, {tests!r})
 from value_runs import writes
 import agentgraph as ag
 tree = ag.parallel("p", [writes("a", {{"x": 1, "y": 1}}), writes("b", {{"x": 2, "y": 2}})])
@@ -376,18 +373,16 @@ with ag.sqlite_saver({path!r}) as saver:
 """
 
 
-def test_a_conflict_is_settled_from_other_processes(tmp_path: Path) -> None:
+def test_a_conflict_is_settled_from_other_processes(program: Commands, tmp_path: Path) -> None:
     told = []
+    script = tmp_path / "conflict.py"
     for begin in (
         "runner.run('Go.', thread_id='t')",
         "runner.resume('t', values={'x': 7})",
         "runner.resume('t', values={'y': 8})",
     ):
-        script = SCRIPT.format(
-            tests=str(Path(__file__).parent), path=str(tmp_path / "x.db"), call=begin
-        )
-        ended = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        )
-        told.append(ended.stdout.strip())
+        script.write_text(SCRIPT.format(path=str(tmp_path / "x.db"), call=begin))
+        ended = program(str(script))
+        assert ended.code == 0, ended.err
+        told += ended.lines
     assert told == ["conflict x y 1 1", "conflict y 0 0", "{'x': 7, 'y': 8} 0 0"]

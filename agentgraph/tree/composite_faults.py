@@ -1,13 +1,51 @@
-"""The faults of workflows: of steps, of what they depend on, and of what their inputs name."""
+"""The faults of composites: of loops, of branches, of the steps of workflows and their inputs."""
 
 from collections.abc import Iterator
 
-from agentgraph.agents.agents import Step, WorkflowAgent
+from agentgraph.agents.agents import (
+    Agent,
+    LoopAgent,
+    ParallelAgent,
+    SequentialAgent,
+    Step,
+    WorkflowAgent,
+    called_agents,
+    sub_agents,
+    unchecked,
+)
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
-from agentgraph.agents.option_faults import word_faults
+from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.templates import bare_in, results_in, unreadable_in
 from agentgraph.safe_repr import shown
+from agentgraph.tree.kinds import kind_of, may_of
 from agentgraph.tree.leaf_faults import is_agent, policy_faults
+
+
+def sub_agent_faults(agent: SequentialAgent | ParallelAgent | LoopAgent) -> Iterator[str]:
+    """Yield what is wrong with the sub-agents of a composite."""
+    if not agent.sub_agents:
+        yield f"a {kind_of(agent).name} needs at least one sub-agent"
+
+
+def loop_faults(agent: LoopAgent) -> Iterator[str]:
+    """Yield what is wrong with a loop."""
+    yield from sub_agent_faults(agent)
+    yield from limit_faults("max_iterations", agent.max_iterations)
+    if agent.until is not None and not callable(agent.until):
+        yield f"until={shown(agent.until)} cannot be called; pass a function that takes a context"
+    unbounded = agent.max_iterations is None and agent.until is None
+    if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
+        yield (
+            "nothing can end this loop; give it max_iterations or until, or an agent inside that "
+            "may exit or break_loop"
+        )
+
+
+def parallel_faults(agent: ParallelAgent) -> Iterator[str]:
+    """Yield what is wrong with a parallel."""
+    yield from sub_agent_faults(agent)
+    yield from limit_faults("max_concurrency", agent.max_concurrency)
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
 
 
 def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
@@ -62,3 +100,15 @@ def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
     if name == step or step in upstream(depends_on, name):
         return "is done after it; take it out"
     return f"does not come before it; add {shown(name)} to its depends_on, or take it out"
+
+
+def _can_end(agent: Agent, nearest: bool = True) -> bool:
+    """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
+    inner = unchecked(agent)
+    if not is_agent(inner):
+        return False
+    may, kind = may_of(inner), kind_of(inner)
+    if may.exit or (nearest and may.break_loop):
+        return True
+    inside = called_agents(inner) if kind.is_fork and not sub_agents(inner) else sub_agents(inner)
+    return any(_can_end(child, nearest and not kind.goes_round) for child in inside)

@@ -1,13 +1,12 @@
 """Messages that graphs, functions, tools and clients replace, remove, redact or sum up."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from commands import Commands
 from driving import Disk, Drive, scripted, standing
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
@@ -313,16 +312,13 @@ while not ended:
 """
 
 
-def test_a_process_that_is_killed_wherever_it_saves_leaves_one_story(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_wherever_it_saves_leaves_one_story(
+    program: Commands, tmp_path: Path
+) -> None:
     (tmp_path / "killed.py").write_text(KILLED)
-    ran = subprocess.run(
-        [sys.executable, str(tmp_path / "killed.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr
-    outcomes = [json.loads(line) for line in ran.stdout.splitlines()]
+    ran = program(str(tmp_path / "killed.py"), str(tmp_path))
+    assert ran.code == 0, ran.err
+    outcomes = [json.loads(line) for line in ran.lines]
     assert len(outcomes) > 10
     ever = {"one": "ONE", "gone": "gone", "call": "", "2": "two", "three": "three"}
     for told, kept in outcomes:
