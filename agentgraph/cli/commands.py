@@ -26,8 +26,7 @@ from agentgraph.cli.target import load
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.show.drawing import mermaid
-from agentgraph.show.lines import without_controls
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines, without_controls
 from agentgraph.show.watching import watch
 from agentgraph.skills import json_schema
 from agentgraph.threads.beginnings import UNANSWERED

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import agentgraph.skills
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
-from agentgraph.show.outline import kind_of
+from agentgraph.show.lines import kind_of
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
 _REGISTRIES = ("tools", "models", "agents")

@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.tree.kinds import WORK
 from agentgraph.tree.places import is_drawable
 

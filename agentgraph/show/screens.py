@@ -15,8 +15,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.show.activity import Activity
 from agentgraph.show.lines import print_event
-from agentgraph.show.task_parts import TaskParts
-from agentgraph.tree.places import Tree
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,9 +48,9 @@ class Screen:
         self.told = 0
 
     @contextmanager
-    def watching(self, tree: Tree, activity: Activity) -> Iterator[None]:
+    def watching(self, activity: Activity) -> Iterator[None]:
         """Show what is told inside; at its end nothing runs any more, and the last state is shown."""
-        self.activity, self._parts, failed = activity, TaskParts(tree), False
+        self.activity, failed = activity, False
         try:
             yield
         except Exception:
@@ -69,8 +67,7 @@ class Screen:
         if not self.is_shown:
             self.is_shown = True
             self.show()
-        if change := self._parts.feed(part):
-            change.onto(self.activity, time.monotonic())
+        if self.activity.feed(part, time.monotonic()):
             self.changed()
         return part
 

@@ -110,7 +110,7 @@ def watch(
     with engine.run(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
-        with screen.watching(engine.tree, activity):
+        with screen.watching(activity):
             for event in events:
                 screen.tell(event)
                 told += [] if event.partial else [event]
@@ -135,7 +135,7 @@ async def awatch(
     async with engine.arun(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
-        with screen.watching(engine.tree, activity):
+        with screen.watching(activity):
             async for event in events:
                 screen.tell(event)
                 told += [] if event.partial else [event]
