@@ -10,7 +10,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.show.screens import Screen, screen_for
 from agentgraph.threads.beginnings import UNANSWERED, Input, as_input, new_turn, resumption
 from agentgraph.threads.engine import Begin, Engine, How
 from agentgraph.threads.replay import recalled
@@ -20,6 +19,8 @@ from agentgraph.tree.places import Tree
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from agentgraph.show.screens import Screen
 
 _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
 """The thread that was watched last with each runner, and what is known of it."""
@@ -104,7 +105,7 @@ def watch(
     """
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
-    screen = screen_for(console)
+    screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     told: list[AgentEvent] = []
     with engine.run(begin, thread_id, How(screen.streams, see=screen.see)) as events:
@@ -129,7 +130,7 @@ async def awatch(
 ) -> Watched:
     """Run or go on as `watch` does, on the event loop."""
     engine = _engine(runner)
-    screen = screen_for(console)
+    screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     told: list[AgentEvent] = []
     async with engine.arun(begin, thread_id, How(screen.streams, see=screen.see)) as events:
@@ -148,6 +149,16 @@ def _engine(runner: object) -> Engine:
             f"watch takes a runner, and was given {shown(runner)}; write watch(Runner(agent), ...)"
         )
     return runner.engine
+
+
+def _screen(console: "Console | Screen | None") -> "Screen":
+    try:
+        from agentgraph.show.screens import screen_for
+    except ImportError:
+        raise AgentGraphError(
+            "watching a run needs the package rich: pip install 'agentgraph[live]'"
+        ) from None
+    return screen_for(console)
 
 
 def _beginning(
