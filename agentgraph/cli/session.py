@@ -9,11 +9,11 @@ import socket
 import sys
 import textwrap
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -21,8 +21,8 @@ from uuid import uuid4
 from rich.console import Console
 
 from agentgraph.agents.agents import Agent
-from agentgraph.cli.answers import ask, choices_of, name_of
-from agentgraph.cli.screens import Printed
+from agentgraph.cli.answers import ask, choices_of, named_by
+from agentgraph.cli.target import Target
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import said
@@ -37,10 +37,10 @@ DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 
 _SHOWN = 80
 """How many characters of a question are repeated where a run pauses."""
+QUIET = 30.0
+"""After how many seconds without an event it is said what runs."""
+_NAMED = 3
 _SHOW_CURSOR = b"\x1b[?25h\n"
-
-Start = Callable[..., Any]
-"""`watch` with all but where it is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +48,58 @@ class Whereabouts:
     """Where a thread is, in the words of the command line.
 
     Attributes:
-        target: The tree, as `FILE.py:NAME` or a skill file.
+        target: The tree.
         thread_id: The thread.
         db: The SQLite file that keeps it.
-        options: What a skill file is read with.
     """
 
-    target: str
+    target: Target
     thread_id: str
     db: str
-    options: tuple[str, ...] = ()
 
     def resume(self, *options: str) -> list[str]:
         """Return the arguments with which this program goes on with the thread."""
-        tree = [self.target, *self.options]
-        return ["resume", *tree, "--thread", self.thread_id, "--db", self.db, *options]
+        return ["resume", *self.target.words, "--thread", self.thread_id, "--db", self.db, *options]
+
+
+class Printed(Screen):
+    """Shows each event by a function; while nothing is told for long, notes by another what runs."""
+
+    def __init__(
+        self,
+        print_event: Callable[[AgentEvent], None],
+        note: Callable[[str], None],
+        *,
+        quiet: float = QUIET,
+    ) -> None:
+        super().__init__()
+        self._print_event, self._note, self._quiet = print_event, note, quiet
+        self._heard, self._is_over = threading.Event(), threading.Event()
+
+    def line(self, event: AgentEvent) -> None:
+        """Show an event."""
+        self._print_event(event)
+        self._heard.set()
+
+    def show(self) -> None:
+        """Begin to look at the clock."""
+        self._is_over.clear()
+        self._heard.clear()
+        self._clock = threading.Thread(target=self._watch_clock, daemon=True)
+        self._clock.start()
+
+    def hide(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+        self._heard.set()
+        self._clock.join()
+
+    def _watch_clock(self) -> None:
+        while not self._is_over.is_set():
+            if self._heard.wait(self._quiet):
+                self._heard.clear()
+            elif running := self.activity.running(time.monotonic()):
+                self._note(_running_line(running))
 
 
 class Printer:
@@ -122,20 +159,24 @@ class Session:
         self._may_ask = not (no_input or printer.as_json) and at_terminal()
         self._with_traceback = with_traceback
 
-    def go(self, start: Start) -> int:
-        """Run, ask what is left to ask, and go on; return the exit code.
+    def go(self, text: str | None = None, **options: Any) -> int:
+        """Run on a text, or go on; ask what is left to ask, and go on; return the exit code.
+
+        Args:
+            text: The input of a turn.
+            **options: Those of `watch`.
 
         Raises:
             AgentGraphError: The runner refused before anything ran.
         """
         thread_id = self._where.thread_id
         try:
-            self._watch(start)
+            self._watch(text, **options)
             while questions := self._runner.pending(thread_id):
                 answers = self._ask(questions)
                 if answers is None:
                     return self._pause(questions)
-                self._watch(partial(watch, self._runner, thread_id=thread_id, answers=answers))
+                self._watch(answers=answers)
         except KeyboardInterrupt:
             return self._stop()
         except Exception as error:
@@ -143,9 +184,10 @@ class Session:
         self._printer.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
         return DONE
 
-    def _watch(self, start: Start) -> None:
+    def _watch(self, text: str | None = None, **options: Any) -> None:
         before = signal.signal(signal.SIGINT, self._stop_soon)
-        start(console=self._printer.screen)
+        thread_id, screen = self._where.thread_id, self._printer.screen
+        watch(self._runner, text, thread_id=thread_id, console=screen, **options)
         signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
@@ -165,10 +207,8 @@ class Session:
         self._printer.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
         for question in questions:
             self._printer.note(_question_line(question))
-        first = questions[0]
-        named = "ADDRESS" if name_of(first, questions) == first.address else "ID"
-        option = "--answer TEXT" if len(questions) == 1 else f"--answer {named}=TEXT for each"
-        self._printer.note(self._on(f"Go on, at a terminal or with {option}"))
+        named = f"{named_by(questions)}=TEXT for each" if len(questions) > 1 else "TEXT"
+        self._printer.note(self._on(f"Go on, at a terminal or with --answer {named}"))
         return PAUSED
 
     def _stop(self) -> int:
@@ -256,6 +296,13 @@ def _own_notes(error: Exception) -> list[str]:
 def _indented(text: str) -> str:
     """Return a text whose further lines cannot be taken for lines of ours."""
     return text.replace("\n", "\n    ")
+
+
+def _running_line(running: list[tuple[str, float]]) -> str:
+    """Return what runs in words: `still running: report/refine[1]/write (64 s)`."""
+    named = [f"{at} ({seconds:.0f} s)" for at, seconds in running[:_NAMED]]
+    more = [f"{len(running) - _NAMED} more"] if len(running) > _NAMED else []
+    return f"still running: {', '.join(named + more)}"
 
 
 def _question_line(question: Interrupt) -> str:

@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.cli.screens import Printed
+from agentgraph.cli.session import Printed
 from agentgraph.show.activity import Row
 from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
