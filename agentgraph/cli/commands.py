@@ -18,18 +18,18 @@ from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
     WRONG_USE,
-    Printer,
-    Session,
     Whereabouts,
     at_terminal,
     new_thread_id,
-    open_runner,
+    open_session,
+    screen_of,
 )
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.show.drawing import mermaid
 from agentgraph.show.lines import tree_lines, without_controls
+from agentgraph.show.screens import Lines
 from agentgraph.skills import json_schema
 from agentgraph.threads.beginnings import UNANSWERED
 
@@ -130,8 +130,7 @@ def run(
     thread_id = new_thread_id() if thread is None else thread
     where = Whereabouts(target=target, thread_id=thread_id, db=db)
     given = _standard_input() if text == "-" else text
-    with open_runner(agent, db) as runner:
-        session = Session(runner, where, Printer(as_json=as_json), **options)
+    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
         sys.exit(session.go(given, values=values, drop_pending=drop_pending))
 
 
@@ -163,9 +162,8 @@ def resume(
     """
     agent = target.load()
     where = Whereabouts(target=target, thread_id=thread, db=_there(db))
-    with open_runner(agent, db) as runner:
-        given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
-        session = Session(runner, where, Printer(as_json=as_json), **options)
+    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
+        given = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
         sys.exit(session.go(answers=given, values=values))
 
 
@@ -175,10 +173,11 @@ def resume(
 @_options(_db, _as_json)
 def events(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Tell again what happened on a thread."""
-    printer = Printer(as_json=as_json)
-    with open_runner(target.load(), _there(db)) as runner:
-        for event in runner.events(thread):
-            printer.show(event)
+    agent, screen = target.load(), screen_of(as_json=as_json)
+    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    with open_session(agent, where, screen) as session:
+        for event in session.runner.events(thread):
+            screen.line(event)
 
 
 @commands.command()
@@ -221,20 +220,18 @@ def demo(file: str | None, db: str | None, no_input: bool) -> None:
     OPENAI_BASE_URL).
     """
     path = Path(file) if file else Path(__file__).with_name("honeybees.txt")
-    text, printer = _demo_text(path), Printer()
+    text, screen = _demo_text(path), screen_of()
     target = Target(name=f"{Path(__file__).with_name('demo.py')}:report")
     agent = target.load()
     from agentgraph.cli.demo import speaker  # not at the top: its tree looks for a key, and takes time
 
-    printer.say(
-        f"Model: {speaker()}. Text: {path if file else f'{path.name}, which comes with the demo'}.\n"
-    )
+    name = f"{path.name}, which comes with the demo" if not file else path
+    _say(screen, f"Model: {speaker()}. Text: {name}.\n")
     db = db or str(Path(tempfile.mkdtemp(prefix="agentgraph-demo-")) / "demo.db")
     where = Whereabouts(target=target, thread_id=new_thread_id(), db=db)
-    with open_runner(agent, db) as runner:
-        session = Session(runner, where, printer, no_input=True)
+    with open_session(agent, where, screen, no_input=True) as session:
         code = session.go(f"Report on {path.name}.", values={"text": text})
-    sys.exit(_go_on(where, printer, no_input) if code == PAUSED else code)
+    sys.exit(_go_on(where, screen, no_input) if code == PAUSED else code)
 
 
 def _demo_text(path: Path) -> str:
@@ -251,18 +248,22 @@ def _demo_text(path: Path) -> str:
     return text
 
 
-def _go_on(where: Whereabouts, printer: Printer, no_input: bool) -> int:
+def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
     """Go on with a thread in a second process, which Ctrl-C is left to: it hears that, too."""
     may_ask = at_terminal() and not no_input
     options = () if may_ask else ("--answer", "approve", "--no-input")
     command = [sys.executable, "-m", "agentgraph", *where.resume(*options)]
     how = "" if may_ask else f", with {shlex.join(options)} since nobody is asked here"
-    printer.say(f"\nThis process is done. A second one now runs that command{how}.\n")
+    _say(screen, f"\nThis process is done. A second one now runs that command{how}.\n")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.run(command, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _say(screen: Lines, text: str) -> None:
+    screen.console.print(without_controls(text), soft_wrap=True)
 
 
 def _there(db: str) -> str:

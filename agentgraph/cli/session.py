@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,8 @@ from agentgraph.cli.target import Target
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import said
-from agentgraph.show.lines import one_line, print_event, without_controls
-from agentgraph.show.screens import Screen, Terminal, is_live
+from agentgraph.show.lines import one_line, without_controls
+from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.savers import sqlite_saver
@@ -62,23 +62,20 @@ class Whereabouts:
         return ["resume", *self.target.words, "--thread", self.thread_id, "--db", self.db, *options]
 
 
-class Printed(Screen):
-    """Shows each event by a function; while nothing is told for long, notes by another what runs."""
+class Printed(Lines):
+    """Prints each event, as JSON or as text; while nothing is told for long, notes what runs."""
 
-    def __init__(
-        self,
-        print_event: Callable[[AgentEvent], None],
-        note: Callable[[str], None],
-        *,
-        quiet: float = QUIET,
-    ) -> None:
-        super().__init__()
-        self._print_event, self._note, self._quiet = print_event, note, quiet
+    def __init__(self, console: Console, *, as_json: bool = False, quiet: float = QUIET) -> None:
+        super().__init__(console)
+        self.as_json, self._quiet = as_json, quiet
         self._heard, self._is_over = threading.Event(), threading.Event()
 
     def line(self, event: AgentEvent) -> None:
-        """Show an event."""
-        self._print_event(event)
+        """Print an event at once."""
+        if self.as_json:
+            print(json.dumps(event.to_dict()), flush=True)
+        else:
+            super().line(event)
         self._heard.set()
 
     def show(self) -> None:
@@ -99,64 +96,34 @@ class Printed(Screen):
             if self._heard.wait(self._quiet):
                 self._heard.clear()
             elif running := self.activity.running(time.monotonic()):
-                self._note(_running_line(running))
+                self.note(_running_line(running))
 
 
-class Printer:
-    """Prints events on standard output, all else on standard error.
-
-    Attributes:
-        as_json: Whether events are printed as JSON, one a line.
-        screen: Where a run is shown: at a terminal with a live tree below the events.
-    """
-
-    def __init__(self, *, as_json: bool = False) -> None:
-        self.as_json = as_json
-        self.console = Console(highlight=False, markup=False, emoji=False)
-        self._notes = Console(highlight=False, markup=False, emoji=False, stderr=True)
-        self.screen: Screen = Printed(self.show, self.note)
-        if is_live(self.console) and not as_json:
-            self.screen = Terminal(self.console)
-
-    @property
-    def draws(self) -> bool:
-        """Whether a tree is being drawn."""
-        return isinstance(self.screen, Terminal) and self.screen.is_shown
-
-    def show(self, event: AgentEvent) -> None:
-        """Print an event at once."""
-        if self.as_json:
-            print(json.dumps(event.to_dict()), flush=True)
-        else:
-            print_event(self.console, event)
-
-    def say(self, text: str) -> None:
-        """Print a text between events."""
-        self.console.print(without_controls(text), soft_wrap=True)
-
-    def note(self, text: str) -> None:
-        """Print a remark; below a tree that is being drawn. Nothing in it steers the terminal."""
-        text = without_controls(text)
-        if isinstance(self.screen, Terminal) and self.screen.is_shown:
-            self.screen.remark = text
-        else:
-            self._notes.print(text, soft_wrap=True)
+def screen_of(*, as_json: bool = False) -> Lines:
+    """Return where a run is shown: at a terminal with a live tree below the events."""
+    console = text_console()
+    return Terminal(console) if is_live(console) and not as_json else Printed(console, as_json=as_json)
 
 
 class Session:
-    """Runs a thread until it is done, pauses where nobody can be asked, fails, or is stopped."""
+    """Runs a thread until it is done, pauses where nobody can be asked, fails, or is stopped.
+
+    Attributes:
+        runner: What runs it.
+    """
 
     def __init__(
         self,
         runner: Runner,
         where: Whereabouts,
-        printer: Printer,
+        screen: Lines,
         *,
         no_input: bool = False,
         with_traceback: bool = False,
     ) -> None:
-        self._runner, self._where, self._printer = runner, where, printer
-        self._may_ask = not (no_input or printer.as_json) and at_terminal()
+        self.runner, self._where, self._screen = runner, where, screen
+        no_input = no_input or (isinstance(screen, Printed) and screen.as_json)
+        self._may_ask = not no_input and at_terminal()
         self._with_traceback = with_traceback
 
     def go(self, text: str | None = None, **options: Any) -> int:
@@ -172,7 +139,7 @@ class Session:
         thread_id = self._where.thread_id
         try:
             self._watch(text, **options)
-            while questions := self._runner.pending(thread_id):
+            while questions := self.runner.pending(thread_id):
                 answers = self._ask(questions)
                 if answers is None:
                     return self._pause(questions)
@@ -181,13 +148,12 @@ class Session:
             return self._stop()
         except Exception as error:
             return self._fail(error)
-        self._printer.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
+        self._screen.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
         return DONE
 
     def _watch(self, text: str | None = None, **options: Any) -> None:
         before = signal.signal(signal.SIGINT, self._stop_soon)
-        thread_id, screen = self._where.thread_id, self._printer.screen
-        watch(self._runner, text, thread_id=thread_id, console=screen, **options)
+        watch(self.runner, text, thread_id=self._where.thread_id, console=self._screen, **options)
         signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
@@ -195,42 +161,42 @@ class Session:
         if not self._may_ask:
             return None
         try:
-            return {question.id: ask(self._printer.console, question) for question in questions}
+            return {question.id: ask(self._screen.console, question) for question in questions}
         except EOFError:
-            self._printer.note("")
+            self._screen.note("")
             return None
         except KeyboardInterrupt:
-            self._printer.note("")
+            self._screen.note("")
             raise
 
     def _pause(self, questions: Sequence[Interrupt]) -> int:
-        self._printer.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
+        self._screen.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
         for question in questions:
-            self._printer.note(_question_line(question))
+            self._screen.note(_question_line(question))
         named = f"{named_by(questions)}=TEXT for each" if len(questions) > 1 else "TEXT"
-        self._printer.note(self._on(f"Go on, at a terminal or with --answer {named}"))
+        self._screen.note(self._on(f"Go on, at a terminal or with --answer {named}"))
         return PAUSED
 
     def _stop(self) -> int:
-        self._printer.note(self._on("Stopped. Go on"))
+        self._screen.note(self._on("Stopped. Go on"))
         return STOPPED
 
     def _fail(self, error: Exception) -> int:
-        told = self._printer.screen.told
+        told = self._screen.told
         if isinstance(error, AgentGraphError) and not told:
             raise error
         if self._with_traceback:
-            self._printer.note(_indented("".join(traceback.format_exception(error)).rstrip()))
-        self._printer.note(_indented(f"Failed: {type(error).__name__}: {said(error)}"))
+            self._screen.note(_indented("".join(traceback.format_exception(error)).rstrip()))
+        self._screen.note(_indented(f"Failed: {type(error).__name__}: {said(error)}"))
         for note in _own_notes(error):
-            self._printer.note(_indented(f"  {note}"))
+            self._screen.note(_indented(f"  {note}"))
         if not (self._with_traceback or isinstance(error, AgentGraphError)):
-            self._printer.note("  Where in the code, --traceback tells.")
+            self._screen.note("  Where in the code, --traceback tells.")
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
-            self._printer.note(self._on("Give the value and go on", "--values", values))
+            self._screen.note(self._on("Give the value and go on", "--values", values))
             return WRONG_USE if told == 1 else FAILED
-        self._printer.note(self._on("Try the failed step again"))
+        self._screen.note(self._on("Try the failed step again"))
         return FAILED
 
     def _on(self, how: str, *options: str) -> str:
@@ -246,13 +212,13 @@ class Session:
         wakes.setblocking(False)
         signal.set_wakeup_fd(wakes.detach())
         threading.Thread(target=self._stop_at_once, args=[signalled], daemon=True).start()
-        self._printer.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
+        self._screen.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
         raise KeyboardInterrupt
 
     def _stop_at_once(self, signalled: socket.socket) -> NoReturn:
         while signalled.recv(1)[0] != signal.SIGINT:
             pass
-        if self._printer.draws:
+        if isinstance(self._screen, Terminal) and self._screen.is_shown:
             os.write(1, _SHOW_CURSOR)
         line = without_controls(self._on("Stopped. Go on"))
         os.write(2, f"{line}\n".encode())  # not by a console: one may be in use
@@ -260,15 +226,15 @@ class Session:
 
 
 @contextmanager
-def open_runner(agent: Agent, db: str) -> Iterator[Runner]:
-    """Make a runner whose threads are kept in a SQLite file.
+def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: bool) -> Iterator[Session]:
+    """Make a session whose threads are kept in a SQLite file.
 
     Raises:
         SaverError: The file cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    with sqlite_saver(db) as saver:
-        yield Runner(agent, checkpointer=saver)
+    with sqlite_saver(where.db) as saver:
+        yield Session(Runner(agent, checkpointer=saver), where, screen, **options)
 
 
 def new_thread_id() -> str:

@@ -4,7 +4,7 @@ It is told what happens and when: by events, by parts of LangGraph's stream mode
 it reads no clock. Another thread may ask for the rows meanwhile.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -99,10 +99,9 @@ class Activity:
             return False
         how: How = "failed" if data["error"] else "asks" if data["interrupts"] else "done"
         position = data["result"].get("position") if isinstance(data["result"], Mapping) else None
-        behind = (position or {}).get("next") or ""
-        self.ended(
-            at, now, how, self._address(behind, position) if behind in self._tree.by_node else None
-        )
+        node = (position or {}).get("next") or ""
+        then = self._address(node, position) if node in self._tree.by_node else None
+        self.ended(at, now, how, then)
         return True
 
     def _address(self, node: str, position: Mapping[str, Any] | None) -> str:
@@ -117,8 +116,7 @@ class Activity:
         """Take that the activation at an address has begun, and what is around it in its lane."""
         for each, place, cursor in self._way(at):
             record = self._records[place]
-            if place.kind.goes_round:
-                record.iteration = cursor[len(place.counts)] + 1
+            record.go_round(cursor)
             if each not in self._open:
                 self._open[each] = (record, now)
                 self._asking.pop(each, None)
@@ -179,8 +177,7 @@ class Activity:
         for place in way_to(found[0]):
             each = address(place, found[1][: len(place.counts)])
             record = self._records[place]
-            if place.kind.goes_round:
-                record.iteration = found[1][len(place.counts)] + 1
+            record.go_round(found[1])
             self._asking.pop(each, None)
             if how == "asks":
                 self._asking[each] = record
@@ -206,8 +203,7 @@ class Activity:
         """Return the addresses that run with nothing that runs inside, and for how many seconds."""
         open_ = list(self._open.items())
         begun = {at: since for at, (record, since) in open_ if record.place.is_stop}
-        around = {at[:end] for at in begun for end in _ends(at)}
-        return [(at, now - since) for at, since in begun.items() if at not in around]
+        return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
 
     def _way(self, at: str) -> list[tuple[str, Place, Cursor]]:
         """Return a place and the composites around it in its lane, outermost first, with addresses."""
@@ -270,6 +266,11 @@ class _Record:
     _running: int = 0
     _since: float | None = None
     _spent: float | None = None
+
+    def go_round(self, cursor: Cursor) -> None:
+        """Take in which iteration a loop is, by the counters inside it."""
+        if self.place.kind.goes_round:
+            self.iteration = cursor[len(self.place.counts)] + 1
 
     def open(self, at: str, now: float) -> None:
         """Begin a run; time passes while any is open."""
@@ -334,8 +335,3 @@ def _inside(tree: Tree, place: Place) -> tuple[Place, ...]:
 
 def _inner(at: str, addresses: Iterable[str]) -> list[str]:
     return [each for each in addresses if each.startswith(f"{at}/")]
-
-
-def _ends(at: str) -> Iterator[int]:
-    """Yield where the addresses end that an address lies in."""
-    return (i for i, character in enumerate(at) if character == "/")

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.show.activity import Activity, Row, State
-from agentgraph.show.lines import one_line, print_event
+from agentgraph.show.lines import one_line, print_event, without_controls
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""
@@ -135,30 +135,39 @@ class Screen:
         """Show the tree for the last time."""
 
 
+def text_console(*, stderr: bool = False) -> Console:
+    """Return a console that prints texts as they are."""
+    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+
+
 class Lines(Screen):
     """Prints the events as lines, and no tree: for pipes and files."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self.console = console
+        self.console, self._notes = console, text_console(stderr=True)
 
     def line(self, event: AgentEvent) -> None:
         """Print an event."""
         print_event(self.console, event)
 
+    def note(self, text: str) -> None:
+        """Print a remark on standard error; nothing in it steers the terminal."""
+        self._notes.print(without_controls(text), soft_wrap=True)
+
 
 class Terminal(Lines):
-    """Prints the events as lines, and below them the tree, which is changed in place.
-
-    Attributes:
-        remark: A text that stands below the tree while a run is shown.
-    """
+    """Prints the events as lines, and below them the tree, which is changed in place."""
 
     streams = True
+    _remark = ""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self.remark = ""
+    def note(self, text: str) -> None:
+        """Show a remark below the tree while that is drawn."""
+        if self.is_shown:
+            self._remark = without_controls(text)
+        else:
+            super().note(text)
 
     def show(self) -> None:
         """Begin to draw the tree anew, many times a second: times run on, and marks turn."""
@@ -172,7 +181,7 @@ class Terminal(Lines):
 
     def hide(self) -> None:
         """Draw the tree once more, and leave it there."""
-        self.remark = ""
+        self._remark = ""
         self._live.stop()
 
     def _frame(self) -> Text:
@@ -180,7 +189,7 @@ class Terminal(Lines):
         rows = self.activity.rows(now)
         lines = frame(rows, width=size.width, height=size.height - 3, running=spinner(now))
         lines.insert(0, [])
-        lines += [[(self.remark, "yellow")]] if self.remark else []
+        lines += [[(self._remark, "yellow")]] if self._remark else []
         if not self.console.encoding.startswith("utf"):
             lines = ascii_only(lines)
         return Text("\n", no_wrap=True, overflow="crop", end="").join(
@@ -240,7 +249,7 @@ def screen_for(console: Console | Screen | None) -> Screen:
         return console
     if console is None and _in_notebook():
         return Notebook()
-    console = console or Console(highlight=False, markup=False, emoji=False)
+    console = console or text_console()
     return Terminal(console) if is_live(console) else Lines(console)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -26,7 +26,7 @@ _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
 """The thread that was watched last with each runner, and what is known of it."""
 
 
-class Watched(Sequence[AgentEvent]):
+class Watched(tuple[AgentEvent, ...]):
     """The whole events of a run that was watched; a notebook shows nothing more of it.
 
     Attributes:
@@ -34,26 +34,27 @@ class Watched(Sequence[AgentEvent]):
         pending: The questions that wait for answers, in the order of the tree.
     """
 
-    def __init__(
-        self, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
-    ) -> None:
-        self.thread_id, self.pending = thread_id, tuple(pending)
-        self._events = tuple(events)
+    thread_id: str
+    pending: tuple[Interrupt, ...]
+
+    def __new__(
+        cls, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
+    ) -> "Watched":
+        """Make it.
+
+        Args:
+            thread_id: The thread.
+            events: The events of the run, chunks aside.
+            pending: The questions that wait for answers.
+        """
+        made = super().__new__(cls, events)
+        made.thread_id, made.pending = thread_id, tuple(pending)
+        return made
 
     @property
     def text(self) -> str:
         """The last text that was said; empty where there was none."""
-        return next((event.text for event in reversed(self._events) if event.text), "")
-
-    @overload
-    def __getitem__(self, index: int) -> AgentEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[AgentEvent, ...]: ...
-    def __getitem__(self, index: int | slice) -> AgentEvent | tuple[AgentEvent, ...]:
-        return self._events[index]
-
-    def __len__(self) -> int:
-        return len(self._events)
+        return next((event.text for event in reversed(self) if event.text), "")
 
     def __repr__(self) -> str:
         questions = f", {len(self.pending)} pending" if self.pending else ""
