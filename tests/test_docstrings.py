@@ -20,7 +20,7 @@ import agentgraph
 from agentgraph import AgentGraphError, testing
 from agentgraph.agents.agents import AgentTool, Step
 from agentgraph.agents.budgets import Summarized, Trimmed
-from agentgraph.show import drawing, lines, outline
+from agentgraph.show import drawing, lines
 
 MODULES = [
     info.name
@@ -49,7 +49,7 @@ def the_public() -> Iterator[tuple[str, Any]]:
         yield from [(each.__name__, each) for each in members] or [(name, thing)]
     for given in (AgentTool, Step, Summarized, Trimmed):
         yield given.__name__, given
-    for module in (testing, drawing, lines, outline):
+    for module in (testing, drawing, lines):
         for name, thing in vars(module).items():
             if getattr(thing, "__module__", "") == module.__name__ and not name.startswith("_"):
                 yield name, thing

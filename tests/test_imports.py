@@ -23,7 +23,7 @@ FOLDERS = ORDER.split()
 PURE = ("agents", "tree", "errors", "safe_repr")
 """What knows nothing of LangGraph, and whatever it reaches."""
 
-UPWARDS = {"agentgraph.agents.agents": {"agentgraph.show.outline", "agentgraph.show.drawing"}}
+UPWARDS = {"agentgraph.agents.agents": {"agentgraph.show.lines", "agentgraph.show.drawing"}}
 """What imports upwards, when it is called: an agent that is asked to show itself."""
 
 

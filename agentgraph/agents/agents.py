@@ -59,7 +59,7 @@ class Shown:
     __slots__ = ()
 
     def __str__(self) -> str:
-        from agentgraph.show.outline import tree_lines
+        from agentgraph.show.lines import tree_lines
 
         return "\n".join(tree_lines(self))  # type: ignore[arg-type]
 

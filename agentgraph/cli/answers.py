@@ -49,7 +49,12 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
     return answers
 
 
-def name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
+def named_by(questions: Sequence[Interrupt]) -> str:
+    """Return what the first question is named by, in capitals."""
+    return "ADDRESS" if _name_of(questions[0], questions) == questions[0].address else "ID"
+
+
+def _name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
     """Return what to name a question by: its address, or its id where several have that address."""
     addresses = [each.address for each in questions]
     return question.address if addresses.count(question.address) == 1 else question.id
@@ -60,14 +65,14 @@ def _only(text: str, questions: Sequence[Interrupt]) -> str:
         return questions[0].address
     if not questions:
         raise AnswerError(f"nothing waits for the answer {text!r}: the thread has no pending question")
-    named = "ADDRESS" if name_of(questions[0], questions) == questions[0].address else "ID"
     raise AnswerError(
-        f"{text!r} answers which question? Write {named}={text}; pending are:{_told(questions)}"
+        f"{text!r} answers which question? Write {named_by(questions)}={text}; pending are:"
+        f"{_told(questions)}"
     )
 
 
 def _told(questions: Sequence[Interrupt]) -> str:
-    return "".join(f"\n  {name_of(q, questions)}" for q in questions) or " none"
+    return "".join(f"\n  {_name_of(q, questions)}" for q in questions) or " none"
 
 
 def read_answer(text: str, schema: Schema) -> Any:

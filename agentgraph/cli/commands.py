@@ -1,34 +1,35 @@
 """The commands, and their options."""
 
 import json
+import shlex
+import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial, wraps
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from agentgraph.agents.agents import Agent
 from agentgraph.cli.answers import given_answers
-from agentgraph.cli.demo.command import demonstrate
 from agentgraph.cli.session import (
+    PAUSED,
     STOPPED,
     WRONG_USE,
-    Printer,
-    Session,
     Whereabouts,
+    at_terminal,
     new_thread_id,
-    open_runner,
+    open_session,
+    screen_of,
 )
-from agentgraph.cli.target import load
+from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.show.drawing import mermaid
-from agentgraph.show.lines import without_controls
-from agentgraph.show.outline import tree_lines
-from agentgraph.show.watching import watch
+from agentgraph.show.lines import tree_lines, without_controls
+from agentgraph.show.screens import Lines
 from agentgraph.skills import json_schema
 from agentgraph.threads.beginnings import UNANSWERED
 
@@ -66,61 +67,7 @@ def _json_object(text: str) -> dict[str, Any]:
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return one decorator that adds several options, in their order."""
-
-    def decorate(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A tree, in the words of the command line.
-
-    Attributes:
-        name: `FILE.py:NAME`, or a skill file.
-        registry: The Python file with what a skill file names.
-        allow: What a skill file may import.
-    """
-
-    name: str
-    registry: str | None
-    allow: tuple[str, ...]
-
-    def load(self) -> Agent:
-        """Return the tree."""
-        return load(self.name, self.registry, self.allow)
-
-    def thread(self, thread_id: str, db: str) -> Whereabouts:
-        """Return where one of its threads is."""
-        registry = ["--registry", self.registry] if self.registry else []
-        allow = [word for each in self.allow for word in ("--allow", each)]
-        options = (*registry, *allow)
-        return Whereabouts(target=self.name, thread_id=thread_id, db=db, options=options)
-
-
-def _takes_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its argument TARGET, with the options of skill files, as one value."""
-
-    @click.argument("target", metavar="TARGET")
-    @click.option(
-        "--registry",
-        metavar="FILE.py",
-        help="For a skill file: the Python file with its dicts tools, models and agents.",
-    )
-    @click.option(
-        "--allow",
-        metavar="MODULE:NAME",
-        multiple=True,
-        help="For a skill file: what it may import; MODULE:* for all public names.",
-    )
-    @wraps(command)
-    def with_target(target: str, registry: str | None, allow: tuple[str, ...], **options: Any) -> None:
-        command(target=Target(name=target, registry=registry, allow=allow), **options)
-
-    return with_target
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 _thread = click.option("--thread", metavar="ID", required=True, help="The thread.")
@@ -163,7 +110,7 @@ def commands() -> None:
 
 
 @commands.command()
-@_takes_target
+@takes_target
 @click.argument("text", metavar="INPUT")
 @click.option("--thread", metavar="ID", help="The thread; a new one if left out.")
 @_run_options
@@ -180,17 +127,15 @@ def run(
 ) -> None:
     """Run a tree on INPUT, or on standard input where INPUT is -."""
     agent = target.load()
-    where = target.thread(new_thread_id() if thread is None else thread, db)
+    thread_id = new_thread_id() if thread is None else thread
+    where = Whereabouts(target=target, thread_id=thread_id, db=db)
     given = _standard_input() if text == "-" else text
-    with open_runner(agent, db) as runner:
-        start = partial(
-            watch, runner, given, thread_id=where.thread_id, values=values, drop_pending=drop_pending
-        )
-        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
+    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
+        sys.exit(session.go(given, values=values, drop_pending=drop_pending))
 
 
 @commands.command()
-@_takes_target
+@takes_target
 @_thread
 @click.option(
     "--answer",
@@ -216,27 +161,27 @@ def resume(
     itself begins like NAME= needs its ADDRESS= before it.
     """
     agent = target.load()
-    where = target.thread(thread, _there(db))
-    with open_runner(agent, db) as runner:
-        given = given_answers(answers, runner.pending(thread)) if answers else UNANSWERED
-        start = partial(watch, runner, thread_id=thread, answers=given, values=values)
-        sys.exit(Session(runner, where, Printer(as_json=as_json), **options).go(start))
+    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
+        given = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
+        sys.exit(session.go(answers=given, values=values))
 
 
 @commands.command()
-@_takes_target
+@takes_target
 @_thread
 @_options(_db, _as_json)
 def events(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Tell again what happened on a thread."""
-    printer = Printer(as_json=as_json)
-    with open_runner(target.load(), _there(db)) as runner:
-        for event in runner.events(thread):
-            printer.show(event)
+    agent, screen = target.load(), screen_of(as_json=as_json)
+    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    with open_session(agent, where, screen) as session:
+        for event in session.runner.events(thread):
+            screen.line(event)
 
 
 @commands.command()
-@_takes_target
+@takes_target
 @click.option("--tree", is_flag=True, help="Print an outline of the tree instead.")
 def draw(target: Target, tree: bool) -> None:
     """Print the graph of a tree as Mermaid text."""
@@ -247,7 +192,7 @@ def draw(target: Target, tree: bool) -> None:
 
 
 @commands.command()
-@_takes_target
+@takes_target
 def check(target: Target) -> None:
     """Print the faults of a tree, one a line."""
     try:
@@ -274,7 +219,51 @@ def demo(file: str | None, db: str | None, no_input: bool) -> None:
     Works offline; with OPENAI_API_KEY set, an OpenAI model speaks (OPENAI_MODEL,
     OPENAI_BASE_URL).
     """
-    sys.exit(demonstrate(file, db, no_input=no_input))
+    path = Path(file) if file else Path(__file__).with_name("honeybees.txt")
+    text, screen = _demo_text(path), screen_of()
+    target = Target(name=f"{Path(__file__).with_name('demo.py')}:report")
+    agent = target.load()
+    from agentgraph.cli.demo import speaker  # not at the top: its tree looks for a key, and takes time
+
+    name = f"{path.name}, which comes with the demo" if not file else path
+    _say(screen, f"Model: {speaker()}. Text: {name}.\n")
+    db = db or str(Path(tempfile.mkdtemp(prefix="agentgraph-demo-")) / "demo.db")
+    where = Whereabouts(target=target, thread_id=new_thread_id(), db=db)
+    with open_session(agent, where, screen, no_input=True) as session:
+        code = session.go(f"Report on {path.name}.", values={"text": text})
+    sys.exit(_go_on(where, screen, no_input) if code == PAUSED else code)
+
+
+def _demo_text(path: Path) -> str:
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise _Refusal(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise _Refusal(f"{path} is no UTF-8 text: {error}") from error
+    if "\0" in text:
+        raise _Refusal(f"{path} is no text: it holds a zero byte")
+    if not text.strip():
+        raise _Refusal(f"{path} is empty; the demo needs some sentences to report on")
+    return text
+
+
+def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
+    """Go on with a thread in a second process, which Ctrl-C is left to: it hears that, too."""
+    may_ask = at_terminal() and not no_input
+    options = () if may_ask else ("--answer", "approve", "--no-input")
+    command = [sys.executable, "-m", "agentgraph", *where.resume(*options)]
+    how = "" if may_ask else f", with {shlex.join(options)} since nobody is asked here"
+    _say(screen, f"\nThis process is done. A second one now runs that command{how}.\n")
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.run(command, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _say(screen: Lines, text: str) -> None:
+    screen.console.print(without_controls(text), soft_wrap=True)
 
 
 def _there(db: str) -> str:

@@ -1,17 +1,21 @@
-"""Finds the agent that a target means: `FILE.py:NAME`, or a skill file."""
+"""TARGET, the tree that a command is about: `FILE.py:NAME`, or a skill file."""
 
 import importlib.util
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+import click
+
 import agentgraph.skills
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
-from agentgraph.show.outline import kind_of
+from agentgraph.show.lines import kind_of
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
 _REGISTRIES = ("tools", "models", "agents")
@@ -21,36 +25,72 @@ class TargetError(AgentGraphError):
     """A target that names no agent, or a file that cannot be loaded."""
 
 
-def load(target: str, registry: str | None = None, allow: Sequence[str] = ()) -> Agent:
-    """Return the agent that a target means, once its Python file or its registry has run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A tree, in the words of the command line.
 
-    Args:
-        target: `FILE.py:NAME`, the name being that of a variable of the file, or a skill file.
+    Attributes:
+        name: `FILE.py:NAME`, the name being that of a variable of the file, or a skill file.
         registry: For a skill file, the Python file with its `tools`, `models` and `agents`.
         allow: For a skill file, the references that it may import, as `module:name`.
-
-    Raises:
-        TargetError: There is no such file or agent, or the file raises an exception.
-        InvalidSkillError: The skill file has faults.
     """
-    if Path(target).suffix.lower() in _SKILL_FILES:
-        return _skill(Path(target), registry, allow)
-    if registry or allow:
-        raise TargetError(f"--registry and --allow are for skill files, and {target} is none")
-    path, name = _split(target)
-    module = _loaded(path)
-    found = vars(module).get(name)
-    if isinstance(found, Agent):
-        return found
-    raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
+
+    name: str
+    registry: str | None = None
+    allow: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """How it is written on the command line."""
+        registry = ["--registry", self.registry] if self.registry else []
+        return [self.name, *registry, *(word for each in self.allow for word in ("--allow", each))]
+
+    def load(self) -> Agent:
+        """Return the agent that it means, once its Python file or its registry has run.
+
+        Raises:
+            TargetError: There is no such file or agent, or the file raises an exception.
+            InvalidSkillError: The skill file has faults.
+        """
+        if Path(self.name).suffix.lower() in _SKILL_FILES:
+            return self._skill(Path(self.name))
+        if self.registry or self.allow:
+            raise TargetError(f"--registry and --allow are for skill files, and {self.name} is none")
+        path, name = _split(self.name)
+        module = _loaded(path)
+        found = vars(module).get(name)
+        if isinstance(found, Agent):
+            return found
+        raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
+
+    def _skill(self, path: Path) -> Agent:
+        """Read a skill file; what it may import is looked for in its folder last."""
+        given = _registries(Path(self.registry)) if self.registry else {}
+        if self.allow:
+            sys.path.append(str(path.resolve().parent))
+        return agentgraph.skills.load(path, **given, allow=self.allow)
 
 
-def _skill(path: Path, registry: str | None, allow: Sequence[str]) -> Agent:
-    """Read a skill file; what it may import is looked for in its folder last."""
-    given = _registries(Path(registry)) if registry else {}
-    if allow:
-        sys.path.append(str(path.resolve().parent))
-    return agentgraph.skills.load(path, **given, allow=allow)
+def takes_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command its argument TARGET, with the options of skill files, as one value."""
+
+    @click.argument("name", metavar="TARGET")
+    @click.option(
+        "--registry",
+        metavar="FILE.py",
+        help="For a skill file: the Python file with its dicts tools, models and agents.",
+    )
+    @click.option(
+        "--allow",
+        metavar="MODULE:NAME",
+        multiple=True,
+        help="For a skill file: what it may import; MODULE:* for all public names.",
+    )
+    @wraps(command)
+    def with_target(name: str, registry: str | None, allow: tuple[str, ...], **options: Any) -> None:
+        command(target=Target(name=name, registry=registry, allow=allow), **options)
+
+    return with_target
 
 
 def _registries(path: Path) -> dict[str, Any]:

@@ -1,18 +1,17 @@
 """What the agents of a tree do at a moment: what runs, what waits, and what each has said.
 
-Told of what happens and when; it reads no clock. Another thread may ask for the rows meanwhile.
+It is told what happens and when: by events, by parts of LangGraph's stream mode "tasks", or by hand;
+it reads no clock. Another thread may ask for the rows meanwhile.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from agentgraph.agents.agents import LoopAgent
 from agentgraph.events.events import AgentEvent
-from agentgraph.show.lines import event_text
-from agentgraph.show.outline import outlined
-from agentgraph.tree.addresses import Cursor, address, parse_address, way_to
+from agentgraph.show.lines import event_text, outlined
+from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 
 How = Literal["done", "asks", "failed", "stopped"]
@@ -22,6 +21,8 @@ _HOW: dict[str, How] = {"interrupted": "asks", "error": "failed"}
 """How an agent stands behind an event that says so."""
 _KEPT = 2000
 """How many characters of what an agent said are kept."""
+_CALLED = ("__pregel_push",)
+"""What triggers a task that a node has called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +70,53 @@ class Activity:
         self._open: dict[str, tuple[_Record, float]] = {}
         self._asking: dict[str, _Record] = {}
         self._paid: set[str] = set()
+        self._tasks: dict[str, str] = {}
+
+    def feed(self, part: Mapping[str, Any], now: float) -> bool:
+        """Take a part of LangGraph's stream; return whether it tells of the tree, by the mode "tasks".
+
+        A node that begins is told with its input, of which `position` says where the lane is; one that
+        ends with what it wrote, where that says where the lane goes on. The tasks that nodes run
+        themselves are passed over, for what matters of them is in the nodes of their lanes; and so are
+        the graphs of graph agents.
+        """
+        if part["type"] != "tasks" or self._tree.is_foreign(part["ns"]):
+            return False
+        data = part["data"]
+        if "input" not in data:
+            return self._task_ended(data, now)
+        if data["name"] not in self._tree.by_node or tuple(data["triggers"]) == _CALLED:
+            return False
+        state = data["input"]
+        at = self._address(data["name"], state.get("position") if isinstance(state, Mapping) else None)
+        self._tasks[data["id"]] = at
+        self.began(at, now)
+        return True
+
+    def _task_ended(self, data: Mapping[str, Any], now: float) -> bool:
+        at = self._tasks.pop(data["id"], None)
+        if at is None:
+            return False
+        how: How = "failed" if data["error"] else "asks" if data["interrupts"] else "done"
+        position = data["result"].get("position") if isinstance(data["result"], Mapping) else None
+        node = (position or {}).get("next") or ""
+        then = self._address(node, position) if node in self._tree.by_node else None
+        self.ended(at, now, how, then)
+        return True
+
+    def _address(self, node: str, position: Mapping[str, Any] | None) -> str:
+        """Return the address of an activation at a node, also where someone jumped there."""
+        position = position or {"next": None, "cursor": []}
+        place = self._tree.by_node[node]
+        left = self._tree.by_node.get(position["next"] or "")
+        cursor = as_cursor(position["cursor"])
+        return address(place, cursor if left is place else cursor_at(place, left, cursor))
 
     def began(self, at: str, now: float) -> None:
         """Take that the activation at an address has begun, and what is around it in its lane."""
         for each, place, cursor in self._way(at):
             record = self._records[place]
-            if place.kind.goes_round:
-                record.iteration = cursor[len(place.counts)] + 1
+            record.go_round(cursor)
             if each not in self._open:
                 self._open[each] = (record, now)
                 self._asking.pop(each, None)
@@ -136,8 +177,7 @@ class Activity:
         for place in way_to(found[0]):
             each = address(place, found[1][: len(place.counts)])
             record = self._records[place]
-            if place.kind.goes_round:
-                record.iteration = found[1][len(place.counts)] + 1
+            record.go_round(found[1])
             self._asking.pop(each, None)
             if how == "asks":
                 self._asking[each] = record
@@ -150,6 +190,7 @@ class Activity:
         for record, _ in reversed(self._open.values()):
             record.close(now, "failed" if record.place in around else "stopped")
         self._open.clear()
+        self._tasks.clear()
 
     def rows(self, now: float) -> list[Row]:
         """Return a row for each place, in the order of the tree."""
@@ -162,8 +203,7 @@ class Activity:
         """Return the addresses that run with nothing that runs inside, and for how many seconds."""
         open_ = list(self._open.items())
         begun = {at: since for at, (record, since) in open_ if record.place.is_stop}
-        around = {at[:end] for at in begun for end in _ends(at)}
-        return [(at, now - since) for at, since in begun.items() if at not in around]
+        return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
 
     def _way(self, at: str) -> list[tuple[str, Place, Cursor]]:
         """Return a place and the composites around it in its lane, outermost first, with addresses."""
@@ -223,17 +263,20 @@ class _Record:
     _said: str = ""
     _is_growing: bool = False
     _begun: set[str] = field(default_factory=set)
-    _is_timed: bool = False
     _running: int = 0
     _since: float | None = None
-    _spent: float = 0.0
+    _spent: float | None = None
+
+    def go_round(self, cursor: Cursor) -> None:
+        """Take in which iteration a loop is, by the counters inside it."""
+        if self.place.kind.goes_round:
+            self.iteration = cursor[len(self.place.counts)] + 1
 
     def open(self, at: str, now: float) -> None:
         """Begin a run; time passes while any is open."""
-        self._is_timed = True
         self._begun.add(at)
         if self._running == 0:
-            self._since = now
+            self._since, self._spent = now, self._spent or 0.0
         self._running += 1
 
     def close(self, now: float, how: How) -> None:
@@ -241,7 +284,7 @@ class _Record:
         self.how, self._is_growing = how, False
         self._running -= 1
         if self._running == 0 and self._since is not None:
-            self._spent += now - self._since
+            self._spent = (self._spent or 0.0) + now - self._since
             self._since = None
 
     def recall(self, at: str, how: How) -> None:
@@ -270,11 +313,11 @@ class _Record:
         return Row(
             outline=self.outline,
             name=self.place.name,
-            kind=type(self.place.agent).__name__.removesuffix("Agent").lower(),
+            kind=self.place.kind.name,
             state=self.state(asks, is_over),
             runs=len(self._begun),
             iteration=self._iteration(),
-            seconds=spent + (now - since if since is not None else 0.0) if self._is_timed else None,
+            seconds=spent if since is None else (spent or 0.0) + now - since,
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
             text=self.text,
@@ -282,14 +325,8 @@ class _Record:
         )
 
     def _iteration(self) -> str:
-        agent = self.place.agent
-        if not isinstance(agent, LoopAgent) or not self.iteration:
-            return ""
-        return (
-            f"{self.iteration} of {agent.max_iterations}"
-            if agent.max_iterations
-            else str(self.iteration)
-        )
+        most = getattr(self.place.agent, "max_iterations", None)
+        return f"{self.iteration} of {most}" if most and self.iteration else str(self.iteration or "")
 
 
 def _inside(tree: Tree, place: Place) -> tuple[Place, ...]:
@@ -298,8 +335,3 @@ def _inside(tree: Tree, place: Place) -> tuple[Place, ...]:
 
 def _inner(at: str, addresses: Iterable[str]) -> list[str]:
     return [each for each in addresses if each.startswith(f"{at}/")]
-
-
-def _ends(at: str) -> Iterator[int]:
-    """Yield where the addresses end that an address lies in."""
-    return (i for i, character in enumerate(at) if character == "/")

@@ -5,7 +5,7 @@ lanes itself, and only agents are nodes.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.tree.kinds import WORK
 from agentgraph.tree.places import is_drawable
 
@@ -30,8 +30,6 @@ _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
 Edges = dict[tuple[str, str], bool]
 """Whether an edge, by its ends, is one of several that may be taken."""
-Onwards = dict[str, list[str]]
-"""Where edges lead from each node."""
 
 
 def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
@@ -63,7 +61,7 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
     lines = [
         "graph TD",
         *_boxes(shown, "", anchors),
-        *_arrows(edges),
+        *(f"    {_id(a)} {'-.->' if choice else '-->'} {_id(b)}" for (a, b), choice in edges.items()),
         *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
         f"    {_STYLE}",
     ]
@@ -166,18 +164,13 @@ def _short(name: str) -> str:
     return f"{before}.{last}" if before and last in _FURTHER else last
 
 
-def _arrows(edges: Edges) -> Iterator[str]:
-    for (source, target), is_choice in edges.items():
-        yield f"    {_id(source)} {'-.->' if is_choice else '-->'} {_id(target)}"
-
-
 def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
     """Yield something inside each box to which a way comes back, and what leads to that box.
 
     Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
     an edge to something inside, be it one that is not seen.
     """
-    onwards: Onwards = {}
+    onwards: dict[str, list[str]] = {}
     for source, target in edges:
         onwards.setdefault(source, []).append(target)
     depths = _depths(onwards, START)
@@ -190,7 +183,7 @@ def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str
             yield inside, source
 
 
-def _depths(onwards: Onwards, start: str) -> dict[str, int]:
+def _depths(onwards: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
     """Return how many edges away from a start all is that can be reached from it."""
     depths = {start: 0}
     for each in (queue := [start]):
@@ -205,14 +198,9 @@ def _edges(drawn: list[Edge]) -> Edges:
     """Return the edges between nodes and boxes, without those to what is not drawn."""
     edges: Edges = {}
     for edge in drawn:
-        edges[edge.source, edge.target] = (
-            edges.get((edge.source, edge.target), False) or edge.conditional
-        )
-    joined: Edges = {}
-    for ends, is_choice in edges.items():
-        if (between := _between(*ends)) is not None:
-            joined[between] = joined.get(between, False) or is_choice
-    return joined
+        if (ends := _between(edge.source, edge.target)) is not None:
+            edges[ends] = edges.get(ends, False) or edge.conditional
+    return edges
 
 
 def _between(source: str, target: str) -> tuple[str, str] | None:

@@ -1,16 +1,28 @@
-"""Events as lines of text, for terminals and pipes."""
+"""Trees of agents and events as lines of text, for terminals and pipes."""
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from agentgraph.agents.agents import (
+    Agent,
+    CheckedAgent,
+    Leaf,
+    LoopAgent,
+    ParallelAgent,
+    called_agents,
+    sub_agents,
+)
 from agentgraph.events.events import AgentEvent
-from agentgraph.safe_repr import as_json, cut
+from agentgraph.safe_repr import as_json, cut, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+T = TypeVar("T")
 
 _INDENT = "    "
 _STYLES = {"message": "", "custom": "blue", "error": "red", "interrupted": "magenta"}
@@ -22,6 +34,66 @@ _CONTROLS = re.compile(
     re.DOTALL,
 )
 """What steers a terminal, or turns the direction of what is behind it."""
+
+
+def tree_lines(agent: Agent) -> list[str]:
+    r"""Return a tree of agents as an outline, a line for each agent.
+
+    ```
+    report (sequential)
+    ├─ refine (loop, at most 3)
+    │  ├─ write (chat, writes draft)
+    │  └─ critique (chat)
+    └─ approve (human)
+    ```
+
+    Args:
+        agent: The root of the tree; it may have faults.
+    """
+    return [
+        f"{head}{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})"
+        for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
+    ]
+
+
+def outlined(
+    root: T, inside: Callable[[T], Sequence[T]], head: str = "", indent: str = ""
+) -> Iterator[tuple[str, T]]:
+    """Yield all that is inside a root, itself first, each with the lines of an outline before it.
+
+    Args:
+        root: What the outline begins with.
+        inside: Returns what is directly inside.
+        head: The lines before the root.
+        indent: The lines before what is inside it.
+    """
+    left = [(head, indent, root)]
+    while left:
+        head, indent, each = left.pop()
+        yield head, each
+        lines = ("└─ ", "   ")
+        for child in reversed(inside(each)):
+            left.append((indent + lines[0], indent + lines[1], child))
+            lines = ("├─ ", "│  ")
+
+
+def kind_of(agent: Agent) -> str:
+    """Return what kind of agent it is, and its limits: `loop, at most 3`.
+
+    Args:
+        agent: The agent, alone.
+    """
+    kind = type(agent).__name__.removesuffix("Agent").lower()
+    match agent:
+        case CheckedAgent():
+            return f"{kind_of(agent.agent)}, checked" if agent.repeats else kind_of(agent.agent)
+        case LoopAgent():
+            most = f"at most {agent.max_iterations}" if agent.max_iterations else "no bound"
+            return f"{kind}, {most}"
+        case ParallelAgent() if agent.max_concurrency:
+            return f"{kind}, {agent.max_concurrency} at once"
+    writes = f", writes {agent.output_key}" if isinstance(agent, Leaf) and agent.output_key else ""
+    return f"{kind}{writes}"
 
 
 def event_text(event: AgentEvent) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -10,7 +10,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.show.screens import Screen, screen_for
 from agentgraph.threads.beginnings import UNANSWERED, Input, as_input, new_turn, resumption
 from agentgraph.threads.engine import Begin, Engine, How
 from agentgraph.threads.replay import recalled
@@ -21,11 +20,13 @@ from agentgraph.tree.places import Tree
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from agentgraph.show.screens import Screen
+
 _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
 """The thread that was watched last with each runner, and what is known of it."""
 
 
-class Watched(Sequence[AgentEvent]):
+class Watched(tuple[AgentEvent, ...]):
     """The whole events of a run that was watched; a notebook shows nothing more of it.
 
     Attributes:
@@ -33,26 +34,27 @@ class Watched(Sequence[AgentEvent]):
         pending: The questions that wait for answers, in the order of the tree.
     """
 
-    def __init__(
-        self, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
-    ) -> None:
-        self.thread_id, self.pending = thread_id, tuple(pending)
-        self._events = tuple(events)
+    thread_id: str
+    pending: tuple[Interrupt, ...]
+
+    def __new__(
+        cls, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
+    ) -> "Watched":
+        """Make it.
+
+        Args:
+            thread_id: The thread.
+            events: The events of the run, chunks aside.
+            pending: The questions that wait for answers.
+        """
+        made = super().__new__(cls, events)
+        made.thread_id, made.pending = thread_id, tuple(pending)
+        return made
 
     @property
     def text(self) -> str:
         """The last text that was said; empty where there was none."""
-        return next((event.text for event in reversed(self._events) if event.text), "")
-
-    @overload
-    def __getitem__(self, index: int) -> AgentEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[AgentEvent, ...]: ...
-    def __getitem__(self, index: int | slice) -> AgentEvent | tuple[AgentEvent, ...]:
-        return self._events[index]
-
-    def __len__(self) -> int:
-        return len(self._events)
+        return next((event.text for event in reversed(self) if event.text), "")
 
     def __repr__(self) -> str:
         questions = f", {len(self.pending)} pending" if self.pending else ""
@@ -104,13 +106,13 @@ def watch(
     """
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
-    screen = screen_for(console)
+    screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     told: list[AgentEvent] = []
     with engine.run(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
-        with screen.watching(engine.tree, activity):
+        with screen.watching(activity):
             for event in events:
                 screen.tell(event)
                 told += [] if event.partial else [event]
@@ -129,13 +131,13 @@ async def awatch(
 ) -> Watched:
     """Run or go on as `watch` does, on the event loop."""
     engine = _engine(runner)
-    screen = screen_for(console)
+    screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     told: list[AgentEvent] = []
     async with engine.arun(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
-        with screen.watching(engine.tree, activity):
+        with screen.watching(activity):
             async for event in events:
                 screen.tell(event)
                 told += [] if event.partial else [event]
@@ -148,6 +150,16 @@ def _engine(runner: object) -> Engine:
             f"watch takes a runner, and was given {shown(runner)}; write watch(Runner(agent), ...)"
         )
     return runner.engine
+
+
+def _screen(console: "Console | Screen | None") -> "Screen":
+    try:
+        from agentgraph.show.screens import screen_for
+    except ImportError:
+        raise AgentGraphError(
+            "watching a run needs the package rich: pip install 'agentgraph[live]'"
+        ) from None
+    return screen_for(console)
 
 
 def _beginning(

@@ -26,21 +26,18 @@ Anchors, aliases, tags and keys that stand twice are faults.
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.composites import as_tuple
 from agentgraph.errors import InvalidSkillError
-from agentgraph.skills.building import Built, build
+from agentgraph.skills.building import built
 from agentgraph.skills.checking import checked
-from agentgraph.skills.documents import Document, Fault
-from agentgraph.skills.reading import UnreadableError, read
+from agentgraph.skills.reading import Document, Fault, read
 from agentgraph.skills.references import References
-from agentgraph.skills.schema import json_schema
-from agentgraph.skills.stand_ins import AnyModel, StandIns
-from agentgraph.skills.tracing import tree_faults
-from agentgraph.skills.until import ValueIs
+from agentgraph.skills.schema import ValueIs, json_schema
 
 __all__ = ["ValueIs", "json_schema", "load"]
 
@@ -76,14 +73,15 @@ def load(
     Raises:
         InvalidSkillError: The file cannot be read, or has faults; the error names all of them with
             their lines. Those of the tree are told once each part of the file has its right form.
-        AgentGraphError: PyYAML is not there, or an entry of `allow` is no reference.
+        AgentGraphError: An entry of `allow` is no reference.
     """
     names = References(
         tools=tools or {}, models=models or {}, agents=agents or {}, allow=as_tuple(allow)
     )
-    agent, faults = _made(_document(path), names)
+    agent, faults = _made(read(_text(Path(path))), names)
     if agent is None or faults:
-        raise _invalid(path, faults)
+        in_order = sorted(faults, key=lambda fault: fault.line)
+        raise InvalidSkillError([f"{Path(path)}:{fault.line}: {fault.text}" for fault in in_order])
     return agent
 
 
@@ -91,42 +89,22 @@ def _made(document: Document, names: References) -> tuple[Agent | None, tuple[Fa
     """Return the agent, if one can be made, and all faults."""
     part, faults = checked(document, names)
     if faults and not document.faults:
-        part, _ = checked(document, StandIns.of(names))
+        part, _ = checked(document, replace(names, finds_all=True))
     if part is None or document.faults:
         return None, faults
-    origins: list[Built] = []
-    agent = build(part, origins, model=AnyModel())
-    return agent, (*faults, *tree_faults(agent, origins, document))
+    agent, of_tree = built(part, document)
+    return agent, (*faults, *of_tree)
 
 
-def _document(path: str | os.PathLike[str]) -> Document:
-    text = _text(path)
-    try:
-        document = read(text)
-    except UnreadableError as error:
-        raise _invalid(path, [error.fault]) from None
-    if document.data is None and not document.faults:
-        raise _invalid(path, [Fault(1, "the file says nothing; write an agent, as in kind: chat")])
-    return document
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    file = Path(path)
+def _text(file: Path) -> str:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidSkillError(
-            [f"{file}: this is no UTF-8 text ({error}); save it as UTF-8"]
-        ) from None
+        why = f"this is no UTF-8 text ({error}); save it as UTF-8"
+        raise InvalidSkillError([f"{file}: {why}"]) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InvalidSkillError(
-            [f"{file}: the file cannot be read ({reason}); correct the path"]
-        ) from None
+        why = f"the file cannot be read ({reason}); correct the path"
+        raise InvalidSkillError([f"{file}: {why}"]) from None
     is_json = file.suffix.lower() == ".json"
     return text.replace("\t", " ") if is_json else text  # YAML takes no tabs between its words
-
-
-def _invalid(path: str | os.PathLike[str], faults: Iterable[Fault]) -> InvalidSkillError:
-    in_order = sorted(faults, key=lambda fault: fault.line)
-    return InvalidSkillError([f"{Path(path)}:{fault.line}: {fault.text}" for fault in in_order])

@@ -1,115 +1,77 @@
-"""Makes agents of what a skill file says, with the builders, and remembers where each one stands."""
+"""Makes agents of what a skill file says, with the builders, and tells the faults of their tree."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from langgraph.types import RetryPolicy
+from agentgraph.agents.agents import Agent, called_agents, sub_agents, unchecked
+from agentgraph.errors import InvalidAgentError
+from agentgraph.skills.reading import Document, Fault, Path
+from agentgraph.skills.references import AnyModel
+from agentgraph.skills.schema import Part
+from agentgraph.tree.leaf_faults import is_agent
+from agentgraph.tree.validation import validate
 
-from agentgraph.agents.agents import Agent
-from agentgraph.agents.builders import agent_tool, chat_agent, human
-from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
-from agentgraph.agents.prebuilt.plan_execute import plan_execute
-from agentgraph.agents.prebuilt.supervisor import supervisor
-from agentgraph.skills.documents import Path
-from agentgraph.skills.schema import (
-    PLAN_PARTS,
-    AgentTool,
-    Chat,
-    Human,
-    Loop,
-    Parallel,
-    Part,
-    PlanExecute,
-    Reference,
-    Retry,
-    Rule,
-    Sequential,
-    Step,
-    Supervisor,
-    Until,
-    Workflow,
-)
-from agentgraph.skills.until import ValueIs
+Origins = list[tuple[Agent, Path]]
+"""The agents that were made or given, the inner ones first, and where the file says them."""
 
 
-class Built(NamedTuple):
-    """An agent, and where it stands in the file.
+def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
+    """Return the agent that a file says, and every fault of its tree, at the line of the agent with it.
 
-    Attributes:
-        agent: The agent, or what was given under its name.
-        path: Where the file says it.
+    How its values are declared is not known yet: compiling it tells whether two conflict.
     """
-
-    agent: Agent
-    path: Path
-
-
-def _itself(*, agent: Agent) -> Agent:
-    return agent
-
-
-_BUILDERS: dict[type[Part], Callable[..., Any]] = {
-    Chat: chat_agent,
-    Human: human,
-    Sequential: sequential,
-    Parallel: parallel,
-    Loop: loop,
-    Workflow: workflow,
-    Supervisor: supervisor,
-    PlanExecute: plan_execute,
-    Reference: _itself,
-    Step: step,
-    AgentTool: agent_tool,
-    Retry: RetryPolicy,
-    Rule: dict,
-    Until: ValueIs,
-}
+    origins: Origins = []
+    agent = _built(part, origins, (), AnyModel())
+    try:
+        validate(agent, merged=None)
+    except InvalidAgentError as error:
+        lines = {id(made): document.line_of(path) for made, path in origins}
+        where = dict(_lines(agent, lines))
+        return agent, tuple(Fault(_line(fault, where), fault) for fault in error.faults)
+    return agent, ()
 
 
-def build(said: Any, origins: list[Built], path: Path = (), model: Any = None) -> Any:
-    """Return the agent that a file says; what it leaves out is the builders' to fill in.
+def _built(said: Any, origins: Origins, path: Path, model: Any) -> Any:
+    """Return what is made of a part, a list or a mapping of such, or plain data, which stays as it is.
 
-    Args:
-        said: A part of the file, a list or a mapping of such, or plain data, which stays as it is.
-        origins: Gets an entry for each agent, the inner ones first.
-        path: Where it stands in the file.
-        model: The model of those that have none.
+    What it leaves out is filled in by the builders, and by the nearest model around it.
     """
     if isinstance(said, list):
-        return [build(each, origins, (*path, i), model) for i, each in enumerate(said)]
+        return [_built(each, origins, (*path, i), model) for i, each in enumerate(said)]
     if isinstance(said, dict):
         parts = {key: each for key, each in said.items() if isinstance(each, Part)}
-        return {**said, **{k: build(each, origins, (*path, k), model) for k, each in parts.items()}}
+        return {**said, **{k: _built(each, origins, (*path, k), model) for k, each in parts.items()}}
     made = _made(said, origins, path, model) if isinstance(said, Part) else said
     if isinstance(made, Agent):
-        origins.append(Built(made, path))
+        origins.append((made, path))
     return made
 
 
-def _made(part: Part, origins: list[Built], path: Path, model: Any) -> Any:
+def _made(part: Part, origins: Origins, path: Path, model: Any) -> Any:
     own = getattr(part, "model", None)
     model = model if own is None else own
-    fields = {name: build(getattr(part, name), origins, (*path, name), model) for name in _given(part)}
-    return _BUILDERS[type(part)](**{**_inherited(part, model), **fields})
+    fields = dict.fromkeys(part.asks, model)
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        is_inherited = name in ("kind", "model") or (name in part.asks and value is None)
+        if name in part.model_fields_set and not is_inherited:
+            fields[name] = _built(value, origins, (*path, name), model)
+    return type(part).builder(**fields)
 
 
-def _given(part: Part) -> list[str]:
-    """Return the names of the fields that a part hands to its builder."""
-    return [
-        name
-        for name in type(part).model_fields
-        if name in part.model_fields_set
-        and name not in ("kind", "model")
-        and not (name in PLAN_PARTS and getattr(part, name) is None)
-    ]
+def _lines(
+    agent: Agent, lines: Mapping[int, int], around: str = "", line: int = 1
+) -> Iterator[tuple[str, int]]:
+    """Yield for each agent what its faults begin with, and its line: else that of what is around."""
+    line = lines.get(id(agent), line)
+    names = [around, str(agent.name)] if is_agent(agent) else [around]
+    where = "/".join(filter(None, names)) or "the root"
+    yield where, line
+    inner = unchecked(agent)
+    for child in (*sub_agents(inner), *called_agents(inner)):
+        yield from _lines(child, lines, where, line)
 
 
-def _inherited(part: Part, model: Any) -> dict[str, Any]:
-    """Return the fields of a part that its model, or that of an agent around it, fills in."""
-    match part:
-        case Chat() | Supervisor():
-            return {"model": model}
-        case PlanExecute():
-            return dict.fromkeys(PLAN_PARTS, model)
-        case _:
-            return {}
+def _line(fault: str, where: Mapping[str, int]) -> int:
+    found = [name for name in where if fault.startswith(f"{name}: ")]
+    return where[max(found, key=len)] if found else 1

@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agentgraph.skills.documents import Document, Fault, Path
+from agentgraph.skills.reading import Document, Fault, Path
 from agentgraph.skills.references import References, alike
-from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, PLAN_PARTS, Part, skill
+from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, Part, skill
 
 _WANTED = {
     "string_type": "a text",
@@ -21,10 +21,11 @@ _WANTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_WITH_MODEL = ("chat", "supervisor")
-_INNER = ("sub_agents", "workers", "steps", "tools", "agent", "compensate", *PLAN_PARTS)
+_INNER = (
+    *("sub_agents", "workers", "steps", "tools", "agent", "compensate"),
+    *("planner", "executor", "replanner"),
+)
 """The fields in which agents stand."""
-
 _SHOWN = 60
 """How many characters of a wrong value are repeated."""
 
@@ -34,19 +35,16 @@ def checked(document: Document, references: References) -> tuple[Part | None, tu
 
     Nothing is told of a part whose text has a fault itself.
     """
-    part, found = None, list(_modelless(document))
+    part, found = None, list(_without_model(document.data, (), False))
     try:
         part = skill().validate_python(document.data, context=references)
     except ValidationError as error:
-        found += [_fault(document, each) for each in error.errors(include_url=False)]
+        for each in error.errors(include_url=False):
+            path = _path(each["loc"])
+            found.append((path, _text(each, path)))
     known = {fault.path for fault in document.faults}
-    new = [fault for fault in found if fault.path not in known]
+    new = [Fault(document.line_of(path), text, path) for path, text in found if path not in known]
     return part, (*document.faults, *new)
-
-
-def _fault(document: Document, error: ErrorDetails) -> Fault:
-    path = _path(error["loc"])
-    return Fault(document.line_of(path), _text(error, path), path)
 
 
 def _path(location: Sequence[str | int]) -> Path:
@@ -65,9 +63,9 @@ def _text(error: ErrorDetails, path: Path) -> str:
         case "refused":
             return error["msg"]
         case "extra_forbidden":
-            return _unknown_field(str(location[-1]), _part_at(location[:-1]))
+            return _unknown_field(str(location[-1]), *_part_at(location[:-1]))
         case "missing":
-            return f"{_part_at(location[:-1]).title} needs the field {location[-1]!r}; add it"
+            return f"{_part_at(location[:-1])[0]} needs the field {location[-1]!r}; add it"
         case "union_tag_invalid":
             return _unknown_kind(str(given["kind"]))
         case "union_tag_not_found":
@@ -80,14 +78,14 @@ def _text(error: ErrorDetails, path: Path) -> str:
     return f"{_named(path)} should be {wanted}, and is {_shown(given)}; {_way_out(kind, given)}"
 
 
-def _part_at(location: Sequence[str | int]) -> type[Part]:
-    """Return the model that a location leads to: the innermost that one of its words names."""
+def _part_at(location: Sequence[str | int]) -> tuple[str, type[Part]]:
+    """Return what a location leads to: the innermost part that one of its words names."""
     return next(PARTS[str(word)] for word in reversed(location) if word in PARTS)
 
 
-def _unknown_field(name: str, part: type[Part]) -> str:
+def _unknown_field(name: str, title: str, part: type[Part]) -> str:
     fields = [field.alias or name for name, field in part.model_fields.items()]
-    return f"{part.title} has no field {name!r}{alike(name, fields)}; it has: {', '.join(fields)}"
+    return f"{title} has no field {name!r}{alike(name, fields)}; it has: {', '.join(fields)}"
 
 
 def _unknown_kind(kind: str) -> str:
@@ -136,32 +134,19 @@ def _way_out(kind: str, given: Any) -> str:
     return "give it a value, or leave it out" if given is None else "correct it"
 
 
-def _modelless(document: Document) -> Iterator[Fault]:
-    """Yield a fault for each agent that needs a model, and has none itself or around it."""
-    for path, who in _without_model(document.data, (), False):
-        yield Fault(
-            document.line_of(path),
-            f"{who} has no model; add model: NAME to it, or to an agent around it",
-            path,
-        )
-
-
 def _without_model(data: Any, path: Path, given: bool) -> Iterator[tuple[Path, str]]:
+    """Yield a fault for each agent that needs a model, and has none itself or around it."""
     if isinstance(data, list):
         for i, each in enumerate(data):
             yield from _without_model(each, (*path, i), given)
     if not isinstance(data, Mapping):
         return
     given = given or data.get("model") is not None
-    if not given:
-        yield from ((path, who) for who in _needing(data))
+    kind = data.get("kind")
+    asks = KINDS[kind].asks if isinstance(kind, str) and kind in KINDS and not given else ()
+    for field in asks:
+        if data.get(field) is None:
+            who = f"a {kind}" if field == "model" else f"its {field}"
+            yield path, f"{who} has no model; add model: NAME to it, or to an agent around it"
     for key in _INNER:
         yield from _without_model(data.get(key), (*path, key), given)
-
-
-def _needing(data: Mapping[str, Any]) -> Iterator[str]:
-    kind = data.get("kind")
-    if kind in _WITH_MODEL:
-        yield KINDS[str(kind)].title
-    if kind == "plan_execute":
-        yield from (f"its {part}" for part in PLAN_PARTS if data.get(part) is None)

@@ -1,98 +1,158 @@
 """Reads YAML text as plain data: no tags, no aliases, nothing that is built or evaluated."""
 
-from typing import Any
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from math import isinf
+from typing import Any, NamedTuple
 
 import yaml
-from yaml.events import AliasEvent, StreamEndEvent
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
-from agentgraph.skills.documents import Document, Fault, Path
-from agentgraph.skills.scalars import plain, quoted
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+)
 
 MAX_DEPTH = 64
-"""How many mappings and lists may stand in each other."""
+"""How many mappings and lists may be nested."""
 
 _HINT = "quote a text that holds ': ' or ' #', or begins with a sign such as { [ * & ! @ %"
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_DIGITS = 300
+
+Path = tuple[str | int, ...]
+"""The keys and the places in lists that lead to a part of a file."""
 
 
-class UnreadableError(Exception):
-    """A text that cannot be read to its end; the argument is the fault."""
+class Fault(NamedTuple):
+    """Something that is wrong in a file.
 
-    def __init__(self, line: int, text: str) -> None:
-        self.fault = Fault(line, text)
+    Attributes:
+        line: Its line, from 1.
+        text: What is wrong, and what to do.
+        path: The path of the part that is wrong.
+    """
+
+    line: int
+    text: str
+    path: Path = ()
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Composes nodes that know how they are written: `event` is the one that each begins with."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What a file says.
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = 0
+    Attributes:
+        data: Its content as plain data.
+        lines: The line of each part of it.
+        faults: What is wrong with the text; the data at their paths means nothing.
+    """
 
-    def document(self) -> Node | None:
-        """Return the only document; None where there is none."""
-        self.get_event()  # the stream begins
-        node = None if self.check_event(StreamEndEvent) else self.compose_document()
-        if not self.check_event(StreamEndEvent):
-            line = self.peek_event().start_mark.line + 1
-            raise UnreadableError(
-                line, "a second document begins here; write one agent a file, without '---'"
+    data: Any
+    lines: dict[Path, int]
+    faults: tuple[Fault, ...]
+
+    def line_of(self, path: Path) -> int:
+        """Return the line of the part at a path, or of the nearest one around it."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+class _UnreadableError(Exception):
+    """The text cannot be read to its end; the arguments are the line and why."""
+
+
+def read(text: str) -> Document:
+    """Return what a YAML text says; of one that cannot be read to its end only the fault."""
+    try:
+        return _read(text)
+    except _UnreadableError as error:
+        line, why = error.args
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, why = mark.line + 1 if mark else 1, f"this is no YAML: {error.problem}; {_HINT}"
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        why = f"the character {chr(error.character)!r} is not allowed here; take it out"
+    except (ValueError, OverflowError) as error:  # an escape beyond the last character there is
+        line, why = 1, f"this is no YAML: {error}; {_HINT}"
+    return Document(data=None, lines={}, faults=(Fault(line, why),))
+
+
+def _read(text: str) -> Document:
+    events = list(_events(text))
+    walk = _Walk(iter(events))
+    data = walk.data(next(walk.events), ()) if events else None
+    if data is None and not walk.faults:
+        raise _UnreadableError(1, "the file says nothing; write an agent, as in kind: chat")
+    return Document(data=data, lines=walk.lines, faults=tuple(walk.faults))
+
+
+def _events(text: str) -> Iterator[Any]:
+    """Yield where each part of the only document begins, and where mappings and lists end."""
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        documents += isinstance(event, DocumentStartEvent)
+        if documents > 1:
+            raise _UnreadableError(
+                _line(event), "a second document begins here; write one agent a file, without '---'"
             )
-        return node
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node:
-        event: Any = self.peek_event()
-        anchor, event.anchor = event.anchor, None
-        if self._depth > MAX_DEPTH:
-            raise UnreadableError(
-                event.start_mark.line + 1,
+        if depth > MAX_DEPTH and isinstance(event, NodeEvent):
+            raise _UnreadableError(
+                _line(event),
                 f"more than {MAX_DEPTH} mappings and lists stand in each other here; "
                 "build the inner agents in Python and name them, as in agent: NAME",
             )
-        self._depth += 1
-        if isinstance(event, AliasEvent):
-            node: Any = ScalarNode("", "", self.get_event().start_mark)
-        else:
-            node = super().compose_node(parent, index)
-        self._depth -= 1
-        event.anchor, node.event = anchor, event
-        return node
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if isinstance(event, (NodeEvent, CollectionEndEvent)):
+            yield event
 
 
 class _Walk:
-    """Makes plain data of nodes.
+    """Makes plain data of events.
 
     Attributes:
+        events: The events that are left.
         lines: The line of each part.
         faults: What is wrong.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterator[Any]) -> None:
+        self.events = events
         self.lines: dict[Path, int] = {}
         self.faults: list[Fault] = []
 
-    def data(self, node: Any, path: Path) -> Any:
-        """Return the plain data of a node, whose anchor or tag is a fault."""
-        self.lines.setdefault(path, _line(node))
-        if isinstance(node.event, AliasEvent):
-            alias = node.event.anchor
-            return self._fault(
-                node, path, f"the alias *{alias} is not allowed; write out what it stands for"
-            )
-        self._bare(node, path)
-        match node:
-            case MappingNode():
-                return self._mapping(node, path)
-            case SequenceNode():
-                return [self.data(inner, (*path, i)) for i, inner in enumerate(node.value)]
+    def data(self, event: Any, path: Path) -> Any:
+        """Return the plain data of what begins with an event; anchors and tags are faults."""
+        self.lines.setdefault(path, _line(event))
+        if isinstance(event, AliasEvent):
+            why = f"the alias *{event.anchor} is not allowed; write out what it stands for"
+            return self._fault(event, path, why)
+        self._bare(event, path)
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(path)
+        if isinstance(event, CollectionStartEvent):
+            return [self.data(inner, (*path, i)) for i, inner in enumerate(self._inside())]
         try:
-            return plain(node.value) if node.event.implicit[0] else quoted(node.value)
+            return plain(event.value) if event.implicit[0] else quoted(event.value)
         except ValueError as error:
-            return self._fault(node, path, str(error))
+            return self._fault(event, path, str(error))
 
-    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+    def _inside(self) -> Iterator[Any]:
+        """Yield the events up to the end of a mapping or list, but those that are taken meanwhile."""
+        return takewhile(lambda event: not isinstance(event, CollectionEndEvent), self.events)
+
+    def _mapping(self, path: Path) -> dict[str, Any]:
         made: dict[str, Any] = {}
-        for key, value in node.value:
+        for key in self._inside():
             name = _key(key)
             at = (*path, name)
             if name in made:
@@ -102,53 +162,64 @@ class _Walk:
                 )
             self.lines.setdefault(at, _line(key))
             self._bare(key, at)
-            made.setdefault(name, self.data(value, at))
+            made.setdefault(name, self.data(next(self.events), at))
         return made
 
-    def _bare(self, node: Any, path: Path) -> None:
+    def _bare(self, event: Any, path: Path) -> None:
         """Refuse an anchor and a tag."""
-        if node.event.anchor:
-            self._fault(node, path, f"the anchor &{node.event.anchor} is not allowed; take it out")
-        if tag := node.event.tag:
-            written = tag.replace("tag:yaml.org,2002:", "!!")
-            self._fault(node, path, f"the tag {written} is not allowed; take it out")
+        if event.anchor:
+            self._fault(event, path, f"the anchor &{event.anchor} is not allowed; take it out")
+        if event.tag:
+            written = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._fault(event, path, f"the tag {written} is not allowed; take it out")
 
-    def _fault(self, node: Node, path: Path, text: str) -> None:
-        self.faults.append(Fault(_line(node), text, path))
+    def _fault(self, event: Any, path: Path, text: str) -> None:
+        self.faults.append(Fault(_line(event), text, path))
 
 
-def read(text: str) -> Document:
-    """Return what a YAML text says.
+def _key(event: Any) -> str:
+    if not isinstance(event, ScalarEvent):
+        raise _UnreadableError(_line(event), f"a key is a single text; {_HINT}")
+    try:
+        return quoted(event.value)
+    except ValueError as error:
+        raise _UnreadableError(_line(event), str(error)) from None
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def plain(text: str) -> Any:
+    """Return what a word without quotes means, as version 1.2 of YAML has it: `no` is a text.
+
+    >>> [plain(text) for text in ("true", "no", "12", "1e3", "12:30", "null")]
+    [True, 'no', 12, 1000.0, '12:30', None]
 
     Raises:
-        UnreadableError: It is no YAML, or holds more than one document.
+        ValueError: The number is too large.
     """
-    walk = _Walk()
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if not _NUMBER.fullmatch(text):
+        return text
+    if len(text) > _DIGITS or isinf(float(text)):
+        raise ValueError("a number is too large; put it in quotes if it is text")
+    return int(text) if _WHOLE.fullmatch(text) else float(text)
+
+
+def quoted(text: str) -> str:
+    r"""Return a text in quotes as it is meant: JSON writes an emoji as two escapes.
+
+    >>> quoted("\ud83d\udc1d")
+    '🐝'
+
+    Raises:
+        ValueError: Half of such a character stands alone.
+    """
     try:
-        node = _Loader(text).document()
-        data = None if node is None else walk.data(node, ())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise UnreadableError(line, f"this is no YAML: {error.problem}; {_HINT}") from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise UnreadableError(
-            line, f"the character {chr(error.character)!r} is not allowed here; take it out"
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError(
+            "an escape in the text is half a character; write the character itself"
         ) from None
-    except (ValueError, OverflowError) as error:  # an escape beyond the last character there is
-        raise UnreadableError(1, f"this is no YAML: {error}; {_HINT}") from None
-    return Document(data=data, lines=walk.lines, faults=tuple(walk.faults))
-
-
-def _key(node: Any) -> str:
-    if not isinstance(node, ScalarNode) or isinstance(node.event, AliasEvent):
-        raise UnreadableError(_line(node), f"a key is a single text; {_HINT}")
-    try:
-        return quoted(node.value)
-    except ValueError as error:
-        raise UnreadableError(_line(node), str(error)) from None
-
-
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1

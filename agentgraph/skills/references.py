@@ -9,19 +9,35 @@ from inspect import isclass, ismodule, isroutine
 from types import ModuleType
 from typing import Any, Literal
 
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic_core import PydanticCustomError
+
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.builders import function_agent
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.chat.models import providers
 from agentgraph.safe_repr import reason, shown
 
 Registry = Literal["tools", "models", "agents"]
 
-_REFERENCE = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(?!_)[^\W\d]\w*")
 _ALLOWED = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(\*|(?!_)[^\W\d]\w*)")
 
 
-class UnknownReferenceError(Exception):
-    """A name that stands for nothing; the message says what to do."""
+def refused(text: str) -> PydanticCustomError:
+    """Return what pydantic tells as it is: what is wrong with a value, and what to do."""
+    return PydanticCustomError("refused", "{text}", {"text": text})
+
+
+class AnyModel(Runnable[Any, Any]):
+    """A model that takes tools and is never asked."""
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+        """Refuse to run."""
+        raise NotImplementedError("it stands for a model that is not known")
+
+    def bind_tools(self, tools: Any, **_: Any) -> "AnyModel":
+        """Take tools."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +50,15 @@ class References:
         agents: The agents by name.
         allow: The references `module:attribute` that may be imported; `module:*` for the `__all__`
             of a module, or without one for the public names that it does not import from others.
+        finds_all: Whether unknown names stand for what may do all that they could: so the faults of
+            the tree are told together with those of names.
     """
 
     tools: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     agents: Mapping[str, Any] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
+    finds_all: bool = False
 
     def __post_init__(self) -> None:
         for each in self.allow:
@@ -53,17 +72,25 @@ class References:
         """Return what a name stands for; nothing that it stands for is called.
 
         Raises:
-            UnknownReferenceError: It stands for nothing.
+            PydanticCustomError: It stands for nothing.
         """
-        found = self._found(registry, name)
+        try:
+            return self._found(registry, name)
+        except PydanticCustomError:
+            if not self.finds_all:
+                raise
+            return _stand_in(registry, name.rpartition(":")[2])
+
+    def _found(self, registry: Registry, name: str) -> Any:
+        found = self._named(registry, name)
         if registry == "agents" and not isinstance(found, Agent):
-            raise UnknownReferenceError(
+            raise refused(
                 f"{name!r} is of type {type(found).__name__}, which is no agent; build one with "
                 "chat_agent, human, sequential, ..."
             )
         return found
 
-    def _found(self, registry: Registry, name: str) -> Any:
+    def _named(self, registry: Registry, name: str) -> Any:
         known: Mapping[str, Any] = getattr(self, registry)
         if name in known:
             return known[name]
@@ -71,30 +98,32 @@ class References:
             return name
         if ":" in name:
             return self._imported(name, _provider_hint(name) if registry == "models" else "")
-        raise UnknownReferenceError(_unknown(registry, name, known))
+        raise refused(_unknown(registry, name, known))
 
     def _is_of_provider(self, name: str) -> bool:
         """Return whether a name is LangChain's, as `openai:gpt-5`; what may be imported comes first."""
         prefix, colon, model = name.partition(":")
-        is_allowed = bool({name, f"{prefix}:*"} & set(self.allow))
-        return bool(colon and model) and not is_allowed and prefix in providers()
+        return bool(colon and model) and not self._allows(name) and prefix in providers()
+
+    def _allows(self, name: str) -> bool:
+        return name in self.allow or f"{name.partition(':')[0]}:*" in self.allow
 
     def _imported(self, name: str, hint: str) -> Any:
-        if not _REFERENCE.fullmatch(name):
-            raise UnknownReferenceError(
+        if not _ALLOWED.fullmatch(name) or name.endswith("*"):
+            raise refused(
                 f"{name!r} is no reference; write 'module:name', with one public name behind the colon"
                 f"{hint}"
             )
-        module_name, _, attribute = name.partition(":")
-        if not {name, f"{module_name}:*"} & set(self.allow):
-            raise UnknownReferenceError(
+        if not self._allows(name):
+            raise refused(
                 f"{name!r} may not be imported; if you trust it, pass allow=[{name!r}], "
                 f"or --allow {name} on the command line{hint}"
             )
+        module_name, _, attribute = name.partition(":")
         module = _module(module_name, name)
         if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
             return vars(module)[attribute]  # getattr could call the module's __getattr__
-        raise UnknownReferenceError(
+        raise refused(
             f"the module {module_name!r} offers no {attribute!r}{alike(attribute, _public(module))}; "
             "it offers its __all__, or without one what it defines itself"
         )
@@ -109,8 +138,9 @@ def _module(module_name: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        why = f"{type(error).__name__}: {reason(error)}"
-        raise UnknownReferenceError(f"{name!r} cannot be imported: {why}") from error
+        raise refused(
+            f"{name!r} cannot be imported: {type(error).__name__}: {reason(error)}"
+        ) from error
 
 
 def _public(module: ModuleType) -> list[str]:
@@ -122,7 +152,7 @@ def _public(module: ModuleType) -> list[str]:
 
 
 def _is_own(value: Any, module_name: str) -> bool:
-    """Tell whether a value is no module, function or class that comes from elsewhere."""
+    """Return whether a value is no module, function or class that comes from elsewhere."""
     if not (isroutine(value) or isclass(value) or ismodule(value)):
         return True
     home = str(getattr(value, "__module__", None))
@@ -147,3 +177,13 @@ def alike(word: str, known: Iterable[Any]) -> str:
     """
     close = get_close_matches(word, [str(each) for each in known], 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _stand_in(registry: Registry, name: str) -> Any:
+    def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do all
+        """Stand for something that is not known."""
+
+    anything.__name__ = name
+    if registry == "models":
+        return AnyModel()
+    return anything if registry == "tools" else function_agent(name, anything)

@@ -1,47 +1,125 @@
-"""What a skill file may say: a model for each kind of agent, and for what stands inside it."""
+"""What a skill file may say: a model for each kind of agent, and for what stands inside it.
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+What there is to know of a kind is in its model: its fields, its builder, and which of its fields the
+model of an agent around it fills in.
+"""
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from agentgraph.skills.fields import (
-    AgentName,
-    Count,
-    History,
-    ModelName,
-    Prompt,
-    ProviderTool,
-    Scalar,
-    Seconds,
-    ToolName,
+from langgraph.types import RetryPolicy
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
 )
 
-ALTERNATIVES = (
+from agentgraph.agents.agents import Agent
+from agentgraph.agents.builders import agent_tool, chat_agent, human
+from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.prebuilt.plan_execute import plan_execute
+from agentgraph.agents.prebuilt.supervisor import supervisor
+from agentgraph.skills.references import Registry, refused
+
+AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES = (
     *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
     *("<names>", "<rules>", "<rule>", "<flag>"),
 )
 """How the alternatives are called where a part is one of several; no key can be mistaken for one."""
-AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES
 
-PLAN_PARTS = ("planner", "executor", "replanner")
-"""The parts of a plan_execute, each an agent or a model."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueIs:
+    """The `until` of a loop that ends once a value of the run is as wanted.
+
+    >>> ValueIs(value="approved", wanted=True)
+    ValueIs(value='approved', wanted=True)
+    """
+
+    value: str
+    """The name of the value."""
+    wanted: str | int | float | bool | None
+    """What it is when the loop ends; true is not 1."""
+
+    def __call__(self, ctx: Any) -> bool:
+        """Return whether the loop ends, from its `Context`."""
+        found = ctx.values.get(self.value)
+        same = isinstance(found, bool) == isinstance(self.wanted, bool)
+        return same and bool(found == self.wanted)
+
+
+def _itself(*, agent: Agent) -> Agent:
+    return agent
+
+
+def _find(registry: Registry, name: str, info: ValidationInfo) -> Any:
+    return info.context.find(registry, name)  # type: ignore[union-attr]
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        raise refused("'is' should be a text, a number, true, false or null; compare with one of these")
+    return value
+
+
+def _prompt(value: Any) -> Any:
+    if isinstance(value, dict) and value and all(each is None for each in value.values()):
+        raise refused("'prompt' is a mapping without values; put a template in quotes")
+    return value
+
+
+def _provider_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if "type" not in tool:
+        raise refused("a tool is a name, an agent as in agent: NAME, or a mapping with a type")
+    return tool
+
+
+ModelName = Annotated[str, AfterValidator(partial(_find, "models"))]
+ToolName = Annotated[str, AfterValidator(partial(_find, "tools"))]
+AgentName = Annotated[str, AfterValidator(partial(_find, "agents"))]
+ProviderTool = Annotated[
+    dict[str, Any],
+    AfterValidator(_provider_tool),
+    WithJsonSchema({"type": "object", "required": ["type"], "not": {"required": ["agent"]}}),
+]
+Prompt = Annotated[Any, AfterValidator(_prompt)]
+Scalar = Annotated[
+    Any,
+    AfterValidator(_scalar),
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
+]
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+History = Literal["shared", "path", "own", "last", "input"]
 
 
 class Part(BaseModel):
-    """A mapping of a skill file."""
+    """A mapping of a skill file.
+
+    Attributes:
+        builder: What makes it of its fields.
+        asks: The fields that the nearest model around fills in where they are left out.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, defer_build=True
     )
-    title: ClassVar[str] = ""
+    builder: ClassVar[Callable[..., Any]]
+    asks: ClassVar[tuple[str, ...]] = ()
 
 
 class Retry(Part):
     """How often something that fails is tried, and how long is waited in between."""
 
-    title = "a retry"
+    builder = RetryPolicy
     max_attempts: Count = 3
     """How often it is tried, the first time included."""
     initial_interval: Seconds = 0.5
@@ -55,7 +133,7 @@ class Retry(Part):
 class Until(Part):
     """Ends a loop once a value of the run is as wanted."""
 
-    title = "an until"
+    builder = ValueIs
     value: str
     """The name of the value."""
     wanted: Scalar = Field(alias="is")
@@ -65,7 +143,7 @@ class Until(Part):
 class Reference(Part):
     """An agent made in Python."""
 
-    title = "a reference to an agent"
+    builder = _itself
     agent: AgentName
     """Its name among the agents that were given, or an allowed module:name."""
 
@@ -73,7 +151,7 @@ class Reference(Part):
 class AgentTool(Part):
     """An agent as a tool of a chat agent: it is given a request, and its last message comes back."""
 
-    title = "an agent as a tool"
+    builder = agent_tool
     agent: "AgentOrName"
     """The agent, or its name; the tool has its name."""
     description: str = ""
@@ -85,7 +163,7 @@ class AgentTool(Part):
 class Rule(Part):
     """What a person may decide of the calls of a tool."""
 
-    title = "a rule of approve"
+    builder = dict
     allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
     """The decisions that are allowed; at least one."""
     description: str = ""
@@ -110,7 +188,8 @@ Approve = Annotated[
 class Chat(Part):
     """A leaf that asks a chat model, and runs the tools that it calls until it calls none."""
 
-    title = "a chat"
+    builder = chat_agent
+    asks = ("model",)
     kind: Literal["chat"]
     """A chat agent."""
     name: str
@@ -164,7 +243,8 @@ class Chat(Part):
 class Supervisor(Part):
     """A chat agent that decides which worker does what, until it answers by itself."""
 
-    title = "a supervisor"
+    builder = supervisor
+    asks = ("model",)
     kind: Literal["supervisor"]
     """A supervisor of workers."""
     name: str
@@ -210,7 +290,8 @@ class Supervisor(Part):
 class PlanExecute(Part):
     """An agent that plans, executes the steps, and plans again until it can answer."""
 
-    title = "a plan_execute"
+    builder = plan_execute
+    asks = ("planner", "executor", "replanner")
     kind: Literal["plan_execute"]
     """Plan, execute, plan again."""
     name: str
@@ -236,7 +317,7 @@ class PlanExecute(Part):
 class Human(Part):
     """A leaf that asks a person, and says the answer."""
 
-    title = "a human"
+    builder = human
     kind: Literal["human"]
     """A person."""
     name: str
@@ -265,7 +346,7 @@ class Composite(Part):
 class Sequential(Composite):
     """A composite that runs its sub-agents one after the other."""
 
-    title = "a sequential"
+    builder = sequential
     kind: Literal["sequential"]
     """One after the other."""
     sub_agents: "list[AnyAgent]"
@@ -275,7 +356,7 @@ class Sequential(Composite):
 class Parallel(Composite):
     """A composite that runs its sub-agents at the same time."""
 
-    title = "a parallel"
+    builder = parallel
     kind: Literal["parallel"]
     """All at the same time."""
     sub_agents: "list[AnyAgent]"
@@ -289,7 +370,7 @@ class Parallel(Composite):
 class Loop(Composite):
     """A composite that runs its sub-agents in turn, again and again."""
 
-    title = "a loop"
+    builder = loop
     kind: Literal["loop"]
     """Again and again."""
     sub_agents: "list[AnyAgent]"
@@ -303,7 +384,7 @@ class Loop(Composite):
 class Step(Part):
     """A step of a workflow."""
 
-    title = "a step"
+    builder = step
     agent: "AgentOrName"
     """What runs, an agent or its name; the step has its name."""
     depends_on: list[str] = Field(default=[])
@@ -321,7 +402,7 @@ class Step(Part):
 class Workflow(Composite):
     """A composite that runs steps, each as soon as those are done that it depends on."""
 
-    title = "a workflow"
+    builder = workflow
     kind: Literal["workflow"]
     """Steps that depend on each other."""
     steps: "list[AnyStep]"
@@ -369,27 +450,21 @@ Tool = Annotated[
     Discriminator(_is_tool),
 ]
 
+_CHAT, _HUMAN, *_COMPOSITES = get_args(get_args(Kind)[0])
 KINDS: dict[str, type[Part]] = {
-    "sequential": Sequential,
-    "parallel": Parallel,
-    "loop": Loop,
-    "workflow": Workflow,
-    "supervisor": Supervisor,
-    "plan_execute": PlanExecute,
-    "chat": Chat,
-    "human": Human,
+    get_args(model.model_fields["kind"].annotation)[0]: model for model in (*_COMPOSITES, _CHAT, _HUMAN)
 }
 """The kinds of agents by the word that a file says."""
-PARTS: dict[str, type[Part]] = {
-    **KINDS,
-    REFERENCE: Reference,
-    TOOL: AgentTool,
-    STEP: Step,
-    RULE: Rule,
-    "retry": Retry,
-    "until": Until,
+PARTS: dict[str, tuple[str, type[Part]]] = {
+    **{kind: (f"a {kind}", model) for kind, model in KINDS.items()},
+    REFERENCE: ("a reference to an agent", Reference),
+    TOOL: ("an agent as a tool", AgentTool),
+    STEP: ("a step", Step),
+    RULE: ("a rule of approve", Rule),
+    "retry": ("a retry", Retry),
+    "until": ("an until", Until),
 }
-"""The models by the words that lead to them in a location of pydantic's."""
+"""What parts are called, and their models, by the words for them in a location of pydantic's."""
 
 
 @cache

@@ -13,7 +13,7 @@ from driving import Disk, Drive, failing, says, scripted
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import agentgraph as ag
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.testing import transcript
 
 IDS = count()

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph.errors import CheckFailedError
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.testing import call, calls, transcript
 
 

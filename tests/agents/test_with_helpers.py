@@ -8,7 +8,7 @@ from driving import Disk, Drive, failing, scripted
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.testing import call, calls, transcript
 
 

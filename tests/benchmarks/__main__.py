@@ -18,7 +18,7 @@ import steps
 import tools
 import trees
 import turns
-from measure import HEADER, shown
+from measure import shown
 
 GROUPS = {
     "steps": steps,
@@ -36,9 +36,7 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     began = time.perf_counter()
-    print(HEADER)
-    for name in names or GROUPS:
-        shown(GROUPS[name].figures())
+    shown(figure for name in names or GROUPS for figure in GROUPS[name].figures())
     print(f"\n{time.perf_counter() - began:.0f} s")
 
 

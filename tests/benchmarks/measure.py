@@ -4,6 +4,7 @@ import gc
 import math
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -12,12 +13,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+
 Contender = Callable[[], AbstractContextManager[Callable[[], Any]]]
 """Sets up afresh and gives the call that is timed; setting up and clearing away are not."""
 
+_WIDTH = 132
+"""How wide the table is in a file or a pipe."""
 UNITS = {"ms": 1e-3, "s": 1.0, "B": 1.0, "KB": 1e3}
-ROW = "{:<42} {:>9}  {:>9}  {:<36} {:>6}  {:>6}  {}"
-HEADER = ROW.format("figure", "ours", "against", "", "ratio", "aim", "reached")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +52,11 @@ class Figure:
             return self.ours <= self.aim
         return self.ratio >= self.aim if self.at_least else self.ratio <= self.aim
 
-    def __str__(self) -> str:
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The figure as a row of the table."""
         alone = math.isnan(self.theirs)
-        return ROW.format(
+        return (
             self.name,
             self._amount(self.ours),
             "" if alone else self._amount(self.theirs),
@@ -96,6 +103,19 @@ def copied(path: Path, to: Path) -> None:
 
 
 def shown(figures: Iterable[Figure]) -> None:
-    """Print a line for each figure as soon as it is measured."""
-    for figure in figures:
-        print(figure, flush=True)
+    """Print a table of figures: at a terminal each as soon as it is measured, else all at the end.
+
+    Nothing is drawn while something is measured.
+    """
+    table = Table(
+        "figure", *_right("ours", "against"), "", *_right("ratio", "aim"), "reached", box=None
+    )
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    with Live(table, console=console, auto_refresh=False) as live:
+        for figure in figures:
+            table.add_row(*figure.row)
+            live.refresh()
+
+
+def _right(*titles: str) -> list[Column]:
+    return [Column(title, justify="right") for title in titles]

@@ -10,11 +10,11 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
 import agentgraph as ag
-from agentgraph.cli.demo import models
-from agentgraph.cli.target import load
+from agentgraph.cli import demo
+from agentgraph.cli.target import Target
 from agentgraph.testing import transcript
 
-TREE = f"{Path(models.__file__).parent / 'tree.py'}:report"
+TREE = f"{demo.__file__}:report"
 ANTS = (
     "Ants are old. A nest of wood ants holds 300,000 workers, which is more than most towns near it "
     "can say of themselves and of all of their visitors. It has 100 queens. Some live for 20 years, "
@@ -114,12 +114,12 @@ def test_the_tree_goes_on_with_new_models_where_it_was_left(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ag.sqlite_saver(tmp_path / "demo.db") as saver:
-        events = ag.Runner(load(TREE), checkpointer=saver).run(
+        events = ag.Runner(Target(name=TREE).load(), checkpointer=saver).run(
             "Report.", thread_id="t", values={"text": ANTS}
         )
         first = [next(events), next(events)]
         events.close()  # type: ignore[attr-defined]
-        runner = ag.Runner(load(TREE), checkpointer=saver)
+        runner = ag.Runner(Target(name=TREE).load(), checkpointer=saver)
         heard = [*first, *runner.resume("t")]
         check_heard(heard, list(runner.events("t")))
     later = transcript(standing(heard))[2:]
@@ -136,22 +136,22 @@ def test_the_tree_goes_on_with_new_models_where_it_was_left(
 
 def test_the_scripts_read_what_they_are_sent() -> None:
     text = SystemMessage(f"Summarise.\n\nText:\n{ANTS}")
-    first = models.write([text])
+    first = demo.write([text])
     assert first.endswith("visitors. It has 100 queens.")
-    objection = models.critique([_to_judge(first)])
+    objection = demo.critique([_to_judge(first)])
     assert objection == "REVISE: 33 words; say how long the text is."
-    second = models.write([text, HumanMessage(objection, name="critique")])
+    second = demo.write([text, HumanMessage(objection, name="critique")])
     assert second == first + SOURCE
-    assert models.critique([_to_judge(second)]) == "GOOD: 39 words."
+    assert demo.critique([_to_judge(second)]) == "GOOD: 39 words."
     facts = "3 numbers in the text, 2 in the summary; each stands in the text."
-    assert models.facts([_to_judge(second)]) == facts
-    style = models.style([_to_judge(second)])
+    assert demo.facts([_to_judge(second)]) == facts
+    style = demo.style([_to_judge(second)])
     assert style.startswith("The longest sentence of the text has 26 words: A nest of wood ants ")
 
 
 def test_a_number_that_is_not_in_the_text_is_named() -> None:
     facts = "3 numbers in the text, 1 in the summary; not in the text: 101."
-    assert models.facts([_to_judge("It has 101 queens. (From 3 words in 9 sentences.)")]) == facts
+    assert demo.facts([_to_judge("It has 101 queens. (From 3 words in 9 sentences.)")]) == facts
 
 
 def _to_judge(summary: str) -> SystemMessage:
@@ -161,4 +161,4 @@ def _to_judge(summary: str) -> SystemMessage:
 def test_a_first_sentence_that_is_too_long_is_cut() -> None:
     text = SystemMessage("Summarise.\n\nText:\n" + "word " * 90)
     objection = HumanMessage("REVISE", name="critique")
-    assert models.write([text, objection]) == "word " * 34 + "... (From 90 words in 1 sentence.)"
+    assert demo.write([text, objection]) == "word " * 34 + "... (From 90 words in 1 sentence.)"

@@ -11,8 +11,8 @@ from langgraph.types import Command
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES, Translator
 from agentgraph.show.activity import Activity, Row
-from agentgraph.show.task_parts import Began, Ended, TaskParts
 from agentgraph.testing import call, calls
+from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
 
 
@@ -240,6 +240,22 @@ def test_addresses_of_other_trees_are_passed_over(at: str) -> None:
     assert told.lines() == Told(report()).lines()
 
 
+class Recorded(Activity):
+    """Keeps what it is told by the parts of a stream."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self.changes: list[str] = []
+
+    def began(self, at: str, now: float) -> None:
+        self.changes.append(f"+ {at}")
+        super().began(at, now)
+
+    def ended(self, at: str, now: float, how: Any = "done", then: str | None = None) -> None:
+        self.changes.append(f"- {at} {how}" + (f" > {then}" if then else ""))
+        super().ended(at, now, how, then)
+
+
 class Streamed:
     """Tells an activity what a compiled tree streams, part by part; a second passes with each."""
 
@@ -247,19 +263,17 @@ class Streamed:
         self.tree = validate(agent)
         saver = ag.Runner(agent).saver
         self.graph = ag.compile_agent(agent, checkpointer=saver)
-        self.activity = Activity(self.tree)
-        self.changes: list[str] = []
+        self.activity = Recorded(self.tree)
+        self.changes = self.activity.changes
         self.now = 0.0
 
     def go(self, given: Any, *, failed: bool = False) -> list[str]:
-        parts, translator = TaskParts(self.tree), Translator(self.tree)
+        translator = Translator(self.tree)
         options: Any = {"stream_mode": [*STREAM_MODES, "tasks"], "subgraphs": True, "version": "v2"}
         try:
             for part in self.graph.stream(given, {"configurable": {"thread_id": "t"}}, **options):
                 self.now += 1
-                if change := parts.feed(part):
-                    self.changes.append(shown(change))
-                    change.onto(self.activity, self.now)
+                self.activity.feed(part, self.now)
                 for told in translator.feed(part):
                     self.activity.told(told, self.now)
         except ValueError as error:
@@ -271,12 +285,6 @@ class Streamed:
 
 def run(agent: ag.Agent, **options: Any) -> list[str]:
     return Streamed(agent).go({"messages": [("user", "Go.")]}, **options)
-
-
-def shown(change: Began | Ended) -> str:
-    if isinstance(change, Began):
-        return f"+ {change.address}"
-    return f"- {change.address} {change.how}" + (f" > {change.then}" if change.then else "")
 
 
 def without_time(row: Row) -> str:

@@ -9,8 +9,7 @@ from langchain_core.messages import AIMessage, ToolCall
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.show.lines import event_text, print_event
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import event_text, print_event, tree_lines
 from agentgraph.testing import ScriptedChatModel, transcript
 
 

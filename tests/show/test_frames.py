@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from agentgraph.show.activity import Row
-from agentgraph.show.frames import ascii_only, duration, frame, html, plain, spinner
+from agentgraph.show.screens import ascii_only, duration, frame, html, plain, spinner
 
 ROWS = [
     Row(

@@ -22,7 +22,7 @@ from nbclient import NotebookClient
 from rich.console import Console
 
 import agentgraph as ag
-from agentgraph.cli.screens import Printed
+from agentgraph.cli.session import Printed
 from agentgraph.show.activity import Row
 from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
@@ -514,13 +514,21 @@ def test_while_nothing_is_told_it_is_said_what_runs(watch: Watch) -> None:
     notes: list[str] = []
     told: list[ag.AgentEvent] = []
 
+    class Noted(Printed):
+        def line(self, event: ag.AgentEvent) -> None:
+            super().line(event)
+            told.append(event)
+
+        def note(self, text: str) -> None:
+            notes.append(text)
+
     def slow(ctx: ag.Context) -> str:
         wait_until(lambda: len(notes) > 1)
         return "Slow."
 
     loop = ag.loop("l", [says("a"), ag.function_agent("slow", slow)], max_iterations=1)
     branches = [loop, *(ag.human(f"h{i}", "?") for i in range(2))]
-    screen = Printed(told.append, notes.append, quiet=0.05)
+    screen = Noted(pipe(), quiet=0.05)
     watch(ag.Runner(ag.parallel("p", branches)), "Go.", console=screen)
     assert notes[-1] == "still running: p/l[0]/slow (0 s)"
     assert [event.agent_name for event in told if event.text] == ["a", "slow"]

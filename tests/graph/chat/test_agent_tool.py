@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 import agentgraph as ag
-from agentgraph.show.outline import tree_lines
+from agentgraph.show.lines import tree_lines
 from agentgraph.testing import ScriptedChatModel, transcript
 
 IDS = count()

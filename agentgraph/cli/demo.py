@@ -1,4 +1,8 @@
-"""The model of the demo: OpenAI's where there is a key, else scripts that read what they are sent."""
+"""The demo: a summary is written and criticised, reviewed by two, approved by a person.
+
+OpenAI's model speaks where there is a key, else scripts that read what they are sent. The text is the
+value `text`: `agentgraph run demo.py:report "Report." --values '{"text": "..."}'`.
+"""
 
 import os
 import re
@@ -8,6 +12,7 @@ from importlib.util import find_spec
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
+import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
 WORD_LIMIT = 40
@@ -108,3 +113,62 @@ def _shortened(sentences: list[str], limit: int) -> str:
             break
         kept += _words(sentence)
     return " ".join(kept)
+
+
+_BOTH = "\n\nSummary:\n{draft}\n\nText:\n{text}"
+
+
+def content(ctx: ag.Context) -> bool:
+    """Tell whether the critic has found the summary good."""
+    return re.match(r"\W*good\b", str(ctx.values["critique"]), re.IGNORECASE) is not None
+
+
+report = ag.sequential(
+    "report",
+    [
+        ag.loop(
+            "refine",
+            [
+                ag.chat_agent(
+                    "write",
+                    model(write),
+                    instruction="Summarise the text. If the critic asked you to revise a summary, do "
+                    "what was asked. Reply with the summary alone.\n\nText:\n{text}",
+                    output_key="draft",
+                ),
+                ag.chat_agent(
+                    "critique",
+                    model(critique),
+                    instruction=f"The summary has to have at most {WORD_LIMIT} words, and to say in "
+                    "brackets at its end how long the text is. Reply GOOD if it does, else REVISE: "
+                    f"and what to do.{_BOTH}",
+                    output_key="critique",
+                ),
+            ],
+            max_iterations=4,
+            until=content,
+        ),
+        ag.parallel(
+            "review",
+            [
+                ag.chat_agent(
+                    "facts",
+                    model(facts),
+                    instruction="Say in one sentence whether the numbers of the summary stand in the "
+                    f"text.{_BOTH}",
+                ),
+                ag.chat_agent(
+                    "style",
+                    model(style),
+                    instruction=f"Name the sentence that is hardest to read.{_BOTH}",
+                ),
+            ],
+        ),
+        ag.human(
+            "approve",
+            "Approve this summary?\n{draft}",
+            response_schema={"enum": ["approve", "reject"]},
+            output_key="verdict",
+        ),
+    ],
+)
