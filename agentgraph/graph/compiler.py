@@ -40,16 +40,14 @@ from agentgraph.graph.chat.hooks import HookNode
 from agentgraph.graph.chat.model import ModelNode
 from agentgraph.graph.chat.summary import Summarizing
 from agentgraph.graph.chat.tools import ToolsNode
-from agentgraph.graph.nodes.each import EachNode
+from agentgraph.graph.graphs import LaneGraph, RootGraph, show_lanes
+from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.fork import EachNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.graph import GraphNode
-from agentgraph.graph.nodes.human import HumanNode, QuestionNode
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.parallel import ParallelNode
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
-from agentgraph.graph.pictures import LaneGraph, RootGraph, show_lanes
 from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths

@@ -16,6 +16,8 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     InvalidToolCall,
+    RemoveMessage,
+    SystemMessage,
     ToolCall,
     ToolMessage,
 )
@@ -25,7 +27,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, speaker_of
+from agentgraph.graph.state import M, address_of, speaker_of
 from agentgraph.safe_repr import as_json
 
 MyPath = Callable[[], RunPath]
@@ -144,6 +146,34 @@ def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
 def call_id(call: ToolCall | InvalidToolCall) -> str:
     """Return the id that the answer to a call must name."""
     return call["id"] or ""
+
+
+def is_said(message: BaseMessage) -> bool:
+    """Tell whether a new message is said: not context, as a summary is that the user seems to say."""
+    is_context = isinstance(message, HumanMessage | SystemMessage | RemoveMessage)
+    return not is_context or address_of(message) is not None
+
+
+def is_word(message: BaseMessage | None) -> bool:
+    """Tell whether a message can be taken back: what a model said, without calls. What ran cannot."""
+    return isinstance(message, AIMessage) and not calls_of(message)
+
+
+def folded(messages: Iterable[M]) -> list[M]:
+    """Return messages with each replaced by a later one of its id, and without those removed.
+
+    >>> told = [AIMessage("One", id="1"), AIMessage("Two", id="2"), RemoveMessage(id="1")]
+    >>> [message.text for message in folded(told)]
+    ['Two']
+    """
+    left: dict[Any, M] = {}
+    for i, message in enumerate(messages):
+        key = message.id or i
+        if isinstance(message, RemoveMessage) and key in left:
+            del left[key]
+        else:
+            left[key] = message
+    return list(left.values())
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:

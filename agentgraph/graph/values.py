@@ -9,6 +9,7 @@ declared name has a channel of LangGraph's, and that channel applies the writes,
 """
 
 import copy
+import pickle
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -181,3 +182,23 @@ def _no_schema(schema: Any) -> InvalidAgentError:
             "class Values(TypedDict): notes: Annotated[list, operator.add]"
         ]
     )
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal; where they cannot be compared, what they are pickled to.
+
+    Arrays of numpy, and messages that carry them, give no answer to `==` that is true or false.
+    """
+    if one is other:
+        return True
+    try:
+        return bool(one == other)
+    except Exception:
+        return _pickled(one) == _pickled(other) is not None
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return None

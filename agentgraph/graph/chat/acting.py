@@ -24,10 +24,9 @@ from agentgraph.graph.chat.guarding import is_guarded
 from agentgraph.graph.chat.outcome import Outcome
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.history import REQUEST, unchanged
+from agentgraph.graph.nodes.context import Site, Surroundings
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import Stop, stoppable, wait_for_lane
-from agentgraph.graph.nodes.threads import run_coroutine
+from agentgraph.graph.nodes.stopping import Stop, run_coroutine, stoppable, wait_for_lane
 from agentgraph.graph.state import with_id
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
 

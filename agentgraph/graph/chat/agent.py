@@ -24,7 +24,7 @@ from agentgraph.graph.chat.output import keep, keep_text, kept, restored, wanted
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.chat.summary import Summarizing
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.state import Leaving, address_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import has_tools

@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 
 from agentgraph.graph.chat.kept_errors import as_data, from_data
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.attempts import CHANNEL, Ended, attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.saving import saver_of
 from agentgraph.tree.addresses import is_in_call, parse_address
 

@@ -34,9 +34,8 @@ from agentgraph.graph.chat.outcome import Outcome
 from agentgraph.graph.chat.state_access import with_state
 from agentgraph.graph.chat.tool_errors import told_of
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.stopping import Contained, run_off_loop, stoppable
 from agentgraph.graph.nodes.telling import Writer
-from agentgraph.graph.nodes.threads import Contained, run_off_loop
 from agentgraph.graph.state import TaskResult
 from agentgraph.tree.position import may_do_by_tools
 

@@ -12,7 +12,7 @@ from typing import cast
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
-from agentgraph.graph.comparing import is_same
+from agentgraph.graph.values import is_same
 
 
 class Beginning(TypedDict, total=False):

@@ -10,8 +10,7 @@ from langgraph.errors import GraphBubbleUp, is_invalid_resume
 
 from agentgraph.agents.around_tools import AroundTool, Passed
 from agentgraph.errors import LimitError
-from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.threads import Contained
+from agentgraph.graph.nodes.stopping import Contained, stoppable
 
 
 def guarded(tool: BaseTool) -> BaseTool:

@@ -19,8 +19,8 @@ from agentgraph.graph.handoffs import (
     transferred,
     update_of,
 )
+from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import is_word
 from agentgraph.graph.saving import check_names
 from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped
 from agentgraph.graph.values import Write

@@ -23,11 +23,18 @@ from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.joining import joined
+from agentgraph.graph.nodes.context import joined
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, gated, run_tasks
+from agentgraph.graph.nodes.schedule import (
+    Schedule,
+    arun_tasks,
+    check_threads,
+    gated,
+    named_task,
+    run_tasks,
+    slots,
+)
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.nodes.tasks import check_threads, named_task, slots
 from agentgraph.graph.state import LaneState, Leaving, Progress, TaskResult, Update
 from agentgraph.graph.values import Write
 

@@ -15,17 +15,14 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.context import ActivationContext
 from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Record
-from agentgraph.graph.moments import Note
+from agentgraph.graph.moments import Note, addressed, asked_when, asker, asking_call, unaddressed
+from agentgraph.graph.nodes.context import ActivationContext, Site, Surroundings
 from agentgraph.graph.nodes.ending import Ending
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import begin_step
+from agentgraph.graph.nodes.stopping import begin_step, is_cancelled
 from agentgraph.graph.nodes.telling import Teller, Writer
-from agentgraph.graph.nodes.threads import is_cancelled
-from agentgraph.graph.questions import addressed, asked_when, asker, asking_call, unaddressed
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
     STAMP,

@@ -21,10 +21,9 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError, LimitError
-from agentgraph.graph.context import ActivationContext
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.moments import Entry, Note
-from agentgraph.graph.nodes.site import Site, Surroundings
+from agentgraph.graph.nodes.context import ActivationContext, Site, Surroundings
 from agentgraph.graph.nodes.stopping import fail_next
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import check_saved

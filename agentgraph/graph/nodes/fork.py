@@ -1,31 +1,38 @@
-"""What all forks share: a node that runs lanes as LangGraph tasks, and joins what they came to."""
+"""The node of a fork: it runs lanes as LangGraph tasks, and joins what they came to."""
 
 import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from agentgraph.agents.dependencies import upstream
+from agentgraph.agents.agents import EachAgent, Item, ParallelAgent
+from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import Site, Surroundings, joined
 from agentgraph.graph.nodes.ending import Ending
-from agentgraph.graph.nodes.joining import joined
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
-from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, gated, run_tasks
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import Stop, begin_step, inner_stop
-from agentgraph.graph.nodes.tasks import check_threads, named_task, slots
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
+from agentgraph.graph.nodes.schedule import (
+    Schedule,
+    arun_tasks,
+    check_threads,
+    gated,
+    named_task,
+    run_tasks,
+    slots,
+)
+from agentgraph.graph.nodes.stopping import Contained, Stop, begin_step, inner_stop, is_cancelled
 from agentgraph.graph.nodes.telling import Teller
-from agentgraph.graph.nodes.threads import Contained, is_cancelled
-from agentgraph.graph.state import Border, LaneState, Position, Update, stamped
+from agentgraph.graph.state import Border, LaneState, Position, Update, stamped, with_id
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, as_cursor, entered, is_inside
 
@@ -293,3 +300,73 @@ def _starts(
 def _finished(result: LaneResult, job: Job, results: Results, number: int) -> LaneResult:
     before = [results[need]["finished"] + 1 for need in job.needs]
     return {**result, "finished": max([time.time_ns(), *before]), "number": number}
+
+
+class ParallelNode(ForkNode):
+    """Runs the branches; each goes as far as it can before the run pauses."""
+
+    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
+        self.agent = cast(ParallelAgent, site.place.agent)
+        super().__init__(site, lanes)
+
+    def jobs(self, fork: Fork) -> list[Job]:
+        """Return a job for each branch."""
+        return [Job(n, fork.cursor, lambda _: fork.around) for n in range(len(self.lanes))]
+
+    def schedule(self, fork: Fork, jobs: Sequence[Job]) -> Schedule:
+        """Return that all may begin, as many at once as the agent allows."""
+        needs = [job.needs for job in jobs]
+        limit = self.agent.max_concurrency
+        return Schedule(needs, fork.control, on_error=self.agent.on_error, at_once=limit)
+
+    def keeps_failure(self, lane: Lane) -> bool:
+        """Tell whether failures become messages."""
+        return self.agent.on_error == "collect"
+
+    def instead(self, error: str) -> list[BaseMessage]:
+        """Return the message that an error becomes."""
+        return [AIMessage(f"Failed: {error}")]
+
+
+class EachNode(ForkNode):
+    """Runs the agent's lane for each item; each sees its request, and what those before it said."""
+
+    def jobs(self, fork: Fork) -> list[Job]:
+        """Return a job for each item."""
+        items = self._items(fork)
+        numbers = {name: number for number, name in enumerate(items)}
+
+        def job(item: Item) -> Job:
+            needs = tuple(numbers[name] for name in item.depends_on)
+            names = dict(zip(needs, item.depends_on, strict=True))
+
+            def sees(results: Results) -> Surroundings:
+                said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
+                request = HumanMessage("\n\n".join([item.request, *said]))
+                given = with_id(request, f"{fork.address} {item.name}")
+                values = {**fork.around.values, **item.values}
+                return replace(fork.around, messages=[given], values=values)
+
+            return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
+
+        return [job(item) for item in items.values()]
+
+    def schedule(self, fork: Fork, jobs: Sequence[Job]) -> Schedule:
+        """Return that each begins when those that it needs are done."""
+        return Schedule([job.needs for job in jobs], fork.control, in_steps=True)
+
+    def values(self, fork: Fork, results: Results) -> dict[str, Any]:
+        """Return the last messages by the names of the items, as the agent's value."""
+        key = cast(EachAgent, self.site.place.agent).output_key
+        return {
+            key: {
+                name: last_text(results[n]) for n, name in enumerate(self._items(fork)) if n in results
+            }
+        }
+
+    def _items(self, fork: Fork) -> dict[str, Item]:
+        """Return the items by their names, each behind those that it depends on."""
+        agent = cast(EachAgent, self.site.place.agent)
+        items = {item.name: item for item in agent.items(fork.around.values)}
+        order = in_order({name: item.depends_on for name, item in items.items()})
+        return {name: items[name] for name in order}

@@ -1,11 +1,33 @@
-"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
+"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it.
 
-from collections.abc import AsyncIterator, Generator, Iterator
+A graph is seen from outside: after each step its state has some list of messages, and middleware may
+have replaced, removed or summarized any of them. The history is not that list. It has what was said,
+and what ran, however little of it the graph still keeps. So each list is compared with what was told
+before, by these rules:
+
+- a message under a new id is said, unless it is a user's or a system message: that is context;
+- a message that the agent said and that is another one now, under its id, is void, and said as it is;
+- a message that was removed by its id (not with all others) is void, if it is a word that the agent
+  said: an AI message without calls. All else that is gone is only forgotten by the graph;
+- a message of the user's that was replaced under its id is replaced for all, and not told;
+- what other agents said, and this one earlier, stays as it is.
+
+Each change is a list of messages as LangGraph's reducer takes them, so that what is kept of changes
+one after the other says all: also to a resume, which sees only the last list of the graph.
+"""
+
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphBubbleUp, ParentCommand
@@ -18,18 +40,181 @@ from langgraph.types import Command
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.handoffs import handed_on, sole_target, transferred
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.history import call_id, calls_of, is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import Change, Told, as_messages, removed_in, written_in
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.schedule import named_task
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.tasks import named_task
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import arose_in_saving
-from agentgraph.graph.state import GRAPH_AGENT, Position, TaskResult, address_of
+from agentgraph.graph.state import (
+    GRAPH_AGENT,
+    Position,
+    TaskResult,
+    address_of,
+    is_remove_all,
+    stamped,
+    with_id,
+)
+from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import reason
+
+
+class Change(NamedTuple):
+    """One change.
+
+    Attributes:
+        messages: Messages that are said, with a stamp; those of the user's that are replaced, without;
+            and removals of what was said.
+        void: The ids of what was told before and is void.
+    """
+
+    messages: list[BaseMessage]
+    void: list[str]
+
+
+class Told:
+    """What became of a graph's messages so far.
+
+    Attributes:
+        said: What the agent said, by id, in order.
+        rewritten: What the user said, as it is now, by id, where the graph replaced it.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        given: Sequence[BaseMessage],
+        users: Iterable[BaseMessage] = (),
+        before: Collection[str | None] = (),
+    ) -> None:
+        """Begin with nothing told.
+
+        Args:
+            address: The address of the agent.
+            given: The messages that the graph was given, each with an id.
+            users: The messages of the user's that may be replaced.
+            before: The ids of all that was in the history before.
+        """
+        self.said: dict[str, BaseMessage] = {}
+        self.rewritten: dict[str, BaseMessage] = {}
+        self._address = address
+        self._given = {message.id: message for message in given}
+        self._users = {each.id for each in users if is_same(self._given.get(each.id), each)}
+        self._before = {*before, *self._given}
+        self._ever: set[str] = set()
+        self._settled: dict[str, BaseMessage] = {}
+
+    def take(self, messages: Iterable[BaseMessage]) -> None:
+        """Take the messages of a change."""
+        for message in messages:
+            key = str(message.id)
+            if isinstance(message, RemoveMessage):
+                self.said.pop(key, None)
+            elif address_of(message) is None:
+                self.rewritten[key] = message
+            else:
+                self.said[key] = message
+                self._ever.add(key)
+            self._settled.pop(key, None)
+
+    def begin_anew(self) -> Iterator[Change]:
+        """Take back all that was said: the graph begins again with what it was given."""
+        self.rewritten.clear()
+        if void := list(self.said):
+            yield self._taken([RemoveMessage(id=each) for each in void], void)
+
+    def changes(
+        self,
+        messages: Sequence[BaseMessage],
+        removed: Collection[str] = (),
+        written: Iterable[BaseMessage] = (),
+    ) -> Iterator[Change]:
+        """Yield what changed, each change as it is taken.
+
+        Args:
+            messages: The messages that the graph has now, each with an id.
+            removed: The ids of those that it removed by their ids since the last time.
+            written: What its nodes wrote since: a removal of all beside it leaves nothing of it.
+        """
+        for message in messages:
+            key = str(message.id)
+            if self._settled.get(key) is not message:
+                yield from self._changed(key, message)
+                self._settled[key] = message
+        left = {message.id for message in messages}
+        for message in written:
+            key = str(message.id)
+            if message.id and not any(key in known for known in (left, removed, self._ever)):
+                yield from self._changed(key, message)
+        for key in removed:
+            if key not in left and is_word(self.said.get(key)):
+                yield self._taken([RemoveMessage(id=key)], [key])
+
+    def _changed(self, key: str, message: BaseMessage) -> Iterator[Change]:
+        if key in self.said:
+            now = stamped(message, self._address)
+            if not is_same(stamped(self.said[key], self._address), now):
+                yield self._taken([now], [key])
+        elif key in self._before:
+            if key in self._users and self._is_rewritten(key, message):
+                yield self._taken([message], [])
+        elif is_said(message):
+            yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
+
+    def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
+        was = self.rewritten.get(key, self._given.get(key))
+        is_users = isinstance(message, HumanMessage) and address_of(message) is None
+        return is_users and was is not None and not is_same(was, message)
+
+    def _taken(self, messages: list[Any], void: list[str]) -> Change:
+        self.take(messages)
+        return Change(messages, void)
+
+
+def written_in(update: Any) -> Iterator[BaseMessage]:
+    """Yield the messages of an update of a graph's state."""
+    for several in _given_in(update):
+        yield from (each for each in several if isinstance(each, BaseMessage))
+
+
+def removed_in(update: Any) -> Iterator[str]:
+    """Yield the ids of the messages that an update of a graph's state removes by their ids.
+
+    One that removes all names none: what it leaves out is forgotten.
+
+    >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
+    ['1']
+    """
+    for several in _given_in(update):
+        if not any(map(is_remove_all, several)):
+            yield from (_id_of(each) for each in several if _is_removal(each))
+
+
+def _given_in(update: Any) -> Iterator[Sequence[Any]]:
+    """Yield what an update, or each of several, has as messages."""
+    if isinstance(update, Mapping) and "messages" in update:
+        given = update["messages"]
+        yield given if isinstance(given, list | tuple) else [given]
+    elif isinstance(update, list | tuple):
+        for each in update:
+            yield from _given_in(each)
+
+
+def _is_removal(message: Any) -> bool:
+    is_dict = isinstance(message, Mapping)
+    return message.get("type") == "remove" if is_dict else isinstance(message, RemoveMessage)
+
+
+def _id_of(message: Any) -> str:
+    return str(message["id"] if isinstance(message, Mapping) else message.id)
+
+
+def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
+    """Return messages in any form, each with an id; made-up ids are the same each time."""
+    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
 
 
 class Telling(NamedTuple):

@@ -21,7 +21,7 @@ from langgraph.pregel.protocol import StreamProtocol
 from langgraph.types import Command, Interrupt
 
 from agentgraph.agents.agents import GraphAgent
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree

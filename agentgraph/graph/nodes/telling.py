@@ -18,10 +18,10 @@ from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
-from agentgraph.graph.comparing import is_same
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, step_name
 from agentgraph.graph.state import STAMP, Position, address_of, clock_in
+from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
 TOLD_BEFORE = "__agentgraph_told_before"

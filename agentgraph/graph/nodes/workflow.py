@@ -13,10 +13,10 @@ from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import StepFailedError
 from agentgraph.graph.failures import asked_beside, failures, join_failures, keep_asked, mark_failure
+from agentgraph.graph.nodes.context import Site, Surroundings
 from agentgraph.graph.nodes.fork import Fork, ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, run_tasks
-from agentgraph.graph.nodes.site import Site, Surroundings
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.state import speaker_at, with_id
 from agentgraph.safe_repr import shown_error

@@ -1,21 +1,29 @@
-"""A place as its nodes know it: where a lane is there, what is around it, and where it goes on."""
+"""What a node knows: its place, what is visible there, and the context of users' functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
+from typing_extensions import override
 
-from agentgraph.agents.agents import GraphAgent
+from agentgraph.agents.agents import GraphAgent, HistoryPolicy
+from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
+from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import ReducerError
+from agentgraph.errors import ReducerError, ValueConflictError
+from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.telling import Clock, clock_of
-from agentgraph.graph.state import LaneState, Position
-from agentgraph.graph.values import Reducers, Write, Written, as_writes
-from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, way_to
+from agentgraph.graph.state import LaneState, Position, address_of, speaker_of
+from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, is_same
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import Callbacks, Next, advance, transfer
 
@@ -171,3 +179,143 @@ class Site:
 def _is_surrounded(place: Place) -> bool:
     """Tell whether a lane is around the one that a place is in."""
     return any(step.starts_lane for step in way_to(place)[1:])
+
+
+class _Last(NamedTuple):
+    """The last write of a name by one of those that are joined."""
+
+    number: int
+    by: str
+    value: Any
+
+
+def joined(
+    where: str,
+    handed_back: Mapping[int, Sequence[Write]],
+    beside: Beside,
+    around: Surroundings,
+    label: Callable[[int], str] = lambda number: "",
+) -> list[Write]:
+    """Return what several wrote as the writes of the node that joins them, in order.
+
+    Args:
+        where: The address of the node's agent.
+        handed_back: The writes of each, by its number, in declared order.
+        beside: Tells which of them ran side by side.
+        around: What was visible when they began.
+        label: Names one by its number, where its address is that of the node's agent.
+
+    Raises:
+        ValueConflictError: Two conflict under a name that nothing settles.
+        ReducerError: A reducer failed on what they wrote together.
+    """
+    found = _conflicts(handed_back, beside, around)
+    if left := [name for name in found if name not in around.settled]:
+        written = [(each.by, shown(each.value)) for each in found[left[0]]]
+        labels = [label(each.number) if each.by == where else "" for each in found[left[0]]]
+        raise ValueConflictError(where, left, written, labels)
+    writes = [write for each in handed_back.values() for write in each]
+    if ends := {name: around.settled[name] for name in found}:
+        writes.append(Write(by=where, values=ends))
+    around.check(where, writes)
+    return writes
+
+
+def _conflicts(
+    handed_back: Mapping[int, Sequence[Write]], beside: Beside, around: Surroundings
+) -> dict[str, tuple[_Last, _Last]]:
+    """Return two writes that conflict, by the name that they have."""
+    found: dict[str, tuple[_Last, _Last]] = {}
+    equal: dict[str, list[list[_Last]]] = {}
+    for number, writes in handed_back.items():
+        for name, mine in _last(number, writes).items():
+            if name in found or name in around.reducers.channels:
+                continue
+            groups = equal.setdefault(name, [])
+            other = next(_conflicting(mine, groups, beside), None)
+            if other is not None:
+                found[name] = (other, mine)
+    return found
+
+
+def _conflicting(mine: _Last, groups: list[list[_Last]], beside: Beside) -> Iterator[_Last]:
+    """Yield the writes that conflict with one, and put it to those of an equal value."""
+    group: list[_Last] | None = None
+    for each in groups:
+        if group is None and is_same(each[0].value, mine.value):
+            group = each
+        else:
+            yield from (other for other in each if beside(other.number, mine.number))
+    if group is None:
+        groups.append(group := [])
+    group.append(mine)
+
+
+def _last(number: int, writes: Sequence[Write]) -> dict[str, _Last]:
+    """Return the last write of each name, where an agent wrote it."""
+    last = {name: _Last(number, each["by"], v) for each in writes for name, v in each["values"].items()}
+    return {name: each for name, each in last.items() if each.by}
+
+
+class ActivationContext(Context):
+    """The context of one activation; messages, entries and run paths are made when asked for."""
+
+    def __init__(
+        self,
+        place: Place,
+        cursor: Cursor,
+        paths: RunPaths,
+        *,
+        messages: Sequence[BaseMessage],
+        values: Mapping[str, Any],
+        history: HistoryPolicy = unchanged,
+        under_way: int = 0,
+        answer: Sequence[Any] = (),
+    ) -> None:
+        self._place, self._cursor, self._paths = place, cursor, paths
+        self._messages, self._history, self._under_way = messages, history, under_way
+        self.values = MappingProxyType(dict(values))
+        self.answered = bool(answer)
+        self.answer = answer[0] if answer else None
+
+    @cached_property
+    @override
+    def messages(self) -> list[BaseMessage]:
+        return visible(
+            self._messages,
+            self._history,
+            self._place.name,
+            self.address,
+            self._paths.of,
+            self._under_way,
+        )
+
+    @property
+    @override
+    def name(self) -> str:
+        return self._place.name
+
+    @cached_property
+    @override
+    def entries(self) -> list[Entry]:
+        return [Entry(m, speaker_of(m), address_of(m), self._paths.of) for m in self._messages]
+
+    @cached_property
+    @override
+    def address(self) -> str:
+        return address(self._place, self._cursor[: len(self._place.counts)])
+
+    @property
+    @override
+    def run_path(self) -> RunPath:
+        return self._paths.at(self._place, self._cursor[: len(self._place.counts)])
+
+    @property
+    @override
+    def iteration(self) -> int | None:
+        return iteration(self._place, self._cursor)
+
+    @property
+    @override
+    def runtime(self) -> Runtime[Any]:
+        return get_runtime()
