@@ -126,15 +126,13 @@ class _Box(Drawing):
         """Keep the end."""
 
 
-def show_lanes(
-    graph: CompiledStateGraph[Any, Any, Any, Any],
-    node: str,
+def picture_of(
     lanes: Sequence[Lane],
     others: Sequence[str] = (),
     behind: Mapping[str, Sequence[str]] = MappingProxyType({}),
     undoing: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Give a node that runs lanes the picture of them, and of other tasks that it runs.
+) -> Picture:
+    """Return the picture of the lanes that a node runs, and of other tasks that it runs.
 
     What is `behind` others is drawn so, by their nodes, and dotted what may be undone by which node;
     all else begins at the start.
@@ -151,7 +149,7 @@ def show_lanes(
             builder.add_edge(name, END)
     for name, undo in undoing.items():
         builder.add_conditional_edges(name, _nothing, [undo])
-    graph.nodes[node].subgraphs = [Picture(**vars(builder.compile()))]
+    return Picture(**vars(builder.compile()))
 
 
 def _nothing(state: LaneState) -> Any:

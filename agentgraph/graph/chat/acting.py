@@ -24,7 +24,7 @@ from agentgraph.graph.chat.guarding import is_guarded
 from agentgraph.graph.chat.outcome import Outcome
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.history import REQUEST, unchanged
-from agentgraph.graph.nodes.context import Site, Surroundings
+from agentgraph.graph.nodes.context import RunState, Site
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.stopping import Stop, run_coroutine, stoppable, wait_for_lane
 from agentgraph.graph.state import with_id
@@ -48,7 +48,7 @@ class Scope(NamedTuple):
     outcome: Outcome
     tool: str
     control: Stop
-    seen: Surroundings
+    seen: RunState
     step: Callable[[], Step]
     attempts: Attempts
     updates: Sequence[Mapping[str, Any]] = ()
@@ -211,9 +211,9 @@ class LaneTool:
         said = HumanMessage(text, additional_kwargs={REQUEST: True})
         request = with_id(said, f"{activation.address} {number}")
         around = before_calls(activation, scope.seen.messages) if self.tool.history == "shared" else ()
-        surroundings = replace(scope.seen, messages=[*around, request])
+        state = replace(scope.seen, messages=[*around, request])
         cursor, namespace = self._cursor(scope, attempts), attempts.namespace()
-        return LaneCall(self.site, cursor, lambda: surroundings, scope.control, namespace)
+        return LaneCall(self.site, cursor, lambda: state, scope.control, namespace)
 
     def _take(
         self, scope: Scope, attempts: Attempts, result: LaneResult, error: Exception | None

@@ -34,8 +34,8 @@ from agentgraph.graph.chat.outcome import Outcome
 from agentgraph.graph.chat.state_access import with_state
 from agentgraph.graph.chat.tool_errors import told_of
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.stopping import Contained, run_off_loop, stoppable
-from agentgraph.graph.nodes.telling import Writer
+from agentgraph.graph.nodes.stopping import run_off_loop, stoppable
+from agentgraph.graph.nodes.telling import Writer, with_writer
 from agentgraph.graph.state import TaskResult
 from agentgraph.tree.position import may_do_by_tools
 
@@ -70,14 +70,14 @@ class CallRunner:
     def run(self, scope: Scope) -> TaskResult:
         """Run a call, and return what it came to."""
         outcome = scope.outcome
-        with _reported(outcome), Contained(), self._in_scope(scope):
+        with _reported(outcome), self._in_scope(scope):
             outcome.add(self._answer(scope) or self._run(scope), scope.state)
             return outcome.result(self._may)
 
     async def arun(self, scope: Scope) -> TaskResult:
         """Run a call on the event loop, as `run` does."""
         outcome = scope.outcome
-        with _reported(outcome), Contained(), self._in_scope(scope):
+        with _reported(outcome), self._in_scope(scope):
             outcome.add(self._answer(scope) or await self._arun(scope), scope.state)
             return outcome.result(self._may)
 
@@ -180,7 +180,7 @@ class CallRunner:
     def _in_scope(self, scope: Scope) -> AbstractContextManager[None]:
         """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
         names = self._built.channels.names
-        config = Writer(scope.outcome.teller).within(get_config())
+        config = with_writer(get_config(), Writer(scope.outcome.teller))
         return in_scope(scope, with_state(config, names, scope.state, scope.update))
 
     def _runtime(self, scope: Scope) -> ToolRuntime:

@@ -1,17 +1,17 @@
 """What a node knows: its place, what is visible there, and the context of users' functions."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
-from agentgraph.agents.agents import GraphAgent, HistoryPolicy
+from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
@@ -21,14 +21,14 @@ from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.telling import Clock, clock_of
 from agentgraph.graph.state import LaneState, Position, address_of, speaker_of
-from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, is_same
+from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import Callbacks, Next, advance, transfer
+from agentgraph.tree.position import start
 
-SURROUNDINGS = "__agentgraph_surroundings"
-"""Where a lane finds in `config["configurable"]` what is around it.
+PARENT_STATE = "__agentgraph_parent_state"
+"""Where a lane finds in `config["configurable"]` the `RunState` of the node that runs it.
 
 Savers keep what is configurable with each checkpoint, but for keys that begin like this one.
 """
@@ -36,13 +36,12 @@ Savers keep what is configurable with each checkpoint, but for keys that begin l
 LIMITS = "__agentgraph_limits"
 """Where a run may have `Limits` in `config["configurable"]`, over those that were compiled."""
 
-
 _NO_REDUCERS = Reducers()
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a lane sees of the lanes around it, by reference."""
+class RunState:
+    """What a node sees of the run: the state of its lane, and by reference that of the lanes around."""
 
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
@@ -56,8 +55,8 @@ class Surroundings:
     clock: Clock = field(default_factory=Clock)
     """Numbers what is told in the step of the root."""
 
-    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "Surroundings":
-        """Return these with new messages after them, and with what was written applied."""
+    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
+        """Return this with new messages after its own, and with what was written applied."""
         values = self.reducers.applied(self.values, as_writes(written))
         return replace(self, messages=[*self.messages, *messages], values=values)
 
@@ -67,11 +66,43 @@ class Surroundings:
         Raises:
             ReducerError: A reducer failed.
         """
-        if self.reducers.channels:
-            try:
-                self.reducers.applied(self.values, writes)
-            except ReducerError as error:
-                raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
+        if not self.reducers.channels:
+            return
+        try:
+            self.reducers.applied(self.values, writes)
+        except ReducerError as error:
+            raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
+
+    def joined(
+        self,
+        where: str,
+        handed_back: Mapping[int, Sequence[Write]],
+        beside: Beside,
+        label: Callable[[int], str] = lambda number: "",
+    ) -> list[Write]:
+        """Return what several wrote as the writes of the node that joins them, in order.
+
+        Args:
+            where: The address of the node's agent.
+            handed_back: The writes of each, by its number, in declared order.
+            beside: Tells which of them ran side by side.
+            label: Names one by its number, where its address is that of the node's agent.
+
+        Raises:
+            ValueConflictError: Two conflict under a name that nothing settles.
+            ReducerError: A reducer failed on what they wrote together.
+        """
+        found = conflicts(handed_back, beside, self.reducers)
+        if left := [name for name in found if name not in self.settled]:
+            two = found[left[0]]
+            written = [(each.by, shown(each.value)) for each in two]
+            labels = [label(each.number) if each.by == where else "" for each in two]
+            raise ValueConflictError(where, left, written, labels)
+        writes = [write for each in handed_back.values() for write in each]
+        if found:
+            writes.append(Write(by=where, values={name: self.settled[name] for name in found}))
+        self.check(where, writes)
+        return writes
 
 
 class Site:
@@ -80,8 +111,7 @@ class Site:
     Attributes:
         has_border: Whether an activation may end with a function still to be asked, so that the
             node can be the next one again.
-        runs_trees: Whether a graph runs here that may itself be a compiled tree.
-        is_surrounded: Whether a lane is around the one that the place is in.
+        is_inner: Whether a lane is around the one that the place is in.
     """
 
     def __init__(
@@ -97,10 +127,9 @@ class Site:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border = has_border
         self._limits = check_limits(limits)
-        self.runs_trees = isinstance(place.agent, GraphAgent)
         self.targets = targets(tree, place)
         self.target_agents = [target.agent for target in self.targets.values()]
-        self.is_surrounded = _is_surrounded(place)
+        self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
         self._last: tuple[Cursor, str] | None = None
 
     def address(self, cursor: Cursor) -> str:
@@ -112,26 +141,36 @@ class Site:
 
     def arrived(self, position: Position | None) -> Position:
         """Return the position of an activation here, also where someone jumped here without one."""
-        position = position or Position(next=None, cursor=[], tree=self.tree.fingerprint)
+        position = position or self.position(None, ())
         left = self.tree.by_node.get(position["next"] or "")
         if left is self.place:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
-        return self.position(Next(self.place, cursor), position.get("transfers", 0))
+        return self.position(self.place.entry_node, cursor, position.get("transfers", 0))
 
-    def surroundings(self, state: LaneState, config: RunnableConfig) -> Surroundings:
-        """Return all that is visible here: what is around the lane, and the lane's own."""
+    def beginning(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
+        """Return the position of a lane that begins, with the counters around it."""
+        first = start(self.tree, lane, cursor)
+        return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
+
+    def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
+        """Return all that is visible here: the lane's own state, and what is around the lane."""
         position = state.get("position")
         transfers = position.get("transfers", 0) if position else 0
-        if not self.is_surrounded:
-            settled = position.get("settled", {}) if position else {}
-            records = state.get("middleware", {})
-            clock = clock_of(position, config)
-            return Surroundings(
-                state["messages"], state["values"], transfers, self.reducers, settled, records, clock
-            )
-        around: Surroundings = config["configurable"][SURROUNDINGS]
         changes = state.get("middleware")
+        if not self.is_inner:
+            settled = position.get("settled", {}) if position else {}
+            clock = clock_of(position, config)
+            return RunState(
+                state["messages"],
+                state["values"],
+                transfers,
+                self.reducers,
+                settled,
+                changes or {},
+                clock,
+            )
+        around: RunState = config["configurable"][PARENT_STATE]
         records = applied(around.middleware, [changes]) if changes else around.middleware
         seen = around.with_new(state["messages"], state["values"])
         return replace(seen, transfers=transfers, middleware=records)
@@ -142,119 +181,18 @@ class Site:
 
     def update(self, writes: Sequence[Write]) -> Any:
         """Return writes as a node of this lane writes them: merged in the root, else as they are."""
-        return list(writes) if self.is_surrounded else self.reducers.update(writes)
+        return list(writes) if self.is_inner else self.reducers.update(writes)
 
-    def and_kept(self, update: Any, values: Mapping[str, Any]) -> Any:
-        """Return what `update` gave, and after it values that the package keeps itself."""
-        kept = Write(by="", values=dict(values))
-        if self.is_surrounded:
-            return [*(update or ()), kept]
-        before = [update] if isinstance(update, dict) else update or ()
-        return self.reducers.update([*(Write(by="", values=each) for each in before), kept])
-
-    def behind(
-        self, cursor: Cursor, signal: Signal | None, callbacks: Callbacks, transfers: int = 0
+    def position(
+        self, node: str | None, cursor: Cursor, transfers: int = 0, signal: Signal | None = None
     ) -> Position:
-        """Return what to write where this place has ended."""
-        return self.position(advance(self.tree, self.place, cursor, signal, callbacks), transfers)
-
-    def handed_over(self, cursor: Cursor, target: str, transfers: int) -> Position:
-        """Return what to write where this place has transferred to one of its targets."""
-        return self.position(transfer(self.tree, self.place, cursor, target), transfers)
-
-    def position(self, comes: Next, transfers: int = 0) -> Position:
-        """Return what to write where `comes` is what comes next."""
-        position = Position(
-            next=comes.place.entry_node if comes.place else None,
-            cursor=list(comes.cursor),
-            tree=self.tree.fingerprint,
-        )
-        if comes.signal:
-            position["signal"] = comes.signal
+        """Return the position of a lane that goes on at a node; of one that has ended for None."""
+        position = Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
+        if signal:
+            position["signal"] = signal
         if transfers:
             position["transfers"] = transfers
         return position
-
-
-def _is_surrounded(place: Place) -> bool:
-    """Tell whether a lane is around the one that a place is in."""
-    return any(step.starts_lane for step in way_to(place)[1:])
-
-
-class _Last(NamedTuple):
-    """The last write of a name by one of those that are joined."""
-
-    number: int
-    by: str
-    value: Any
-
-
-def joined(
-    where: str,
-    handed_back: Mapping[int, Sequence[Write]],
-    beside: Beside,
-    around: Surroundings,
-    label: Callable[[int], str] = lambda number: "",
-) -> list[Write]:
-    """Return what several wrote as the writes of the node that joins them, in order.
-
-    Args:
-        where: The address of the node's agent.
-        handed_back: The writes of each, by its number, in declared order.
-        beside: Tells which of them ran side by side.
-        around: What was visible when they began.
-        label: Names one by its number, where its address is that of the node's agent.
-
-    Raises:
-        ValueConflictError: Two conflict under a name that nothing settles.
-        ReducerError: A reducer failed on what they wrote together.
-    """
-    found = _conflicts(handed_back, beside, around)
-    if left := [name for name in found if name not in around.settled]:
-        written = [(each.by, shown(each.value)) for each in found[left[0]]]
-        labels = [label(each.number) if each.by == where else "" for each in found[left[0]]]
-        raise ValueConflictError(where, left, written, labels)
-    writes = [write for each in handed_back.values() for write in each]
-    if ends := {name: around.settled[name] for name in found}:
-        writes.append(Write(by=where, values=ends))
-    around.check(where, writes)
-    return writes
-
-
-def _conflicts(
-    handed_back: Mapping[int, Sequence[Write]], beside: Beside, around: Surroundings
-) -> dict[str, tuple[_Last, _Last]]:
-    """Return two writes that conflict, by the name that they have."""
-    found: dict[str, tuple[_Last, _Last]] = {}
-    equal: dict[str, list[list[_Last]]] = {}
-    for number, writes in handed_back.items():
-        for name, mine in _last(number, writes).items():
-            if name in found or name in around.reducers.channels:
-                continue
-            groups = equal.setdefault(name, [])
-            other = next(_conflicting(mine, groups, beside), None)
-            if other is not None:
-                found[name] = (other, mine)
-    return found
-
-
-def _conflicting(mine: _Last, groups: list[list[_Last]], beside: Beside) -> Iterator[_Last]:
-    """Yield the writes that conflict with one, and put it to those of an equal value."""
-    group: list[_Last] | None = None
-    for each in groups:
-        if group is None and is_same(each[0].value, mine.value):
-            group = each
-        else:
-            yield from (other for other in each if beside(other.number, mine.number))
-    if group is None:
-        groups.append(group := [])
-    group.append(mine)
-
-
-def _last(number: int, writes: Sequence[Write]) -> dict[str, _Last]:
-    """Return the last write of each name, where an agent wrote it."""
-    last = {name: _Last(number, each["by"], v) for each in writes for name, v in each["values"].items()}
-    return {name: each for name, each in last.items() if each.by}
 
 
 class ActivationContext(Context):

@@ -31,6 +31,7 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphBubbleUp, ParentCommand
+from langgraph.func import task
 from langgraph.graph import START
 from langgraph.graph.message import add_messages
 from langgraph.pregel import Pregel
@@ -45,7 +46,6 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
-from agentgraph.graph.nodes.schedule import named_task
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import arose_in_saving
@@ -251,11 +251,13 @@ class GraphNode(LeafNode):
     began. What comes next is compared with that.
     """
 
+    runs_trees = True
+
     def __init__(self, site: Site) -> None:
         self.agent = cast(GraphAgent, site.place.agent)
         super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
-        self.task = named_task(site.place.call_task, _kept)
-        self.atask = named_task(site.place.call_task, _akept)
+        as_task: Any = task(name=site.place.call_task)
+        self.task, self.atask = as_task(_kept), as_task(_akept)
         self._tried: dict[str, _Run] = {}
 
     def run(self, activation: Activation) -> None:

@@ -22,14 +22,13 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
 from agentgraph.graph.middleware_state import Changes
-from agentgraph.graph.nodes.context import SURROUNDINGS, Site, Surroundings
+from agentgraph.graph.nodes.context import PARENT_STATE, RunState, Site
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.nodes.telling import without_writer
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
-from agentgraph.tree.position import start
 
 _SCRATCHPAD = "__pregel_scratchpad"
 """Where LangGraph's config has what it counts in a task."""
@@ -69,7 +68,7 @@ class LaneCall(NamedTuple):
 
     site: Site
     cursor: Cursor
-    see: Callable[[], Surroundings]
+    see: Callable[[], RunState]
     control: Stop
     namespace: str | None = None
 
@@ -112,13 +111,12 @@ class Lane(NamedTuple):
         return _result(state), None
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
-        surroundings = call.see()
-        comes = start(call.site.tree, self.place, call.cursor)
+        state = call.see()
         own = without_writer(get_config())["configurable"][CONFIG_KEY_RUNTIME]
         named = _in_namespace(call.namespace)
-        configurable = {**named, SURROUNDINGS: surroundings, CONFIG_KEY_RUNTIME: own}
+        configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
         return {
-            "input": {"position": call.site.position(comes, surroundings.transfers)},
+            "input": {"position": call.site.beginning(self.place, call.cursor, state.transfers)},
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
         }

@@ -21,7 +21,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import arose_at_border
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import Site
-from agentgraph.graph.nodes.stopping import Contained
 from agentgraph.graph.state import LaneState, Question, Update
 
 
@@ -33,7 +32,10 @@ class LeafNode(Runnable[LaneState, Update]):
 
     Attributes:
         policies: LangGraph's policies for the node.
+        runs_trees: Whether a graph runs in it that may itself be a compiled tree.
     """
+
+    runs_trees = False
 
     def __init__(self, site: Site, *, retry: Any = None, timeout: Any = None) -> None:
         self.site = site
@@ -55,8 +57,8 @@ class LeafNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, from the state of the lane to what the node writes."""
-        activation = Activation(self.site, input, config or {})
-        with activation.reported(), Contained():
+        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        with activation.reported():
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
@@ -70,8 +72,8 @@ class LeafNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
-        activation = Activation(self.site, input, config or {})
-        with activation.reported(), Contained():
+        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        with activation.reported():
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)

@@ -20,7 +20,6 @@ from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.types import Command, Interrupt
 
-from agentgraph.agents.agents import GraphAgent
 from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
@@ -66,11 +65,8 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
 
 def _first(tree: Tree) -> Place | None:
     """Return the first place of a remote agent in the root's lane."""
-    return next(filter(_is_remote_agent, tree.stops(tree.root)), None)
-
-
-def _is_remote_agent(place: Place) -> bool:
-    return isinstance(place.agent, GraphAgent) and is_remote(place.agent.graph)
+    stops = tree.stops(tree.root)
+    return next((each for each in stops if is_remote(getattr(each.agent, "graph", None))), None)
 
 
 class RemoteRun:

@@ -15,7 +15,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
-from functools import wraps
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal, cast
@@ -33,12 +32,6 @@ _FEWEST_THREADS = 3
 
 Start = Callable[[], Any]
 """Starts a task, and returns its future."""
-
-
-def named_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that starts `run` as a LangGraph task."""
-    as_task: Callable[..., Any] = task(name=name)
-    return cast("Callable[..., Any]", as_task(_wrapping(run)))
 
 
 class _Wrapped(Exception):
@@ -61,22 +54,28 @@ def unwrapped(error: BaseException) -> BaseException:
     return error.error if isinstance(error, _Wrapped) else error
 
 
-def _wrapping(run: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(run)
-    def call(*arguments: Any) -> Any:
+def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that starts `run` as a LangGraph task that waits at its gate first.
+
+    Its first argument is called when the task arrives there, and returns the gate.
+    """
+
+    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
         try:
+            arrive().result()
             return run(*arguments)
         except _COPIED as error:
             raise _Wrapped(error) from error
 
-    @wraps(run)
-    async def acall(*arguments: Any) -> Any:
+    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
         try:
+            await asyncio.wrap_future(arrive())
             return await run(*arguments)
         except _COPIED as error:
             raise _Wrapped(error) from error
 
-    return acall if iscoroutinefunction(run) else call
+    as_task: Callable[..., Any] = task(name=name)
+    return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
 
 
 def numbered(first: int) -> Callable[[int, Start], Any]:
@@ -364,20 +363,6 @@ class Schedule:
                 each.set_result(None)
             else:
                 each.set_exception(why_not)
-
-
-def gated(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for a task that waits at its gate first; its first argument arrives there."""
-
-    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        arrive().result()
-        return run(*arguments)
-
-    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        await asyncio.wrap_future(arrive())
-        return await run(*arguments)
-
-    return acall if iscoroutinefunction(run) else call
 
 
 def _has_result(future: Future[Any]) -> bool:

@@ -163,19 +163,18 @@ def fail_next() -> None:
         control.fail_next()
 
 
-def carry(error: BaseException) -> None:
-    """Stop the run to raise `error` where it was started; does nothing in a run without a `Stop`.
+def carried(error: BaseException) -> BaseException:
+    """Stop the run to raise `error` where it was started, and return what to raise here instead.
 
-    Raises:
-        GraphDrained: In the place of the error.
+    In a run without a `Stop` that is the error itself.
     """
     control = get_runtime().control
     if not isinstance(control, Stop):
-        return
+        return error
     *_, outermost = control.chain()
     outermost.carried = outermost.carried or error
     outermost.stop("a function ended the process")
-    raise GraphDrained("a function ended the process") from error
+    return GraphDrained("a function ended the process")
 
 
 def inner_stop() -> Stop:
@@ -320,14 +319,18 @@ class Contained:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        if error is not None and (contained := self.contained(error)) is not error:
+            raise contained from error
+
+    def contained(self, error: BaseException) -> BaseException:
+        """Return what is let out in the place of an exception: mostly the exception itself."""
         copied = self._in_task and isinstance(error, concurrent.futures.CancelledError)
         if copied or isinstance(error, StopIteration | StopAsyncIteration):
-            raise RuntimeError(f"the function raised {type(error).__name__}") from error
+            return RuntimeError(f"the function raised {type(error).__name__}")
         ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
         in_task = self._in_task or self._task is not None
         ends_loop = in_task and isinstance(error, SystemExit | KeyboardInterrupt)
-        if error is not None and (ends_task or ends_loop) and not self._is_asked_for(error):
-            carry(error)
+        return carried(error) if (ends_task or ends_loop) and not self._is_asked_for(error) else error
 
     def _is_asked_for(self, error: BaseException) -> bool:
         if isinstance(error, GeneratorExit):  # else the coroutine was thrown away

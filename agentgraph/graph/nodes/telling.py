@@ -6,7 +6,6 @@ the stream, branches included, and a thread that is told again needs no other.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from threading import RLock
 from typing import Any, cast
 from uuid import uuid4
@@ -48,11 +47,6 @@ class Clock:
         for told in before:
             self.note(*told)
 
-    @property
-    def state(self) -> list[int]:
-        """What the root's position keeps of it."""
-        return [self.turn, self.last]
-
     def next(self) -> int:
         """Return the next number; called with the lock held."""
         self.last = max(self.last + 1, time.time_ns() // 1000)
@@ -87,6 +81,8 @@ class Teller:
 
     Attributes:
         notes: What it told that is no message.
+        step: The name of the step.
+        writer: LangGraph's own stream writer.
     """
 
     def __init__(self, clock: Clock, address: str, config: RunnableConfig, *, is_beside: bool) -> None:
@@ -104,16 +100,11 @@ class Teller:
         self.step = step_name(info.checkpoint_id if info else "", node)
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
-        self._write, self._is_beside = runtime.stream_writer, is_beside
+        self.writer, self._is_beside = runtime.stream_writer, is_beside
         self._untold: list[Entry] = []
         self._streamed: list[str] = []
         self._given: dict[str, Any] = {}
         self._is_over = False
-
-    @property
-    def writer(self) -> Callable[[Any], None]:
-        """LangGraph's own stream writer."""
-        return self._write
 
     def say(self, message: BaseMessage) -> None:
         """Tell a message, a copy of ours, with what is told next, or at the end."""
@@ -155,12 +146,6 @@ class Teller:
         for failure in failures(error):
             self.error(failure)
 
-    def beside(self) -> "Teller":
-        """Return a teller of the same step, for one of those that run at the same time in it."""
-        other = copy(self)
-        other.notes, other._untold, other._streamed = [], [], []
-        return other
-
     def failed(self, error: BaseException) -> None:
         """Say at once where a failure arose, for a server's stream tells only that the run failed."""
         for failure in failures(error):
@@ -195,7 +180,7 @@ class Teller:
     def write(self, data: Any) -> None:
         """Tell at once what something writes to LangGraph's own stream, as plain data."""
         if self._is_over:
-            self._write(data)
+            self.writer(data)
             return
         self.note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
         self._given[note_id] = data
@@ -242,7 +227,7 @@ class Teller:
     def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:
         token = var_child_runnable_config.set(self._config)
         try:
-            self._write({STAMP: part} if is_ours else part)
+            self.writer({STAMP: part} if is_ours else part)
         finally:
             var_child_runnable_config.reset(token)
 
@@ -267,20 +252,17 @@ class Writer:
         else:
             self._teller.write(data)
 
-    def within(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config in which this is LangGraph's stream writer."""
-        return _with_writer(config, self)
-
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:
     """Return a config with LangGraph's own stream writer."""
     writer = config["configurable"][CONFIG_KEY_RUNTIME].stream_writer
     while isinstance(writer, Writer):
         writer = writer.around
-    return _with_writer(config, writer)
+    return with_writer(config, writer)
 
 
-def _with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+    """Return a config in which something is LangGraph's stream writer."""
     configurable = config["configurable"]
     runtime = configurable[CONFIG_KEY_RUNTIME].override(stream_writer=writer)
     return {**config, "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
