@@ -185,7 +185,7 @@ def unstamped(messages: Any) -> Any:
     [('Yes.', {})]
     """
     if isinstance(messages, list | tuple):
-        return type(messages)(_unstamped(each) for each in messages)
+        return type(messages)(map(_unstamped, messages))
     return _unstamped(messages)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
+from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 
 from agentgraph.agents.agents import HistoryPolicy
@@ -21,7 +22,7 @@ from agentgraph.graph.middleware_state import Change, Changes, Record
 from agentgraph.graph.moments import Note, addressed, asked_when, asker, asking_call, unaddressed
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, RunState, Site
-from agentgraph.graph.nodes.stopping import Contained, begin_step, fail_next, is_cancelled
+from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.nodes.telling import Teller, Writer, with_writer
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
@@ -77,7 +78,9 @@ class Activation:
             runs_lanes: Whether the node runs lanes, which may tell at the same time.
             runs_trees: Whether a graph runs in it that may itself be a compiled tree.
         """
-        begin_step(config)
+        self._control = get_runtime().control
+        if isinstance(self._control, Stop):
+            self._control.begin_step(config)
         self._given = config
         position = site.arrived(state.get("position"))
         self.site = site
@@ -157,19 +160,22 @@ class Activation:
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False) -> None:
-        """Say a message; told at once if `live`, else when the node has ended."""
+    def say(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
+        """Say a message.
+
+        Args:
+            message: The message.
+            live: Whether it is told at once, and not when the node has ended.
+            at: The address of who says it, where it is another activation of the agent.
+        """
         self.check("the message", message)
         if isinstance(message, RemoveMessage):
             self._said.append(message)
             return
-        self._say_at(self.address, message)
+        self._said.append(stamped(message, at or self.address))
+        self.teller.say(self._said[-1])
         if live:
             self.teller.tell()
-
-    def _say_at(self, address: str, message: BaseMessage) -> None:
-        self._said.append(stamped(message, address))
-        self.teller.say(self._said[-1])
 
     def rewrite(self, message: BaseMessage) -> None:
         """Replace a message of the user's under its id; that is not told."""
@@ -181,11 +187,8 @@ class Activation:
 
         One of the agent's own keeps its address; another's is said at this one.
         """
-        is_own = speaker_of(was) == self.name
-        at = address_of(was) if is_own else None
         self.teller.note("discarded", [was.id])
-        self.check("the message", message)
-        self._say_at(at or self.address, message)
+        self.say(message, at=address_of(was) if speaker_of(was) == self.name else None)
 
     def take_back(self, message_id: str) -> None:
         """Void a message that this activation said, and remove it from the history.
@@ -289,7 +292,8 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        self.seen.check(self.address, self._writes)
+        if self.site.reducers.channels:
+            self.seen.check(self.address, self._writes)
         completion, position = None, self._stays
         if position is None:
             completion = Completion(
@@ -320,7 +324,8 @@ class Activation:
             update["untracked"] = [self.address, self._new_untracked]
         if completion is not None and completion.failure is not None:
             update["failure"] = completion.failure
-            fail_next()
+            if isinstance(self._control, Stop):
+                self._control.fail_next()
         return update
 
     def new_teller(self, *, is_beside: bool) -> Teller:

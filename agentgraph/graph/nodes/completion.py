@@ -79,16 +79,25 @@ class Completion:
         Raises:
             BaseException: The function failed that is asked first at the border: all before is kept.
         """
+        site, target, transfers = self._site, self._how.get("target"), self._transfers
         try:
-            return self._next(config)
+            if target is None:
+                signal = self._how.get("signal")
+                comes = advance(site.tree, site.place, self._cursor, signal, self)
+            else:
+                self._check_limit(config)
+                comes = transfer(site.tree, site.place, self._cursor, target)
+                transfers += 1
         except BaseException as error:
             border = self._border(error)
-            if not self._site.has_border or (self._is_border and border == self._how):
+            if not site.has_border or (self._is_border and border == self._how):
                 raise  # to stay would keep nothing new
             self.failure = None if isinstance(error, GraphInterrupt) else error
-            position = self._site.position(self._site.place.node, self._cursor, self._transfers)
+            position = site.position(site.place.node, self._cursor, transfers)
             position["border"] = border
             return position
+        node = comes.place.entry_node if comes.place else None
+        return site.position(node, comes.cursor, transfers, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Tell whether a loop ends, by its `until`."""
@@ -115,18 +124,12 @@ class Completion:
             else:
                 teller.say(entry)
 
-    def _next(self, config: RunnableConfig) -> Position:
-        site, target, transfers = self._site, self._how.get("target"), self._transfers
-        if target is None:
-            signal = self._how.get("signal")
-            comes = advance(site.tree, site.place, self._cursor, signal, self)
-        else:
-            bound = site.limits(config).transfers
-            if bound is not None and transfers >= bound:
-                raise LimitError(site.place.name, site.address(self._cursor), "transfers", bound)
-            comes, transfers = transfer(site.tree, site.place, self._cursor, target), transfers + 1
-        node = comes.place.entry_node if comes.place else None
-        return site.position(node, comes.cursor, transfers, comes.signal)
+    def _check_limit(self, config: RunnableConfig) -> None:
+        """Refuse one more transfer than a turn may have."""
+        bound = self._site.limits(config).transfers
+        if bound is not None and self._transfers >= bound:
+            at = self._site.address(self._cursor)
+            raise LimitError(self._site.place.name, at, "transfers", bound)
 
     def _border(self, error: BaseException) -> Border:
         """Return how the activation ended, and what all functions gave up to the one that failed."""

@@ -19,8 +19,8 @@ from agentgraph.agents.signals import Signal
 from agentgraph.errors import ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
-from agentgraph.graph.nodes.telling import Clock, clock_of
-from agentgraph.graph.state import LaneState, Position, address_of, speaker_of
+from agentgraph.graph.nodes.telling import TOLD_BEFORE, Before, Clock
+from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of
 from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
@@ -66,8 +66,6 @@ class RunState:
         Raises:
             ReducerError: A reducer failed.
         """
-        if not self.reducers.channels:
-            return
         try:
             self.reducers.applied(self.values, writes)
         except ReducerError as error:
@@ -101,7 +99,8 @@ class RunState:
         writes = [write for each in handed_back.values() for write in each]
         if found:
             writes.append(Write(by=where, values={name: self.settled[name] for name in found}))
-        self.check(where, writes)
+        if self.reducers.channels:
+            self.check(where, writes)
         return writes
 
 
@@ -158,22 +157,23 @@ class Site:
         position = state.get("position")
         transfers = position.get("transfers", 0) if position else 0
         changes = state.get("middleware")
-        if not self.is_inner:
-            settled = position.get("settled", {}) if position else {}
-            clock = clock_of(position, config)
-            return RunState(
-                state["messages"],
-                state["values"],
-                transfers,
-                self.reducers,
-                settled,
-                changes or {},
-                clock,
-            )
-        around: RunState = config["configurable"][PARENT_STATE]
-        records = applied(around.middleware, [changes]) if changes else around.middleware
-        seen = around.with_new(state["messages"], state["values"])
-        return replace(seen, transfers=transfers, middleware=records)
+        if self.is_inner:
+            around: RunState = config["configurable"][PARENT_STATE]
+            records = applied(around.middleware, [changes]) if changes else around.middleware
+            seen = around.with_new(state["messages"], state["values"])
+            return replace(seen, transfers=transfers, middleware=records)
+        turn, last = clock_in(position)
+        before: Before = config.get("configurable", {}).get(TOLD_BEFORE) or (0, ())
+        told = () if last > before[0] else before[1]  # only the first step of a run goes on with it
+        return RunState(
+            state["messages"],
+            state["values"],
+            transfers,
+            self.reducers,
+            settled=position.get("settled", {}) if position else {},
+            middleware=changes or {},
+            clock=Clock(turn, max(last, before[0]), told),
+        )
 
     def limits(self, config: RunnableConfig) -> Limits:
         """Return the limits of a run."""

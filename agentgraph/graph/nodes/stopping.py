@@ -58,6 +58,9 @@ class Stop(RunControl):
         if self.drain_requested:
             raise GraphDrained(self.drain_reason or "stopped")
 
+    def fail_next(self) -> None:
+        """Note that the next step only raises how this one failed: it is to come."""
+
     def stop(self, reason: str) -> None:
         """Stop lanes after their step, and coroutines at once."""
         self.request_drain(reason)
@@ -145,22 +148,8 @@ class LaneStop(Stop):
             super().begin_step(config)
 
     def fail_next(self) -> None:
-        """Note that the next step only raises how this one failed."""
+        """Let the next step come, even when the lane is to stop."""
         self._fails_next = True
-
-
-def begin_step(config: RunnableConfig) -> None:
-    """Note that a node begins; raises `GraphDrained` where its lane is to stop."""
-    control = get_runtime().control
-    if isinstance(control, Stop):
-        control.begin_step(config)
-
-
-def fail_next() -> None:
-    """Note that the next step of the lane only raises how this one failed: it is to come."""
-    control = get_runtime().control
-    if isinstance(control, LaneStop):
-        control.fail_next()
 
 
 def carried(error: BaseException) -> BaseException:

@@ -7,7 +7,7 @@ the stream, branches included, and a thread that is told again needs no other.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from agentgraph.agents.schemas import plain
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, step_name
-from agentgraph.graph.state import STAMP, Position, address_of, clock_in
+from agentgraph.graph.state import STAMP, address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -67,13 +67,6 @@ class Clock:
         with self.lock:
             told = [each for at, ids in self._told.items() if is_meant(at) for each in ids.items()]
         return [told_id for told_id, is_question in told if is_question or not only_questions]
-
-
-def clock_of(position: Position | None, config: RunnableConfig) -> Clock:
-    """Return the clock of a step of the root; only the first of a run goes on with what was told."""
-    turn, last = clock_in(position)
-    known, before = cast(Before, config.get("configurable", {}).get(TOLD_BEFORE) or (0, ()))
-    return Clock(turn, max(last, known), () if last > known else before)
 
 
 class Teller:
@@ -124,8 +117,8 @@ class Teller:
         What is alone in the root is told by the update of its node. A server's stream leaves out of
         that what is no message, so then all of it is written to the stream.
         """
-        notes = any(isinstance(entry, Note) for entry in self._untold)
-        self._tell(is_streamed=self._is_beside or notes)
+        has_notes = Note in map(type, self._untold)
+        self._tell(is_streamed=self._is_beside or has_notes)
         self._streamed.clear()
         self._is_over = True
         return [note.plain() for note in self.notes]
@@ -198,13 +191,12 @@ class Teller:
         moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
             entry = entry._replace(moment=moment)
-            told_id, address = entry.id, entry.address
+            told_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
             entry.response_metadata[MOMENT] = list(moment)
-            told_id, address = str(entry.id), address_of(entry) or self._address
-        kind = entry.kind if isinstance(entry, Note) else "message"
-        if isinstance(entry, Note) and kind == "discarded":
+            told_id, address, kind = str(entry.id), address_of(entry) or self._address, "message"
+        if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:
             self._clock.note(address, told_id, kind == "interrupted")
