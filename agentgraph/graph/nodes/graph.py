@@ -16,7 +16,7 @@ Each change is a list of messages as LangGraph's reducer takes them, so that wha
 one after the other says all: also to a resume, which sees only the last list of the graph.
 """
 
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
@@ -46,6 +46,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
+from agentgraph.graph.nodes.schedule import sent
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import arose_in_saving
@@ -217,22 +218,8 @@ def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
     return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
 
 
-class Telling(NamedTuple):
-    """What a task is to tell and to keep.
-
-    Attributes:
-        teller: What tells it.
-        void: The ids of what is void.
-        result: What is kept.
-    """
-
-    teller: Teller
-    void: list[str]
-    result: TaskResult
-
-
-_Results = Generator[Telling, TaskResult, None]
-"""What tasks are to tell: each is answered by what the task has kept."""
+_Results = Generator[tuple[Teller, TaskResult], TaskResult, None]
+"""What tasks are to tell and to keep: each is answered by what the task has kept."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
 """Of how many runs that failed it is remembered what they told; most are never tried again."""
@@ -264,9 +251,10 @@ class GraphNode(LeafNode):
         """Run the graph step by step."""
         ran = self._begun(activation)
         self._keep_all(ran.begin())
-        with _refused_inside(activation), self._tries(ran):
+        with self._failing(activation, ran):
             with ran.handing_over():
-                for kind, part in self._parts(activation, ran.input):
+                config = self._config(activation)
+                for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
                     self._keep_all(ran.told_by(kind, part))
             self._keep_all(ran.handed_over())
         self._end(activation, ran)
@@ -275,58 +263,63 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         ran = self._begun(activation)
         await self._akeep_all(ran.begin())
-        stops = stoppable(is_thread=_is_sync(self.agent.graph))
-        with _refused_inside(activation), self._tries(ran), stops:
+        with self._failing(activation, ran), stoppable(is_thread=_is_sync(self.agent.graph)):
             with ran.handing_over():
-                async for kind, part in self._aparts(activation, ran.input):
+                config = self._config(activation)
+                async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
                     await self._akeep_all(ran.told_by(kind, part))
             await self._akeep_all(ran.handed_over())
         self._end(activation, ran)
 
-    def _keep_all(self, results: "_Results") -> None:
+    def _keep_all(self, results: _Results) -> None:
         """Keep results by a task each; what is kept of them goes back to the one who gives them."""
         kept = None
-        while (telling := _next(results, kept)) is not None:
-            kept = self.task(telling).result()
+        while (telling := sent(results, kept)) is not None:
+            kept = self.task(*telling).result()
 
-    async def _akeep_all(self, results: "_Results") -> None:
+    async def _akeep_all(self, results: _Results) -> None:
         kept = None
-        while (telling := _next(results, kept)) is not None:
-            kept = await self.atask(telling)
+        while (telling := sent(results, kept)) is not None:
+            kept = await self.atask(*telling)
 
-    def _parts(self, activation: Activation, given: Any) -> Iterator[tuple[str, Any]]:
-        """Run the graph, and return its updates and states."""
-        graph, config = self.agent.graph, self._config(activation)
-        if is_remote(graph):
-            states = RemoteRun(graph, self.site, config, given).states()
-            return (("values", state) for state in states)
-        return cast(Iterator[Any], graph.stream(given, config, stream_mode=_MODES))
-
-    def _aparts(self, activation: Activation, given: Any) -> AsyncIterator[tuple[str, Any]]:
-        graph, config = self.agent.graph, self._config(activation)
-        if is_remote(graph):
-            states = RemoteRun(graph, self.site, config, given).astates()
-            return (("values", state) async for state in states)
-        return cast(AsyncIterator[Any], graph.astream(given, config, stream_mode=_MODES))
+    def _graph(self) -> Any:
+        """Return what streams the graph."""
+        graph: Any = self.agent.graph
+        return RemoteRun(graph, self.site) if is_remote(graph) else graph
 
     def _begun(self, activation: Activation) -> "_Run":
         context = activation.context(self.agent.history)
         given = self.agent.input(context) if self.agent.input else {"messages": context.messages}
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
-        before = self._tried.pop(_task_id(), None)
-        return _Run(activation, given, before if _is_retried() else None, saves=saves)
+        info = get_runtime().execution_info
+        task_id = info.task_id if info else ""
+        before = self._tried.pop(task_id, None)
+        is_retried = info is not None and info.node_attempt > 1
+        return _Run(activation, given, before if is_retried else None, task_id, saves=saves)
 
     @contextmanager
-    def _tries(self, ran: "_Run") -> Iterator[None]:
-        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone."""
+    def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
+        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone.
+
+        What the state of the graph has is not looked at before: a graph may keep what is never saved.
+
+        Raises:
+            InvalidOutputError: LangGraph cannot save something in it: its own error names no agent.
+        """
         try:
             yield
         except Exception as error:
             if "retry_policy" in self.policies and not isinstance(error, GraphBubbleUp):
                 while len(self._tried) >= _MOST_TRIED:
                     self._tried.pop(next(iter(self._tried)), None)
-                self._tried[_task_id()] = ran
-            raise
+                self._tried[ran.task_id] = ran
+            if not arose_in_saving(error):
+                raise
+            raise InvalidOutputError(
+                f"{activation.address}: the graph was given, or wrote, what cannot be saved "
+                f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The "
+                "step can be tried again"
+            ) from error
 
     def _config(self, activation: Activation) -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}
@@ -350,27 +343,6 @@ class GraphNode(LeafNode):
             activation.set_values({self.agent.output_key: str(said[-1].text)})
 
 
-@contextmanager
-def _refused_inside(activation: Activation) -> Iterator[None]:
-    """Say which agent's graph has a state that LangGraph cannot save: its own error names nothing.
-
-    That is not looked at before, for a graph may keep what is never saved.
-
-    Raises:
-        InvalidOutputError: Something in the state of the graph cannot be saved.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not arose_in_saving(error):
-            raise
-        raise InvalidOutputError(
-            f"{activation.address}: the graph was given, or wrote, what cannot be saved "
-            f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The step "
-            "can be tried again"
-        ) from error
-
-
 def _is_sync(graph: Any) -> bool:
     """Return whether LangGraph runs all nodes of a graph in threads, which are waited for."""
     if not isinstance(graph, Pregel):
@@ -388,13 +360,20 @@ class _Run:
 
     Attributes:
         input: The input of the graph.
+        task_id: LangGraph's id of the node's task.
         told: What became of its messages, in this run and in those before it.
         target: The agent that the graph hands over to, if it does.
         handed: What it writes with that, but messages.
     """
 
     def __init__(
-        self, activation: Activation, given: dict[str, Any], before: "_Run | None", *, saves: bool
+        self,
+        activation: Activation,
+        given: dict[str, Any],
+        before: "_Run | None",
+        task_id: str,
+        *,
+        saves: bool,
     ) -> None:
         """Make a run.
 
@@ -402,9 +381,10 @@ class _Run:
             activation: The activation of the agent.
             given: The input of the graph.
             before: The run that failed in this process, if this is another try.
+            task_id: LangGraph's id of the node's task.
             saves: Whether the graph goes on with the state that it had, when it is resumed.
         """
-        self._activation, self._saves = activation, saves
+        self._activation, self.task_id, self._saves = activation, task_id, saves
         self.target: str | None = None
         self.handed: dict[str, Any] = {}
         known = as_messages(given.get("messages", []), activation.address)
@@ -421,7 +401,7 @@ class _Run:
         self.told: Told = before.told if before else Told(activation.address, known, users, ids)
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
-    def begin(self) -> "_Results":
+    def begin(self) -> _Results:
         """Take what tasks told in the runs before this one, and keep where this one begins.
 
         Each try of a node has a state of the graph of its own. So what another one told is void.
@@ -435,7 +415,7 @@ class _Run:
         if self._last_try is not None and (self._last_try != self._try or not self._saves):
             yield from self._results(self.told.begin_anew())
 
-    def told_by(self, kind: str, part: Any) -> "_Results":
+    def told_by(self, kind: str, part: Any) -> _Results:
         """Tell what changed in a state of the graph; updates say what was removed by its id."""
         if kind == "updates":
             for update in part.values():
@@ -444,25 +424,32 @@ class _Run:
         elif "messages" in part:
             yield from self._told_now(as_messages(part["messages"], self._unnamed))
 
-    def _told_now(self, messages: list[BaseMessage]) -> "_Results":
+    def _told_now(self, messages: list[BaseMessage]) -> _Results:
         self._last = messages
         yield from self._results(self.told.changes(messages, self._removed, self._written))
         self._removed.clear()
         self._written.clear()
 
-    def _results(self, changes: Iterator[Change]) -> "_Results":
-        for change in changes:
-            for message in change.messages:
+    def _results(self, changes: Iterator[Change]) -> _Results:
+        for messages, void in changes:
+            for message in messages:
                 self._activation.check("the message", message)
-            yield self._result(change.messages, change.void, {})
+            yield self._result(messages, void, {})
             self._passed()
 
-    def _result(self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]) -> Telling:
-        position = Position(next=None, cursor=[], tree="", at=self._activation.address)
-        return Telling(
-            self._activation.new_teller(is_beside=True),
-            void,
-            TaskResult(messages=messages, values=[], position=position, acts=acts, number=self._number),
+    def _result(
+        self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]
+    ) -> tuple[Teller, TaskResult]:
+        teller, at = self._activation.new_teller(is_beside=True), self._activation.address
+        if void:
+            teller.note("discarded", void)
+        for message in messages:
+            if address_of(message) is not None:
+                teller.say(message)
+        position = Position(next=None, cursor=[], tree="", at=at)
+        number = self._number
+        return teller, TaskResult(
+            messages=messages, values=[], position=position, acts=acts, number=number
         )
 
     def _passed(self) -> None:
@@ -482,7 +469,7 @@ class _Run:
             self.target = _known_handoff(self._activation, command)
             self.handed = handed_on(command, lambda: {"messages": self._last})
 
-    def handed_over(self) -> "_Results":
+    def handed_over(self) -> _Results:
         """Tell the messages with which the graph hands over, if it does."""
         if self.target is not None:
             new = self.handed.pop("messages", []) or self._open_call()
@@ -515,35 +502,11 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _kept(telling: Telling) -> TaskResult:
+def _kept(teller: Teller, result: TaskResult) -> TaskResult:
     """Tell a change, and return what the task keeps."""
-    teller, void, result = telling
-    if void:
-        teller.note("discarded", void)
-    for message in result["messages"]:
-        if address_of(message) is not None:
-            teller.say(message)
     result["position"]["told"] = teller.end()
     return result
 
 
-async def _akept(telling: Telling) -> TaskResult:
-    return _kept(telling)
-
-
-def _next(results: "_Results", kept: TaskResult | None) -> Telling | None:
-    try:
-        return results.send(cast(TaskResult, kept))
-    except StopIteration:
-        return None
-
-
-def _is_retried() -> bool:
-    """Tell whether the node was tried before in this process, since the run began or was resumed."""
-    info = get_runtime().execution_info
-    return info is not None and info.node_attempt > 1
-
-
-def _task_id() -> str:
-    info = get_runtime().execution_info
-    return info.task_id if info else ""
+async def _akept(teller: Teller, result: TaskResult) -> TaskResult:
+    return _kept(teller, result)

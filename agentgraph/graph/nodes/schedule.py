@@ -8,6 +8,8 @@ task is called under that number when the lane may begin: one that waits for oth
 On a resume the lanes that had finished have their results as soon as their tasks are called; the others
 come to their gates and wait there, until it is known which they are. The results are noted in the order
 in which the lanes finished, so that the same gates open as before.
+
+`gated_task` makes the tasks, `Schedule` decides, `run_tasks` and `arun_tasks` call and wait.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
@@ -29,6 +31,8 @@ from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, ra
 from agentgraph.graph.nodes.stopping import Stop
 
 _FEWEST_THREADS = 3
+Y = TypeVar("Y")
+S = TypeVar("S")
 
 Start = Callable[[], Any]
 """Starts a task, and returns its future."""
@@ -391,7 +395,7 @@ def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
     """
     call, steps, future = numbered(first), schedule.steps(), None
     try:
-        while (step := _next(steps, future)) is not None:
+        while (step := sent(steps, future)) is not None:
             if isinstance(step, int):
                 future = call(step, starts[step])
             else:
@@ -415,7 +419,7 @@ async def arun_tasks(
     """
     call, steps, future = numbered(first), schedule.steps(slots), None
     try:
-        while (step := _next(steps, future)) is not None:
+        while (step := sent(steps, future)) is not None:
             if isinstance(step, int):
                 future = watched(call(step, starts[step]))
                 if not schedule.gates[step].done():  # has it a result, or does it wait there?
@@ -427,10 +431,10 @@ async def arun_tasks(
     return schedule.finished()
 
 
-def _next(steps: Steps, future: Any) -> "int | list[Any] | None":
-    """Return what is to be done next; None at the end."""
+def sent(items: Generator[Y, S, None], value: S | None) -> Y | None:
+    """Return what a generator yields next when it is sent a value; None at its end."""
     try:
-        return steps.send(future)
+        return items.send(cast(S, value))
     except StopIteration:
         return None
 

@@ -10,6 +10,9 @@ When a stop is asked for, three kinds of things may be under way:
 So what has ended never runs again. Cancelling the tasks of LangGraph instead would drop what
 functions in threads are about to give. A `Stop` is a `RunControl` that also cancels coroutines.
 Stops are nested as lanes are: a stop reaches all that runs inside.
+
+Users' functions are called by way of this module: sync ones of async runs in threads, coroutines of
+sync runs in an event loop of their own, and `Contained`, so that none ends what runs it.
 """
 
 import asyncio
