@@ -24,8 +24,17 @@ from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question, is_message
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
-from agentgraph.graph.moments import Entry, Moment, Note, moment_of, note_of, number_told
-from agentgraph.graph.questions import asked_when, asker, unaddressed
+from agentgraph.graph.moments import (
+    Entry,
+    Moment,
+    Note,
+    asked_when,
+    asker,
+    moment_of,
+    note_of,
+    number_told,
+    unaddressed,
+)
 from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import RunPaths, root_address

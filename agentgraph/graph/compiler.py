@@ -4,10 +4,9 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, assert_never, cast
+from typing import Any, NamedTuple, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -39,21 +38,20 @@ from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
 from agentgraph.graph.chat.tools import ToolsNode
-from agentgraph.graph.nodes.each import EachNode
+from agentgraph.graph.graphs import LaneGraph, RootGraph, picture_of
+from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.fork import EachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.graph import GraphNode
-from agentgraph.graph.nodes.human import HumanNode, QuestionNode
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.parallel import ParallelNode
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
-from agentgraph.graph.pictures import LaneGraph, RootGraph, show_lanes
 from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
+from agentgraph.tree.kinds import may_of
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import asks_functions, ends, may_do, start
+from agentgraph.tree.position import asks_functions, ends, may_do
 from agentgraph.tree.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -129,8 +127,12 @@ def compile_tree(
     options.setdefault("name", tree.root.name)
     if transformers := _transformers(tree, options.get("transformers") or ()):
         options["transformers"] = transformers
-    graph = _LaneBuilder(tree, reducers, check_limits(limits)).build(tree.root, **options)
-    return graph.with_config(_limits(tree))
+    builder = _LaneBuilder(tree, reducers, check_limits(limits))
+    graph = builder.build(tree.root, **options)
+    config = RunnableConfig(recursion_limit=_STEPS)
+    if builder.at_once:
+        config["max_concurrency"] = builder.at_once + _SPARE_THREADS
+    return graph.with_config(config)
 
 
 def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
@@ -146,49 +148,65 @@ def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
     return list({id(each): each for each in (*first, *chain(*brought), *given)}.values())
 
 
-def _limits(tree: Tree) -> RunnableConfig:
-    limits = RunnableConfig(recursion_limit=_STEPS)
-    if at_once := max(map(partial(_at_once, tree), tree.places)):
-        limits["max_concurrency"] = at_once + _SPARE_THREADS
-    return limits
+class _Node(NamedTuple):
+    """A node of a lane, and what may come after it.
 
+    Attributes:
+        node: What runs.
+        may: What its agent may do, if it can end there.
+        others: The other nodes that may be next.
+        is_free: Whether it may also go where no way is drawn.
+        reads: The channels that it reads besides those that all nodes read.
+        picture: The graph that is drawn in it.
+        at_once: How many tasks it may run at once.
+    """
 
-def _at_once(tree: Tree, place: Place) -> int:
-    """Return how many tasks the node of a place may run at once; 0 where it runs none."""
-    if place.kind.is_fork:
-        return len(tree.children.get(place, ())) or _CALLS
-    return _CALLS if place.has_tools else 0
+    node: Any
+    may: May | None
+    others: Sequence[str] = ()
+    is_free: bool = False
+    reads: tuple[str, ...] = ()
+    picture: Any = None
+    at_once: int = 0
 
 
 class _LaneBuilder:
-    """Builds the graphs of a tree's lanes."""
+    """Builds the graphs of a tree's lanes.
+
+    Attributes:
+        at_once: How many tasks a node of what was built may run at once.
+    """
 
     def __init__(self, tree: Tree, reducers: Reducers, limits: Limits) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
-        self.types = state_types(reducers)
+        self.types, self.at_once = state_types(reducers), 0
+        self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
 
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         is_root = lane.parent is None
+        nodes = [node for place in self.tree.stops(lane) for node in self._nodes(place)]
         state = self.types.root if is_root else self.types.lane
         outer = self.types.conversation if is_root else self.types.lane
-        given = self.types.begun if is_root and self._keeps(lane) else outer
+        if keeps := any("middleware" in node.reads for node in nodes):
+            self._keeping.add(lane)
+        given = self.types.begun if is_root and keeps else outer
         builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
-        first = start(self.tree, lane)
-        builder.add_edge(START, cast(Place, first.place).entry_node)
-        inner = {place: self._lanes(place) for place in self.tree.stops(lane)}
-        for place, lanes in inner.items():
-            self._add(builder, place, lanes)
+        begin = Site(self.tree, lane, self.paths).beginning(lane)
+        builder.add_edge(START, str(begin["next"]))
+        for node in nodes:
+            self._add(builder, node)
         graph = _compiled(builder, options)
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
-        for place, lanes in inner.items():
-            _show(graph, place, lanes)
-        if is_root:
-            self._begin_turns(graph, self._site(lane).position(first))
-            graph = RootGraph(agent=self.tree.agent, **vars(graph))
-        return graph if is_root else LaneGraph(**vars(graph))
+        for node in nodes:
+            if node.picture is not None:
+                graph.nodes[node.node.name].subgraphs = [node.picture]
+        if not is_root:
+            return LaneGraph(**vars(graph))
+        self._begin_turns(graph, begin)
+        return RootGraph(agent=self.tree.agent, **vars(graph))
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Have each input set the position afresh, whatever the last turn left.
@@ -203,99 +221,86 @@ class _LaneBuilder:
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
         graph.nodes[START].writers.append(ChannelWrite((write,)))
 
-    def _lanes(self, place: Place) -> list[Lane]:
-        return [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
-
-    def _add(self, builder: Builder, place: Place, lanes: list[Lane]) -> None:
-        """Add the nodes of a place, and draw the ways on from each; only what can happen is drawn."""
+    def _nodes(self, place: Place) -> Iterator[_Node]:
+        """Yield the nodes of a place: the one place in which each kind of agent is known."""
         agent, may = place.agent, may_do(self.tree, place)
-        site = self._site(place, self._has_border(place, may))
+        lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
+        site = self._site(place, may)
         match agent:
             case ChatAgent():
-                self._add_chat(builder, site, agent, lanes)
+                yield from self._chat_nodes(BuiltAgent(site), lanes)
             case FunctionAgent():
-                asks = [place.question_node] if may.ask else []
-                self._add_node(builder, FunctionNode(site), may, asks)
+                yield _Node(FunctionNode(site), may, [place.question_node] if may.ask else ())
                 if may.ask:
-                    self._add_node(builder, QuestionNode(site), None, [place.node])
-            case GraphAgent():
-                self._add_node(builder, GraphNode(site), may)
+                    yield _Node(QuestionNode(site), None, [place.node])
+            case GraphAgent(graph=inner):
+                yield _Node(GraphNode(site), may, picture=inner if isinstance(inner, Pregel) else None)
             case HumanAgent():
-                self._add_node(builder, HumanNode(site), may)
+                yield _Node(HumanNode(site), may)
             case ParallelAgent():
-                self._add_node(builder, ParallelNode(site, lanes), may)
+                yield self._fork(ParallelNode(site, lanes), may, len(lanes))
             case WorkflowAgent():
-                self._add_node(builder, WorkflowNode(site, lanes), may)
+                yield self._fork(WorkflowNode(site, lanes), may, len(lanes))
             case EachAgent():
-                self._add_node(builder, EachNode(site, lanes), may)
+                yield self._fork(EachNode(site, lanes), may, _CALLS)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} is only the way from node to node")
             case _:
                 assert_never(agent)
 
-    def _add_chat(self, builder: Builder, site: Site, agent: ChatAgent, lanes: list[Lane]) -> None:
-        place, built = site.place, BuiltAgent(site)
-        model = ModelNode(built)
-        if place.after_model_node:
-            self._add_node(builder, model, None, [place.after_model_node])
-        else:
-            is_asked_again = (built.wraps_model and place.has_tools) or answer_tools(
-                agent.output_schema
-            )
-            again = [place.round_node] if is_asked_again else []
-            others = [*([place.tools_node] if place.has_tools else ()), *again]
-            self._add_ending(builder, model, May(), others)
-        for hook in place.hooks:
-            self._add_hook(builder, HookNode(built, hook))
-        if not place.has_tools:
-            return
-        self._add_ending(builder, ToolsNode(built, lanes), tools_may(agent), [place.round_node])
+    def _site(self, place: Place, may: May) -> Site:
+        """Return a place as its nodes know it.
 
-    def _add_ending(self, builder: Builder, node: Any, may: May, others: Sequence[str]) -> None:
-        """Add a node of a chat agent that may end it, by way of the hooks that come last."""
-        last = node.site.place.after_agent_node
-        if last is None:
-            self._add_node(builder, node, may, others)
-        else:
-            self._add_node(builder, node, None, [last, *others], is_free=True)
-
-    def _add_hook(self, builder: Builder, node: HookNode) -> None:
-        """Add the node of a hook, with the ways on that LangChain draws."""
-        place, ways = node.site.place, node.built.flat.ways(node.hook)
-        named = {"model": [place.node], "tools": [place.tools_node], END: []}
-        others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
-        is_last = node.hook.endswith(".after_agent")
-        ends_by = may_do(self.tree, place) if is_last else May()
-        may = ends_by if END in ways else None
-        is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
-        self._add_node(builder, node, may, others, is_free=is_free)
-
-    def _add_node(
-        self,
-        builder: Builder,
-        node: Any,
-        may: May | None,
-        others: Sequence[str] = (),
-        *,
-        is_free: bool = False,
-    ) -> None:
-        """Add a node; behind it comes what its agent may do, if it can end there, and the others.
-
-        One that is free may also go where no way is drawn.
+        A function may be asked where it ends, or a limit that a transfer has: then it has a border.
         """
-        place: Place = node.site.place
+        transfers = may.transfer and bool(targets(self.tree, place))
+        has_border = transfers or asks_functions(self.tree, place, may)
+        return Site(
+            self.tree, place, self.paths, self.reducers, has_border=has_border, limits=self.limits
+        )
+
+    def _fork(self, node: ForkNode, may: May, at_once: int) -> _Node:
+        keeps = any(lane.place in self._keeping and not lane.place.is_called for lane in node.lanes)
+        reads = ("middleware",) if keeps else ()
+        return _Node(node, may, reads=reads, picture=node.picture, at_once=at_once)
+
+    def _chat_nodes(self, built: BuiltAgent, lanes: list[Lane]) -> Iterator[_Node]:
+        """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
+        place, agent = built.site.place, built.agent
+        reads = ("middleware", "untracked") if built.middleware else ()
+        last, again = place.after_agent_node, [place.round_node]
+        if place.after_model_node:
+            model = _Node(ModelNode(built), None, [place.after_model_node])
+        else:
+            corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
+            others = [place.tools_node] if built.runs_tools else []
+            others += again if corrects else []
+            model = _by_way_of(last, _Node(ModelNode(built), May(), others))
+        yield model._replace(reads=reads)
+        for hook in place.hooks:
+            yield _hook_node(HookNode(built, hook))._replace(reads=reads)
+        if built.runs_tools:
+            calls = [place.call_task] if len(lanes) < len(agent.tools) else []
+            picture = picture_of(lanes, calls) if lanes else None
+            node = _by_way_of(last, _Node(ToolsNode(built, lanes), tools_may(agent), again))
+            yield node._replace(reads=reads, picture=picture, at_once=_CALLS)
+
+    def _add(self, builder: Builder, each: _Node) -> None:
+        """Add a node, and draw the ways on: what its agent may do, and the others."""
+        node, place = each.node, each.node.site.place
+        self.at_once = max(self.at_once, each.at_once)
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
         may_stay = node.site.has_border and node.name == place.node
-        if reads := (("failure",) if may_stay else ()) + self._kept_by(place):
+        if reads := (("failure",) if may_stay else ()) + each.reads:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
-        after = ends(self.tree, place, may) if may else ()
+        after = ends(self.tree, place, each.may) if each.may else ()
         ended = [END if end is None else end.entry_node for end in after]
-        behind = list(dict.fromkeys([*ended, *others]))
-        if len(behind) == 1 and not (may_stay or is_free):
+        behind = list(dict.fromkeys([*ended, *each.others]))
+        if len(behind) == 1 and not (may_stay or each.is_free):
             builder.add_edge(node.name, behind[0])
         else:
-            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({each: each for each in behind}))
+            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({name: name for name in behind}))
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
         """Return the type of the state as nodes read it that read further channels."""
@@ -305,32 +310,21 @@ class _LaneBuilder:
             self._reading[key] = reading(state, channels, is_root=is_root)
         return self._reading[key]
 
-    def _kept_by(self, place: Place) -> tuple[str, ...]:
-        """Return the channels of what middleware keeps, of that at a place or in its lanes."""
-        if place.chat:
-            keeps = place.chat.middleware or place.asks_approval or place.sums_up
-            return ("middleware", "untracked") if keeps else ()
-        lanes = self.tree.lanes(place) if place.kind.is_fork else ()
-        return ("middleware",) if any(self._keeps(lane) for lane in lanes if not lane.is_called) else ()
 
-    def _keeps(self, lane: Place) -> bool:
-        """Tell whether there is middleware in a lane, or in those inside it that are no calls."""
-        return any(map(self._kept_by, self.tree.stops(lane)))
+def _by_way_of(last: str | None, node: _Node) -> _Node:
+    """Return a node that may end its agent; where hooks come last, by way of the first of these."""
+    return node if last is None else _Node(node.node, None, [last, *node.others], is_free=True)
 
-    def _has_border(self, place: Place, may: May) -> bool:
-        """Tell whether a function may be asked where a place ends, or a limit that a transfer has."""
-        transfers = may.transfer and bool(targets(self.tree, place))
-        return transfers or asks_functions(self.tree, place, may)
 
-    def _site(self, place: Place, has_border: bool = False) -> Site:
-        return Site(
-            self.tree,
-            place,
-            self.paths,
-            self.reducers,
-            has_border=has_border,
-            limits=self.limits,
-        )
+def _hook_node(node: HookNode) -> _Node:
+    """Return the node of a hook, with the ways on that LangChain draws."""
+    place, ways = node.site.place, node.built.flat.ways(node.hook)
+    named = {"model": [place.node], "tools": [place.tools_node], END: []}
+    others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
+    is_last = node.hook.endswith(".after_agent")
+    ends_by = may_of(place.agent) if is_last else May()
+    is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
+    return _Node(node, ends_by if END in ways else None, others, is_free)
 
 
 def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
@@ -359,25 +353,6 @@ class _Drawn(dict[Any, str]):
 
     def copy(self) -> "_Drawn":
         return self
-
-
-def _show(graph: Graph, place: Place, lanes: list[Lane]) -> None:
-    """Show the graphs that a node runs."""
-    match place.agent:
-        case ChatAgent(tools=tools) if lanes:
-            others = [place.call_task] if len(lanes) < len(tools) else []
-            show_lanes(graph, place.tools_node, lanes, others)
-        case WorkflowAgent(steps=steps):
-            nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
-            behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
-            undone = [nodes[step.name] for step in steps if step.compensate is not None]
-            undo = [lane.place.node for lane in lanes[len(steps) :]]
-            undoing = dict(zip(undone, undo, strict=True))
-            show_lanes(graph, place.node, lanes, behind=behind, undoing=undoing)
-        case ParallelAgent() | EachAgent():
-            show_lanes(graph, place.node, lanes)
-        case GraphAgent(graph=inner) if isinstance(inner, Pregel):
-            graph.nodes[place.node].subgraphs = [inner]
 
 
 def _way_on(written: Any, config: RunnableConfig) -> str:

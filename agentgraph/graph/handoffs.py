@@ -14,7 +14,7 @@ from langgraph.graph import END
 from langgraph.types import Command, Send
 
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.comparing import is_same
+from agentgraph.graph.values import is_same
 
 State = Callable[[], Mapping[str, Any]]
 """Returns the state as the tool saw it."""

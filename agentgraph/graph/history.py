@@ -16,6 +16,8 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     InvalidToolCall,
+    RemoveMessage,
+    SystemMessage,
     ToolCall,
     ToolMessage,
 )
@@ -25,7 +27,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, speaker_of
+from agentgraph.graph.state import M, address_of, speaker_of
 from agentgraph.safe_repr import as_json
 
 MyPath = Callable[[], RunPath]
@@ -37,6 +39,8 @@ REQUEST = "request"
 """The key of a user message that is the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
 """What answers a call that has no answer: true whatever became of it."""
+POLICIES = ("shared", "path", "own", "last", "input")
+"""The policies that are a word."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 """The types of the blocks of content that hold what a model thought."""
 
@@ -71,17 +75,16 @@ def visible(
     before = len(messages) - under_way
     entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
-        return _with_rounds(policy(entries), messages[before:], is_open=is_open)
-    chosen = POLICIES[policy](_marked(entries, me), me, lambda: path_of(my_address) or RunPath())
-    seen = [_as_seen(entry, me) for entry in chosen if not entry._left_out]
-    return _with_rounds(seen, messages[before:], is_open=is_open)
-
-
-def _with_rounds(
-    before: Sequence[BaseMessage], rounds: Sequence[BaseMessage], *, is_open: bool
-) -> list[BaseMessage]:
-    """Return what was seen before an activation, and its own rounds after it."""
-    return [*paired(before), *rounds] if is_open else paired([*before, *rounds])
+        seen = policy(entries)
+    else:
+        chosen = _chosen(policy, _marked(entries, me), me, lambda: path_of(my_address) or RunPath())
+        seen = [
+            entry.message if entry.agent_name in (None, me) else _told(entry.message, entry.agent_name)
+            for entry in chosen
+            if not entry._left_out
+        ]
+    rounds = messages[before:]
+    return [*paired(seen), *rounds] if is_open else paired([*seen, *rounds])
 
 
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -146,6 +149,34 @@ def call_id(call: ToolCall | InvalidToolCall) -> str:
     return call["id"] or ""
 
 
+def is_said(message: BaseMessage) -> bool:
+    """Tell whether a new message is said: not context, as a summary is that the user seems to say."""
+    is_context = isinstance(message, HumanMessage | SystemMessage | RemoveMessage)
+    return not is_context or address_of(message) is not None
+
+
+def is_word(message: BaseMessage | None) -> bool:
+    """Tell whether a message can be taken back: what a model said, without calls. What ran cannot."""
+    return isinstance(message, AIMessage) and not calls_of(message)
+
+
+def folded(messages: Iterable[M]) -> list[M]:
+    """Return messages with each replaced by a later one of its id, and without those removed.
+
+    >>> told = [AIMessage("One", id="1"), AIMessage("Two", id="2"), RemoveMessage(id="1")]
+    >>> [message.text for message in folded(told)]
+    ['Two']
+    """
+    left: dict[Any, M] = {}
+    for i, message in enumerate(messages):
+        key = message.id or i
+        if isinstance(message, RemoveMessage) and key in left:
+            del left[key]
+        else:
+            left[key] = message
+    return list(left.values())
+
+
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
     """Return for each message with calls where the answer to each of them stands, if anywhere."""
     answers: dict[int, list[int | None]] = {}
@@ -191,10 +222,9 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
     A message that says or calls something else as well stays, for others without its transfers.
     Nor do others see the call by which an agent gave its answer: the result says it.
     """
-    messages = [entry.message for entry in entries]
-    if not any(_is_transfer(message) or is_answer(message) for message in messages):
+    if not any(_is_transfer(entry.message) or is_answer(entry.message) for entry in entries):
         return entries
-    marked = list(entries)
+    messages, marked = [entry.message for entry in entries], list(entries)
     for index, found in _answers(messages).items():
         entry = entries[index]
         transfers = {at for at in found if at is not None and _is_transfer(messages[at])}
@@ -240,31 +270,28 @@ def unchanged(entries: list[Entry]) -> list[BaseMessage]:
     return [entry.message for entry in entries]
 
 
-def _shared(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+def _chosen(policy: str, entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+    """Return the entries that a policy shows to an agent."""
+    match policy:
+        case "path":
+            mine = my_path()
+            return [
+                e
+                for e in entries
+                if e.agent_name is None or (e.run_path and mine.starts_with(e.run_path))
+            ]
+        case "own":
+            return [e for e in entries if e.agent_name in (None, me)]
+        case "input":
+            return [entries[i] for i in _input_indexes(entries)]
+        case "last":
+            said = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
+            return [entries[i] for i in sorted({*_input_indexes(entries), *said[-1:]})]
     return entries
 
 
-def _path(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    mine = my_path()
-    return [e for e in entries if e.agent_name is None or (e.run_path and mine.starts_with(e.run_path))]
-
-
-def _own(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    return [e for e in entries if e.agent_name in (None, me)]
-
-
-def _last(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    answers = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
-    chosen = {*_input_indexes(entries), *answers[-1:]}
-    return [entries[i] for i in sorted(chosen)]
-
-
-def _input(entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    return [entries[i] for i in _input_indexes(entries)]
-
-
 def _input_indexes(entries: list[Entry]) -> range:
-    """Return where the last input of the user stands: the last messages that no agent said."""
+    """Return where the last input of the user is: the last messages that no agent said."""
     end = len(entries)
     while end and entries[end - 1].agent_name is not None:
         end -= 1
@@ -276,15 +303,6 @@ def _input_indexes(entries: list[Entry]) -> range:
     return range(begin, end)
 
 
-POLICIES: dict[Any, Callable[[list[Entry], str, MyPath], list[Entry]]] = {
-    "shared": _shared,
-    "path": _path,
-    "own": _own,
-    "last": _last,
-    "input": _input,
-}
-
-
 def is_call(block: Any) -> bool:
     """Tell whether a block of content is a tool call, which is told as text."""
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
@@ -293,11 +311,6 @@ def is_call(block: Any) -> bool:
 def _is_thought(block: Any) -> bool:
     """Tell whether a block of content is what a model thought, which is told to nobody else."""
     return isinstance(block, dict) and block.get("type") in _THOUGHTS
-
-
-def _as_seen(entry: Entry, me: str) -> BaseMessage:
-    speaker = entry.agent_name
-    return entry.message if speaker in (None, me) else _told(entry.message, speaker)
 
 
 def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:

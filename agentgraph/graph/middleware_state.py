@@ -12,7 +12,7 @@ Pure: nothing here knows what the records hold.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agentgraph.graph.comparing import is_same
+from agentgraph.graph.values import is_same
 
 Record = Mapping[str, Mapping[str, Any]]
 """What is kept for one chat agent: sections by name, each of entries by key."""

@@ -119,7 +119,7 @@ def _is_plain(value: Any) -> bool:
     """Tell whether a value is small plain data, which every saver keeps; False where in doubt."""
     if isinstance(value, BaseMessage):
         more = value.__pydantic_extra__
-        return not more and all(_is_small(field) for field in vars(value).values())
+        return not more and all(map(_is_small, vars(value).values()))
     return _is_small(value)
 
 

@@ -189,9 +189,9 @@ def _behind_removal(writes: Sequence[Any]) -> list[Any] | None:
     """Return what was written behind the last removal of all messages; None where there is none."""
     for i in range(len(writes))[::-1]:
         write = writes[i] if isinstance(writes[i], list) else [writes[i]]
-        found = [n for n, each in enumerate(write) if is_remove_all(each)]
-        if found:
-            return [write[found[-1] + 1 :], *writes[i + 1 :]]
+        for n in range(len(write))[::-1]:
+            if is_remove_all(write[n]):
+                return [write[n + 1 :], *writes[i + 1 :]]
     return None
 
 

@@ -9,11 +9,12 @@ declared name has a channel of LangGraph's, and that channel applies the writes,
 """
 
 import copy
+import pickle
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.last_value import LastValue
@@ -181,3 +182,72 @@ def _no_schema(schema: Any) -> InvalidAgentError:
             "class Values(TypedDict): notes: Annotated[list, operator.add]"
         ]
     )
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal; where they cannot be compared, what they are pickled to.
+
+    Arrays of numpy, and messages that carry them, give no answer to `==` that is true or false.
+    """
+    if one is other:
+        return True
+    try:
+        return bool(one == other)
+    except Exception:
+        return _pickled(one) == _pickled(other) is not None
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return None
+
+
+class LastWrite(NamedTuple):
+    """The last write of a name by one of those that are joined."""
+
+    number: int
+    by: str
+    value: Any
+
+
+def conflicts(
+    handed_back: Mapping[int, Sequence[Write]], beside: Beside, reducers: Reducers
+) -> dict[str, tuple[LastWrite, LastWrite]]:
+    """Return two writes that conflict, by the name that they have.
+
+    Two conflict that ran side by side and wrote different values under one name without a reducer. What
+    the package keeps itself is written by nobody, and never conflicts.
+    """
+    found: dict[str, tuple[LastWrite, LastWrite]] = {}
+    equal: dict[str, list[list[LastWrite]]] = {}
+    for number, writes in handed_back.items():
+        for name, mine in _last_writes(number, writes).items():
+            if name in found or name in reducers.channels:
+                continue
+            groups = equal.setdefault(name, [])
+            other = next(_conflicting(mine, groups, beside), None)
+            if other is not None:
+                found[name] = (other, mine)
+    return found
+
+
+def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
+    """Yield the writes that conflict with one, and put it to those of an equal value."""
+    group: list[LastWrite] | None = None
+    for each in groups:
+        if group is None and is_same(each[0].value, mine.value):
+            group = each
+        else:
+            yield from (other for other in each if beside(other.number, mine.number))
+    if group is None:
+        groups.append(group := [])
+    group.append(mine)
+
+
+def _last_writes(number: int, writes: Sequence[Write]) -> dict[str, LastWrite]:
+    """Return the last write of each name, where an agent wrote it."""
+    named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
+    last = {name: LastWrite(number, by, value) for name, by, value in named}
+    return {name: each for name, each in last.items() if each.by}

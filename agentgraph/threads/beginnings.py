@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, PendingInterruptError
 from agentgraph.events.events import Interrupt
-from agentgraph.graph.entrance import Admitted, unstamped
+from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.middleware_state import collected
 from agentgraph.graph.saving import name_fault
 from agentgraph.safe_repr import reason, shown

@@ -15,7 +15,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures
-from agentgraph.graph.nodes.site import LIMITS
+from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.telling import TOLD_BEFORE
 from agentgraph.threads.going_on import GoingOn, going_on, keep_heard

@@ -13,8 +13,8 @@ from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterr
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import opened_question
 from agentgraph.graph.failures import each_once
-from agentgraph.graph.nodes.attempts import attempts_in, namespace_of_attempt
-from agentgraph.graph.questions import asker
+from agentgraph.graph.moments import asker
+from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.threads.threads import (

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of
-from agentgraph.graph.nodes.attempts import standing
+from agentgraph.graph.nodes.lane import standing
 from agentgraph.graph.state import clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (

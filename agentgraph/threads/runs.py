@@ -1,7 +1,7 @@
 """What a run gives its caller: an iterator of events that holds the thread until the run is over.
 
 A sync run is a generator, and what it runs stops when that is closed. An async run that is left must
-stop its coroutines, but wait for functions in threads and keep what they give (`nodes.stopping`).
+stop its coroutines, but wait for functions in threads and keep what they give (`graph.nodes.stopping`).
 Closing LangGraph's stream would cancel its tasks instead. So the stream is driven by a task of its own,
 an event each time one is asked for. When the run is left, that task drives it to its end, and only then
 is the thread free.

@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.history import call_id, calls_of, folded
 from agentgraph.graph.middleware_state import Changes
-from agentgraph.graph.nodes.foreign import folded
 from agentgraph.graph.state import Position, address_of, stamped
 from agentgraph.threads.threads import (
     AllSaved,

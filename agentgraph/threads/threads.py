@@ -13,8 +13,7 @@ from uuid import uuid4
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
-from agentgraph.graph.moments import Note, note_of, step_name
-from agentgraph.graph.questions import asking_call
+from agentgraph.graph.moments import Note, asking_call, note_of, step_name
 from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown

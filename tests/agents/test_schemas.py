@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agentgraph import AgentGraphError
 from agentgraph.agents.schemas import answer_fault, json_schema, plain, schema_fault
-from agentgraph.graph.questions import addressed, asker, unaddressed
+from agentgraph.graph.moments import addressed, asker, unaddressed
 
 
 class Address(BaseModel):

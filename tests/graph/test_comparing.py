@@ -10,7 +10,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool
 
 import agentgraph as ag
-from agentgraph.graph.comparing import is_same
+from agentgraph.graph.values import is_same
 from agentgraph.testing import call, calls
 
 

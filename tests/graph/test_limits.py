@@ -11,7 +11,7 @@ import pytest
 from driving import scripted
 
 import agentgraph as ag
-from agentgraph.graph.nodes.site import LIMITS
+from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.testing import call, calls
 
 

@@ -24,9 +24,8 @@ from agentgraph.graph.chat.models import Instructing, Models, StandingIn
 from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.site import Site
-from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.threads import Contained
+from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.state import Leaving, address_of
 from agentgraph.safe_repr import shown
 

@@ -28,7 +28,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.failures import Failure, failures, keep_failures
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.attempts import CHANNEL, Ended, attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.saving import saver_of
 from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address

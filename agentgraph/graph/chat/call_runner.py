@@ -41,11 +41,10 @@ from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.step import with_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import REQUEST, unchanged
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
-from agentgraph.graph.nodes.site import Site
-from agentgraph.graph.nodes.stopping import stoppable, wait_for_lane
-from agentgraph.graph.nodes.telling import Writer
-from agentgraph.graph.nodes.threads import Contained, run_coroutine, run_off_loop
+from agentgraph.graph.nodes.stopping import run_coroutine, run_off_loop, stoppable, wait_for_lane
+from agentgraph.graph.nodes.telling import Writer, with_writer
 from agentgraph.graph.state import TaskResult, with_id
 from agentgraph.safe_repr import shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
@@ -89,7 +88,7 @@ class CallRunner:
     def talk(self, running: RunningCall) -> Talk[TaskResult]:
         """Run a call, and return what it came to."""
         activation, number = running.activation, running.opened.number
-        with activation.reported(number, running.teller), Contained(), self._in_scope(running):
+        with activation.reported(number, running.teller), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
             return running.result(self._may)
 
@@ -173,7 +172,7 @@ class CallRunner:
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
-        config = Writer(running.teller).within(get_config())
+        config = with_writer(get_config(), Writer(running.teller))
         config = with_state(config, self._built.channels.names, running.state, running.update)
         tokens = RUNNING.set(running), var_child_runnable_config.set(config)
         try:

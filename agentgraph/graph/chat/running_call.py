@@ -17,8 +17,8 @@ from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
+from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import is_word
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
 from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped

@@ -34,13 +34,11 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from agentgraph.graph.comparing import is_same
-from agentgraph.graph.history import paired
+from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import is_said, is_word
 from agentgraph.graph.state import address_of, is_remove_all, speaker_of, with_id
-from agentgraph.graph.values import copied
+from agentgraph.graph.values import copied, is_same
 
 
 class Beginning(TypedDict, total=False):

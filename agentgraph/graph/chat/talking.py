@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableBinding
 
-from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.threads import Contained
+from agentgraph.graph.nodes.stopping import Contained, stoppable
 
 T = TypeVar("T")
 

@@ -23,11 +23,16 @@ from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.joining import joined
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, gated, run_tasks
+from agentgraph.graph.nodes.schedule import (
+    Schedule,
+    arun_tasks,
+    check_threads,
+    gated_task,
+    run_tasks,
+    slots,
+)
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.nodes.tasks import check_threads, named_task, slots
 from agentgraph.graph.state import LaneState, Leaving, Progress, TaskResult, Update
 from agentgraph.graph.values import Write
 
@@ -43,8 +48,8 @@ class ToolsNode(Runnable[LaneState, Update]):
         self.name = site.place.tools_node
         self.runner = CallRunner(built, lanes)
         names = {"": site.place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
-        self.tasks = {tool: named_task(name, gated(self.runner.run)) for tool, name in names.items()}
-        self.atasks = {tool: named_task(name, gated(self.runner.arun)) for tool, name in names.items()}
+        self.tasks = {tool: gated_task(name, self.runner.run) for tool, name in names.items()}
+        self.atasks = {tool: gated_task(name, self.runner.arun) for tool, name in names.items()}
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
@@ -141,7 +146,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation.write(self._joined(activation, state, results))
         updates: list[Mapping[str, Any]] = []
         for result in results:
-            activation.add_transfers(result.get("transfers", 0))
+            activation.transfers += result.get("transfers", 0)
             updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
@@ -168,7 +173,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             opened = {each.number: each.call["name"] for each in open_calls(activation, state)}
             return f"{opened[number]}, call {number}"
 
-        return joined(activation.address, written, lambda *_: is_beside, activation.seen, label)
+        return activation.seen.joined(activation.address, written, lambda *_: is_beside, label)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, if one does, and how; of several the last."""

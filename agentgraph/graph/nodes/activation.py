@@ -1,4 +1,4 @@
-"""One activation of a leaf: what it enters with, what it says and does, and what it writes."""
+"""One activation of a leaf or a fork: what it enters with, what it says and does, what it writes."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,6 +8,7 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
+from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 
 from agentgraph.agents.agents import HistoryPolicy
@@ -15,17 +16,14 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.context import ActivationContext
 from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
 from agentgraph.graph.history import visible
-from agentgraph.graph.middleware_state import Change, Record
-from agentgraph.graph.moments import Note
-from agentgraph.graph.nodes.ending import Ending
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import begin_step
-from agentgraph.graph.nodes.telling import Teller, Writer
-from agentgraph.graph.nodes.threads import is_cancelled
-from agentgraph.graph.questions import addressed, asked_when, asker, asking_call, unaddressed
+from agentgraph.graph.middleware_state import Change, Changes, Record
+from agentgraph.graph.moments import Note, addressed, asked_when, asker, asking_call, unaddressed
+from agentgraph.graph.nodes.completion import Completion
+from agentgraph.graph.nodes.context import ActivationContext, RunState, Site
+from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
+from agentgraph.graph.nodes.telling import Teller, Writer, with_writer
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
     STAMP,
@@ -44,10 +42,45 @@ from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
 
 
 class Activation:
-    """One activation of a leaf."""
+    """One activation of a leaf, or of a fork.
 
-    def __init__(self, site: Site, state: LaneState, config: RunnableConfig) -> None:
-        begin_step(config)
+    Attributes:
+        site: The place.
+        cursor: The counters at it.
+        address: Its address.
+        asked: The question that this step is to ask.
+        progress: How far a chat agent is.
+        has_ended: Whether it ended in a step before, and only what comes after it is still asked.
+        seen: What is visible to it.
+        transfers: How many transfers there were in this turn, its own left out.
+        teller: What tells what it says.
+        config: LangGraph's config for what runs in it.
+        mark: The metadata of what runs in it.
+        written_here: The messages of its lane.
+        asked_behind: Behind how many messages of a graph that runs in it questions are asked.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        state: LaneState,
+        config: RunnableConfig,
+        *,
+        runs_lanes: bool = False,
+        runs_trees: bool = False,
+    ) -> None:
+        """Enter a node.
+
+        Args:
+            site: The place.
+            state: The state of the lane.
+            config: LangGraph's config of the node.
+            runs_lanes: Whether the node runs lanes, which may tell at the same time.
+            runs_trees: Whether a graph runs in it that may itself be a compiled tree.
+        """
+        self._control = get_runtime().control
+        if isinstance(self._control, Stop):
+            self._control.begin_step(config)
         self._given = config
         position = site.arrived(state.get("position"))
         self.site = site
@@ -55,36 +88,30 @@ class Activation:
         self.address = site.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
-        name = site.place.name
         self.asked_behind: int | None = None
-        self.seen = site.surroundings(state, config)
-        self.teller = self.new_teller(is_beside=site.is_surrounded)
-        self.config = Writer(self.teller, passes_ours=site.runs_trees).within(config)
+        self.seen = site.run_state(state, config)
+        self.transfers = self.seen.transfers
+        is_beside = runs_lanes or site.is_inner
+        self.teller = Teller(self.seen.clock, self.address, config, is_beside=is_beside)
+        self.config = with_writer(config, Writer(self.teller, passes_ours=runs_trees))
         self.mark = {
-            "agent_name": name,
+            "agent_name": self.name,
             "agent_address": self.address,
             "agent_turn": self.seen.clock.turn,
             "agent_step": self.teller.step,
-            "lc_agent_name": name,
+            "lc_agent_name": self.name,
         }
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self._answer = position.get("answer", [])
         self._said: list[BaseMessage] = []
         self._writes: list[Write] = []
-        self._signal: Signal | None = None
-        self._target: str | None = None
+        self.has_ended = "border" in position
+        self._how = position.get("border", Border(given=[]))
+        self._failure = state.get("failure") if self.has_ended else None
         self._stays: Position | None = None
-        self._border = position.get("border")
-        self._failure = state.get("failure") if self._border else None
         self._untracked = state.get("untracked")
-        self._middleware: Change = {}
+        self._changes: Changes = {}
         self._new_untracked: Mapping[str, Any] | None = None
-        self._inner_transfers = 0
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it ended in a step before, and only what comes after it is still asked."""
-        return self._border is not None
 
     @property
     def name(self) -> str:
@@ -107,7 +134,7 @@ class Activation:
         at, values = self._untracked or ("", {})
         return values if at == self.address and self.progress else {}
 
-    def context(self, history: HistoryPolicy, seen: Surroundings | None = None) -> Context:
+    def context(self, history: HistoryPolicy, seen: RunState | None = None) -> Context:
         """Return what the agent is to know; of what else is visible now, where that is given."""
         seen = seen or self.seen
         return ActivationContext(
@@ -133,19 +160,22 @@ class Activation:
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False) -> None:
-        """Say a message; told at once if `live`, else when the node has ended."""
+    def say(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
+        """Say a message.
+
+        Args:
+            message: The message.
+            live: Whether it is told at once, and not when the node has ended.
+            at: The address of who says it, where it is another activation of the agent.
+        """
         self.check("the message", message)
         if isinstance(message, RemoveMessage):
             self._said.append(message)
             return
-        self._say_at(self.address, message)
+        self._said.append(stamped(message, at or self.address))
+        self.teller.say(self._said[-1])
         if live:
             self.teller.tell()
-
-    def _say_at(self, address: str, message: BaseMessage) -> None:
-        self._said.append(stamped(message, address))
-        self.teller.say(self._said[-1])
 
     def rewrite(self, message: BaseMessage) -> None:
         """Replace a message of the user's under its id; that is not told."""
@@ -157,15 +187,15 @@ class Activation:
 
         One of the agent's own keeps its address; another's is said at this one.
         """
-        is_own = speaker_of(was) == self.name
-        at = address_of(was) if is_own else None
-        self._void(was.id)
-        self.check("the message", message)
-        self._say_at(at or self.address, message)
+        self.teller.note("discarded", [was.id])
+        self.say(message, at=address_of(was) if speaker_of(was) == self.name else None)
 
     def take_back(self, message_id: str) -> None:
-        """Void a message that this activation said, and remove it from the history."""
-        self._void(message_id)
+        """Void a message that this activation said, and remove it from the history.
+
+        That is told when the node has ended: one that fails voids nothing.
+        """
+        self.teller.note("discarded", [message_id])
         self._said.append(RemoveMessage(id=message_id))
 
     def keep_told(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
@@ -179,37 +209,39 @@ class Activation:
         self.teller.note(kind, data)
         self.teller.tell()
 
-    def _void(self, message_id: str | None) -> None:
-        """Tell that a message is void, when the node has ended: one that fails voids nothing."""
-        self.teller.note("discarded", [message_id])
-
-    def signal(self, signal: Signal) -> None:
-        """End with a signal."""
-        self._signal = signal
-        self.tell(signal)
+    def signal(self, signal: Signal, *, is_told: bool = False) -> None:
+        """End with a signal, which outweighs a transfer; it is told, unless a lane has told it."""
+        self._how = Border(signal=signal, given=[])
+        if not is_told:
+            self.tell(signal)
 
     def transfer(self, target: str) -> None:
         """End with a transfer to one of the site's targets."""
-        self._target = target
+        if "signal" not in self._how:
+            self._how = Border(target=target, given=[])
         self.tell("transfer_to", target)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
         self.write([Write(by=self.address, values=dict(values))])
 
-    def keep(self, values: Mapping[str, Any]) -> None:
-        """Write values that the package keeps itself: they never conflict with others."""
-        self.write([Write(by="", values=dict(values))])
-
     def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
         """Write what the middleware changed of its record, and its untracked state if that is new."""
-        self._middleware, self._new_untracked = change, untracked
+        self._changes = {self.site.place.node: change} if change else {}
+        self._new_untracked = untracked
+
+    def keep_changes(self, changes: Changes) -> None:
+        """Write what middleware changed in lanes that this activation ran."""
+        self._changes = changes
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Write values of the run, in order."""
+        """Write values of the run, in order; those by nobody are the package's, and never conflict."""
         for write in writes:
             if write["by"] in ("", self.address):
-                self.check_values(write["values"])
+                values = write["values"]
+                check_names(self.address, values)
+                named = ((f"the value {name!r}", value) for name, value in values.items())
+                check_saved(self.config, self.address, named)
         self._writes = self.site.reducers.collected(self._writes, writes)
 
     def plain(self, named: str, value: Any) -> Any:
@@ -220,21 +252,10 @@ class Activation:
         """Refuse what the run's saver cannot save."""
         check_saved(self.config, self.address, [(named, value)])
 
-    def check_values(self, values: Mapping[str, Any]) -> None:
-        """Refuse values that the run's saver cannot save."""
-        check_names(self.address, values)
-        check_saved(self.config, self.address, ((f"the value {k!r}", v) for k, v in values.items()))
-
-    def add_transfers(self, count: int) -> None:
-        """Count transfers that there were in lanes that this activation ran."""
-        self._inner_transfers += count
-
     def stay(self, node: str, **more: Any) -> None:
         """Go on at another node of this activation, or this one again, with more in the position."""
-        here = Position(next=node, cursor=list(self.cursor), tree=self.site.tree.fingerprint)
-        self._stays = cast(Position, {**here, **more})
-        if self._transfers:
-            self._stays["transfers"] = self._transfers
+        position = self.site.position(node, self.cursor, self.transfers)
+        self._stays = cast(Position, {**position, **more})
 
     def ask(self, question: Question) -> Any:
         """Pause until a person has answered, and again until the answer fits the schema."""
@@ -271,25 +292,41 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        self.seen.check(self.address, self._writes)
-        ending = None if self._stays else self._ending()
-        position = ending.position(self.config) if ending else cast(Position, self._stays)
+        if self.site.reducers.channels:
+            self.seen.check(self.address, self._writes)
+        completion, position = None, self._stays
+        if position is None:
+            completion = Completion(
+                self.site,
+                self.cursor,
+                self._how,
+                lambda: self.seen.with_new(self._said, self._writes),
+                transfers=self.transfers,
+                is_border=self.has_ended,
+            )
+            position = completion.position(self.config)
+            completion.tell(self.teller)
+            self._said += completion.messages
+            if completion.values:
+                self._writes = [*self._writes, Write(by="", values=completion.values)]
         position["at"] = self.address
-        if ending:
-            ending.tell(self.teller)
         if notes := self.teller.end():
             position["told"] = notes
-        position["clock"] = self.seen.clock.state
+        position["clock"] = [self.seen.clock.turn, self.seen.clock.last]
         update = Update(position=position)
         if self._said:
             update["messages"] = self._said
         if self._writes:
             update["values"] = self.site.update(self._writes)
-        if self._middleware:
-            update["middleware"] = {self.site.place.node: self._middleware}
+        if self._changes:
+            update["middleware"] = self._changes
         if self._new_untracked is not None:
             update["untracked"] = [self.address, self._new_untracked]
-        return ending.onto(update) if ending else update
+        if completion is not None and completion.failure is not None:
+            update["failure"] = completion.failure
+            if isinstance(self._control, Stop):
+                self._control.fail_next()
+        return update
 
     def new_teller(self, *, is_beside: bool) -> Teller:
         """Return a teller of this activation, for all that it tells or for one tool call of several."""
@@ -353,7 +390,7 @@ class Activation:
     def said_before(self) -> list[BaseMessage]:
         """Return what this activation has said in the steps before this one."""
         before = self.seen.messages[len(self.seen.messages) - self._under_way :]
-        return [message for message in before if self._is_mine(message)]
+        return [message for message in before if address_of(message) == self.address]
 
     @cached_property
     def _under_way(self) -> int:
@@ -370,30 +407,6 @@ class Activation:
                 break
             count += 1
         return count
-
-    def _is_mine(self, message: BaseMessage) -> bool:
-        return address_of(message) == self.address
-
-    @property
-    def _transfers(self) -> int:
-        """How many transfers there were in this turn, this activation's own left out."""
-        return self.seen.transfers + self._inner_transfers
-
-    def _ending(self) -> Ending:
-        return Ending(
-            self.site,
-            self.cursor,
-            self._border or self._how(),
-            lambda: self.seen.with_new(self._said, self._writes),
-            transfers=self._transfers,
-            is_border=self.has_ended,
-        )
-
-    def _how(self) -> Border:
-        """Return how it ended; a signal outweighs a transfer."""
-        if self._signal is not None:
-            return Border(signal=self._signal, given=[])
-        return Border(given=[]) if self._target is None else Border(target=self._target, given=[])
 
     def _report(self, error: BaseException) -> BaseException:
         """Tell of a failure, and return what to raise for it."""
@@ -413,25 +426,30 @@ class Activation:
         )
 
 
-class _Reported:
-    """No `@contextmanager`: nodes are entered too often for what one costs."""
+class _Reported(Contained):
+    """Says where questions and failures arose, and contains them.
+
+    No `@contextmanager`: nodes are entered too often for what one costs.
+    """
 
     __slots__ = ("_activation", "_call", "_teller")
 
     def __init__(self, activation: Activation, call: int | None, teller: Teller) -> None:
         self._activation, self._call, self._teller = activation, call, teller
-
-    def __enter__(self) -> None:
-        pass
+        self._in_task = False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if error is None:
             return
-        leaves = self._activation.left_by(error, self._call, self._teller)
-        if leaves is not error:
-            raise leaves from None if isinstance(error, ParentCommand) else error
+        contained = self.contained(error)
+        leaves = self._activation.left_by(contained, self._call, self._teller)
+        if leaves is error:
+            return
+        if leaves is contained:
+            raise leaves from error
+        raise leaves from None if isinstance(contained, ParentCommand) else contained
 
 
 def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:

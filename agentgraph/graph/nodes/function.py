@@ -27,14 +27,13 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.comparing import is_same
+from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import is_word
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.site import Site
-from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.threads import run_coroutine, run_in_thread
+from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
 from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
+from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 
 
@@ -118,7 +117,7 @@ class FunctionNode(LeafNode):
             case Custom(data=data):
                 activation.tell("custom", activation.plain("custom data", data))
             case KeptValues(values=values):
-                activation.keep(values)
+                activation.write([Write(by="", values=dict(values))])
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():

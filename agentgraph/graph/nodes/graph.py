@@ -1,14 +1,37 @@
-"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it."""
+"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it.
 
-from collections.abc import AsyncIterator, Generator, Iterator
+A graph is seen from outside: after each step its state has some list of messages, and middleware may
+have replaced, removed or summarized any of them. The history is not that list. It has what was said,
+and what ran, however little of it the graph still keeps. So each list is compared with what was told
+before, by these rules:
+
+- a message under a new id is said, unless it is a user's or a system message: that is context;
+- a message that the agent said and that is another one now, under its id, is void, and said as it is;
+- a message that was removed by its id (not with all others) is void, if it is a word that the agent
+  said: an AI message without calls. All else that is gone is only forgotten by the graph;
+- a message of the user's that was replaced under its id is replaced for all, and not told;
+- what other agents said, and this one earlier, stays as it is.
+
+Each change is a list of messages as LangGraph's reducer takes them, so that what is kept of changes
+one after the other says all: also to a resume, which sees only the last list of the graph.
+"""
+
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphBubbleUp, ParentCommand
+from langgraph.func import task
 from langgraph.graph import START
 from langgraph.graph.message import add_messages
 from langgraph.pregel import Pregel
@@ -18,36 +41,185 @@ from langgraph.types import Command
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.handoffs import handed_on, sole_target, transferred
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.history import call_id, calls_of, is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.foreign import Change, Told, as_messages, removed_in, written_in
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.schedule import sent
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.tasks import named_task
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import arose_in_saving
-from agentgraph.graph.state import GRAPH_AGENT, Position, TaskResult, address_of
+from agentgraph.graph.state import (
+    GRAPH_AGENT,
+    Position,
+    TaskResult,
+    address_of,
+    is_remove_all,
+    stamped,
+    with_id,
+)
+from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import reason
 
 
-class Telling(NamedTuple):
-    """What a task is to tell and to keep.
+class Change(NamedTuple):
+    """One change.
 
     Attributes:
-        teller: What tells it.
-        void: The ids of what is void.
-        result: What is kept.
+        messages: Messages that are said, with a stamp; those of the user's that are replaced, without;
+            and removals of what was said.
+        void: The ids of what was told before and is void.
     """
 
-    teller: Teller
+    messages: list[BaseMessage]
     void: list[str]
-    result: TaskResult
 
 
-_Results = Generator[Telling, TaskResult, None]
-"""What tasks are to tell: each is answered by what the task has kept."""
+class Told:
+    """What became of a graph's messages so far.
+
+    Attributes:
+        said: What the agent said, by id, in order.
+        rewritten: What the user said, as it is now, by id, where the graph replaced it.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        given: Sequence[BaseMessage],
+        users: Iterable[BaseMessage] = (),
+        before: Collection[str | None] = (),
+    ) -> None:
+        """Begin with nothing told.
+
+        Args:
+            address: The address of the agent.
+            given: The messages that the graph was given, each with an id.
+            users: The messages of the user's that may be replaced.
+            before: The ids of all that was in the history before.
+        """
+        self.said: dict[str, BaseMessage] = {}
+        self.rewritten: dict[str, BaseMessage] = {}
+        self._address = address
+        self._given = {message.id: message for message in given}
+        self._users = {each.id for each in users if is_same(self._given.get(each.id), each)}
+        self._before = {*before, *self._given}
+        self._ever: set[str] = set()
+        self._settled: dict[str, BaseMessage] = {}
+
+    def take(self, messages: Iterable[BaseMessage]) -> None:
+        """Take the messages of a change."""
+        for message in messages:
+            key = str(message.id)
+            if isinstance(message, RemoveMessage):
+                self.said.pop(key, None)
+            elif address_of(message) is None:
+                self.rewritten[key] = message
+            else:
+                self.said[key] = message
+                self._ever.add(key)
+            self._settled.pop(key, None)
+
+    def begin_anew(self) -> Iterator[Change]:
+        """Take back all that was said: the graph begins again with what it was given."""
+        self.rewritten.clear()
+        if void := list(self.said):
+            yield self._taken([RemoveMessage(id=each) for each in void], void)
+
+    def changes(
+        self,
+        messages: Sequence[BaseMessage],
+        removed: Collection[str] = (),
+        written: Iterable[BaseMessage] = (),
+    ) -> Iterator[Change]:
+        """Yield what changed, each change as it is taken.
+
+        Args:
+            messages: The messages that the graph has now, each with an id.
+            removed: The ids of those that it removed by their ids since the last time.
+            written: What its nodes wrote since: a removal of all beside it leaves nothing of it.
+        """
+        for message in messages:
+            key = str(message.id)
+            if self._settled.get(key) is not message:
+                yield from self._changed(key, message)
+                self._settled[key] = message
+        left = {message.id for message in messages}
+        for message in written:
+            key = str(message.id)
+            if message.id and not any(key in known for known in (left, removed, self._ever)):
+                yield from self._changed(key, message)
+        for key in removed:
+            if key not in left and is_word(self.said.get(key)):
+                yield self._taken([RemoveMessage(id=key)], [key])
+
+    def _changed(self, key: str, message: BaseMessage) -> Iterator[Change]:
+        if key in self.said:
+            now = stamped(message, self._address)
+            if not is_same(stamped(self.said[key], self._address), now):
+                yield self._taken([now], [key])
+        elif key in self._before:
+            if key in self._users and self._is_rewritten(key, message):
+                yield self._taken([message], [])
+        elif is_said(message):
+            yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
+
+    def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
+        was = self.rewritten.get(key, self._given.get(key))
+        is_users = isinstance(message, HumanMessage) and address_of(message) is None
+        return is_users and was is not None and not is_same(was, message)
+
+    def _taken(self, messages: list[Any], void: list[str]) -> Change:
+        self.take(messages)
+        return Change(messages, void)
+
+
+def written_in(update: Any) -> Iterator[BaseMessage]:
+    """Yield the messages of an update of a graph's state."""
+    for several in _given_in(update):
+        yield from (each for each in several if isinstance(each, BaseMessage))
+
+
+def removed_in(update: Any) -> Iterator[str]:
+    """Yield the ids of the messages that an update of a graph's state removes by their ids.
+
+    One that removes all names none: what it leaves out is forgotten.
+
+    >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
+    ['1']
+    """
+    for several in _given_in(update):
+        if not any(map(is_remove_all, several)):
+            yield from (_id_of(each) for each in several if _is_removal(each))
+
+
+def _given_in(update: Any) -> Iterator[Sequence[Any]]:
+    """Yield what an update, or each of several, has as messages."""
+    if isinstance(update, Mapping) and "messages" in update:
+        given = update["messages"]
+        yield given if isinstance(given, list | tuple) else [given]
+    elif isinstance(update, list | tuple):
+        for each in update:
+            yield from _given_in(each)
+
+
+def _is_removal(message: Any) -> bool:
+    is_dict = isinstance(message, Mapping)
+    return message.get("type") == "remove" if is_dict else isinstance(message, RemoveMessage)
+
+
+def _id_of(message: Any) -> str:
+    return str(message["id"] if isinstance(message, Mapping) else message.id)
+
+
+def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
+    """Return messages in any form, each with an id; made-up ids are the same each time."""
+    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
+
+
+_Results = Generator[tuple[Teller, TaskResult], TaskResult, None]
+"""What tasks are to tell and to keep: each is answered by what the task has kept."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
 """Of how many runs that failed it is remembered what they told; most are never tried again."""
@@ -66,20 +238,23 @@ class GraphNode(LeafNode):
     began. What comes next is compared with that.
     """
 
+    runs_trees = True
+
     def __init__(self, site: Site) -> None:
         self.agent = cast(GraphAgent, site.place.agent)
         super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
-        self.task = named_task(site.place.call_task, _kept)
-        self.atask = named_task(site.place.call_task, _akept)
+        as_task: Any = task(name=site.place.call_task)
+        self.task, self.atask = as_task(_kept), as_task(_akept)
         self._tried: dict[str, _Run] = {}
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
         ran = self._begun(activation)
         self._keep_all(ran.begin())
-        with _refused_inside(activation), self._tries(ran):
+        with self._failing(activation, ran):
             with ran.handing_over():
-                for kind, part in self._parts(activation, ran.input):
+                config = self._config(activation)
+                for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
                     self._keep_all(ran.told_by(kind, part))
             self._keep_all(ran.handed_over())
         self._end(activation, ran)
@@ -88,58 +263,63 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         ran = self._begun(activation)
         await self._akeep_all(ran.begin())
-        stops = stoppable(is_thread=_is_sync(self.agent.graph))
-        with _refused_inside(activation), self._tries(ran), stops:
+        with self._failing(activation, ran), stoppable(is_thread=_is_sync(self.agent.graph)):
             with ran.handing_over():
-                async for kind, part in self._aparts(activation, ran.input):
+                config = self._config(activation)
+                async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
                     await self._akeep_all(ran.told_by(kind, part))
             await self._akeep_all(ran.handed_over())
         self._end(activation, ran)
 
-    def _keep_all(self, results: "_Results") -> None:
+    def _keep_all(self, results: _Results) -> None:
         """Keep results by a task each; what is kept of them goes back to the one who gives them."""
         kept = None
-        while (telling := _next(results, kept)) is not None:
-            kept = self.task(telling).result()
+        while (telling := sent(results, kept)) is not None:
+            kept = self.task(*telling).result()
 
-    async def _akeep_all(self, results: "_Results") -> None:
+    async def _akeep_all(self, results: _Results) -> None:
         kept = None
-        while (telling := _next(results, kept)) is not None:
-            kept = await self.atask(telling)
+        while (telling := sent(results, kept)) is not None:
+            kept = await self.atask(*telling)
 
-    def _parts(self, activation: Activation, given: Any) -> Iterator[tuple[str, Any]]:
-        """Run the graph, and return its updates and states."""
-        graph, config = self.agent.graph, self._config(activation)
-        if is_remote(graph):
-            states = RemoteRun(graph, self.site, config, given).states()
-            return (("values", state) for state in states)
-        return cast(Iterator[Any], graph.stream(given, config, stream_mode=_MODES))
-
-    def _aparts(self, activation: Activation, given: Any) -> AsyncIterator[tuple[str, Any]]:
-        graph, config = self.agent.graph, self._config(activation)
-        if is_remote(graph):
-            states = RemoteRun(graph, self.site, config, given).astates()
-            return (("values", state) async for state in states)
-        return cast(AsyncIterator[Any], graph.astream(given, config, stream_mode=_MODES))
+    def _graph(self) -> Any:
+        """Return what streams the graph."""
+        graph: Any = self.agent.graph
+        return RemoteRun(graph, self.site) if is_remote(graph) else graph
 
     def _begun(self, activation: Activation) -> "_Run":
         context = activation.context(self.agent.history)
         given = self.agent.input(context) if self.agent.input else {"messages": context.messages}
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
-        before = self._tried.pop(_task_id(), None)
-        return _Run(activation, given, before if _is_retried() else None, saves=saves)
+        info = get_runtime().execution_info
+        task_id = info.task_id if info else ""
+        before = self._tried.pop(task_id, None)
+        is_retried = info is not None and info.node_attempt > 1
+        return _Run(activation, given, before if is_retried else None, task_id, saves=saves)
 
     @contextmanager
-    def _tries(self, ran: "_Run") -> Iterator[None]:
-        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone."""
+    def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
+        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone.
+
+        What the state of the graph has is not looked at before: a graph may keep what is never saved.
+
+        Raises:
+            InvalidOutputError: LangGraph cannot save something in it: its own error names no agent.
+        """
         try:
             yield
         except Exception as error:
             if "retry_policy" in self.policies and not isinstance(error, GraphBubbleUp):
                 while len(self._tried) >= _MOST_TRIED:
                     self._tried.pop(next(iter(self._tried)), None)
-                self._tried[_task_id()] = ran
-            raise
+                self._tried[ran.task_id] = ran
+            if not arose_in_saving(error):
+                raise
+            raise InvalidOutputError(
+                f"{activation.address}: the graph was given, or wrote, what cannot be saved "
+                f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The "
+                "step can be tried again"
+            ) from error
 
     def _config(self, activation: Activation) -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}
@@ -163,27 +343,6 @@ class GraphNode(LeafNode):
             activation.set_values({self.agent.output_key: str(said[-1].text)})
 
 
-@contextmanager
-def _refused_inside(activation: Activation) -> Iterator[None]:
-    """Say which agent's graph has a state that LangGraph cannot save: its own error names nothing.
-
-    That is not looked at before, for a graph may keep what is never saved.
-
-    Raises:
-        InvalidOutputError: Something in the state of the graph cannot be saved.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not arose_in_saving(error):
-            raise
-        raise InvalidOutputError(
-            f"{activation.address}: the graph was given, or wrote, what cannot be saved "
-            f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The step "
-            "can be tried again"
-        ) from error
-
-
 def _is_sync(graph: Any) -> bool:
     """Return whether LangGraph runs all nodes of a graph in threads, which are waited for."""
     if not isinstance(graph, Pregel):
@@ -201,13 +360,20 @@ class _Run:
 
     Attributes:
         input: The input of the graph.
+        task_id: LangGraph's id of the node's task.
         told: What became of its messages, in this run and in those before it.
         target: The agent that the graph hands over to, if it does.
         handed: What it writes with that, but messages.
     """
 
     def __init__(
-        self, activation: Activation, given: dict[str, Any], before: "_Run | None", *, saves: bool
+        self,
+        activation: Activation,
+        given: dict[str, Any],
+        before: "_Run | None",
+        task_id: str,
+        *,
+        saves: bool,
     ) -> None:
         """Make a run.
 
@@ -215,9 +381,10 @@ class _Run:
             activation: The activation of the agent.
             given: The input of the graph.
             before: The run that failed in this process, if this is another try.
+            task_id: LangGraph's id of the node's task.
             saves: Whether the graph goes on with the state that it had, when it is resumed.
         """
-        self._activation, self._saves = activation, saves
+        self._activation, self.task_id, self._saves = activation, task_id, saves
         self.target: str | None = None
         self.handed: dict[str, Any] = {}
         known = as_messages(given.get("messages", []), activation.address)
@@ -234,7 +401,7 @@ class _Run:
         self.told: Told = before.told if before else Told(activation.address, known, users, ids)
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
-    def begin(self) -> "_Results":
+    def begin(self) -> _Results:
         """Take what tasks told in the runs before this one, and keep where this one begins.
 
         Each try of a node has a state of the graph of its own. So what another one told is void.
@@ -248,7 +415,7 @@ class _Run:
         if self._last_try is not None and (self._last_try != self._try or not self._saves):
             yield from self._results(self.told.begin_anew())
 
-    def told_by(self, kind: str, part: Any) -> "_Results":
+    def told_by(self, kind: str, part: Any) -> _Results:
         """Tell what changed in a state of the graph; updates say what was removed by its id."""
         if kind == "updates":
             for update in part.values():
@@ -257,25 +424,32 @@ class _Run:
         elif "messages" in part:
             yield from self._told_now(as_messages(part["messages"], self._unnamed))
 
-    def _told_now(self, messages: list[BaseMessage]) -> "_Results":
+    def _told_now(self, messages: list[BaseMessage]) -> _Results:
         self._last = messages
         yield from self._results(self.told.changes(messages, self._removed, self._written))
         self._removed.clear()
         self._written.clear()
 
-    def _results(self, changes: Iterator[Change]) -> "_Results":
-        for change in changes:
-            for message in change.messages:
+    def _results(self, changes: Iterator[Change]) -> _Results:
+        for messages, void in changes:
+            for message in messages:
                 self._activation.check("the message", message)
-            yield self._result(change.messages, change.void, {})
+            yield self._result(messages, void, {})
             self._passed()
 
-    def _result(self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]) -> Telling:
-        position = Position(next=None, cursor=[], tree="", at=self._activation.address)
-        return Telling(
-            self._activation.new_teller(is_beside=True),
-            void,
-            TaskResult(messages=messages, values=[], position=position, acts=acts, number=self._number),
+    def _result(
+        self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]
+    ) -> tuple[Teller, TaskResult]:
+        teller, at = self._activation.new_teller(is_beside=True), self._activation.address
+        if void:
+            teller.note("discarded", void)
+        for message in messages:
+            if address_of(message) is not None:
+                teller.say(message)
+        position = Position(next=None, cursor=[], tree="", at=at)
+        number = self._number
+        return teller, TaskResult(
+            messages=messages, values=[], position=position, acts=acts, number=number
         )
 
     def _passed(self) -> None:
@@ -295,7 +469,7 @@ class _Run:
             self.target = _known_handoff(self._activation, command)
             self.handed = handed_on(command, lambda: {"messages": self._last})
 
-    def handed_over(self) -> "_Results":
+    def handed_over(self) -> _Results:
         """Tell the messages with which the graph hands over, if it does."""
         if self.target is not None:
             new = self.handed.pop("messages", []) or self._open_call()
@@ -328,35 +502,11 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _kept(telling: Telling) -> TaskResult:
+def _kept(teller: Teller, result: TaskResult) -> TaskResult:
     """Tell a change, and return what the task keeps."""
-    teller, void, result = telling
-    if void:
-        teller.note("discarded", void)
-    for message in result["messages"]:
-        if address_of(message) is not None:
-            teller.say(message)
     result["position"]["told"] = teller.end()
     return result
 
 
-async def _akept(telling: Telling) -> TaskResult:
-    return _kept(telling)
-
-
-def _next(results: "_Results", kept: TaskResult | None) -> Telling | None:
-    try:
-        return results.send(cast(TaskResult, kept))
-    except StopIteration:
-        return None
-
-
-def _is_retried() -> bool:
-    """Tell whether the node was tried before in this process, since the run began or was resumed."""
-    info = get_runtime().execution_info
-    return info is not None and info.node_attempt > 1
-
-
-def _task_id() -> str:
-    info = get_runtime().execution_info
-    return info.task_id if info else ""
+async def _akept(teller: Teller, result: TaskResult) -> TaskResult:
+    return _kept(teller, result)

@@ -1,13 +1,19 @@
-"""A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that."""
+"""A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that.
+
+Middleware may run a tool call again, and with it the lane of an agent. How each attempt ended after
+which another one came is kept beside the checkpoint behind which the call runs, as LangGraph keeps
+what tasks wrote, but under ids that are none of a task's. So LangGraph leaves it alone.
+"""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph._internal._constants import CONFIG_KEY_RUNTIME
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
@@ -16,14 +22,13 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
 from agentgraph.graph.middleware_state import Changes
-from agentgraph.graph.nodes.site import SURROUNDINGS, Site, Surroundings
+from agentgraph.graph.nodes.context import PARENT_STATE, RunState, Site
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.nodes.telling import without_writer
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
-from agentgraph.tree.position import start
 
 _SCRATCHPAD = "__pregel_scratchpad"
 """Where LangGraph's config has what it counts in a task."""
@@ -63,7 +68,7 @@ class LaneCall(NamedTuple):
 
     site: Site
     cursor: Cursor
-    see: Callable[[], Surroundings]
+    see: Callable[[], RunState]
     control: Stop
     namespace: str | None = None
 
@@ -106,13 +111,12 @@ class Lane(NamedTuple):
         return _result(state), None
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
-        surroundings = call.see()
-        comes = start(call.site.tree, self.place, call.cursor)
+        state = call.see()
         own = without_writer(get_config())["configurable"][CONFIG_KEY_RUNTIME]
         named = _in_namespace(call.namespace)
-        configurable = {**named, SURROUNDINGS: surroundings, CONFIG_KEY_RUNTIME: own}
+        configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
         return {
-            "input": {"position": call.site.position(comes, surroundings.transfers)},
+            "input": {"position": call.site.beginning(self.place, call.cursor, state.transfers)},
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
         }
@@ -158,3 +162,63 @@ def _result(state: dict[str, Any]) -> LaneResult:
     if state.get("middleware"):
         result["middleware"] = state["middleware"]
     return result
+
+
+CHANNEL = "agentgraph_attempt"
+"""The channel under which attempts are kept."""
+
+
+class Ended(TypedDict):
+    """An attempt that is over, for another one came after it."""
+
+    task: str
+    """The id of the task that runs the call."""
+    number: int
+    """The number of the call."""
+    attempt: int
+    """The number of the attempt, from 0."""
+    address: str
+    """Where its lane is in the tree."""
+    namespace: str
+    """Where it is kept."""
+    came: NotRequired[str]
+    """What its lane said last, if it ended well."""
+    failed: NotRequired[Mapping[str, Any]]
+    """Else how it failed, as data."""
+
+
+def attempts_in(saved: CheckpointTuple | None) -> list[Ended]:
+    """Return the attempts that are kept beside a checkpoint, of each call in their order."""
+    writes = (saved.pending_writes if saved else None) or ()
+    found: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
+    return sorted(found, key=lambda each: each["attempt"])
+
+
+def namespace_of_attempt(namespace: str, task: str, attempt: int) -> str:
+    """Return where the lane of an attempt is kept, by where that of the first one would be.
+
+    >>> namespace_of_attempt("boss.tools:1|helper", "2", 0), namespace_of_attempt("helper", "2", 1)
+    ('boss.tools:1|helper:2', 'helper:2~1')
+    """
+    return f"{namespace}:{task}~{attempt}" if attempt else f"{namespace}:{task}"
+
+
+def task_in(namespace: str) -> str:
+    """Return the id of the task that ran a namespace.
+
+    >>> task_in("boss.tools:1|helper:2~1")
+    '2'
+    """
+    return namespace.rpartition(":")[2].partition("~")[0]
+
+
+def standing(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return checkpoints without those of attempts after which another one came."""
+    found = list(every)
+    over = {each["namespace"] for saved in found for each in attempts_in(saved)}
+    return [saved for saved in found if not over or not _is_in(saved, over)]
+
+
+def _is_in(saved: CheckpointTuple, namespaces: set[str]) -> bool:
+    at = str(saved.config["configurable"].get("checkpoint_ns", ""))
+    return any(at == each or at.startswith(f"{each}|") for each in namespaces)

@@ -1,23 +1,27 @@
-"""What all leaves share: a node that enters, runs, and writes what it said and where it goes on."""
+"""The node of a leaf: it enters, runs, and writes what it said; and the leaves that ask a person."""
 
 import asyncio
+import json
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import NodeTimeoutError
 from langgraph.types import RetryPolicy, TimeoutPolicy
 
+from agentgraph.agents.agents import HumanAgent
+from agentgraph.agents.schemas import json_schema
+from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import arose_at_border
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.site import Site
-from agentgraph.graph.nodes.threads import Contained
-from agentgraph.graph.state import LaneState, Update
+from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.state import LaneState, Question, Update
 
 
 class LeafNode(Runnable[LaneState, Update]):
@@ -28,7 +32,10 @@ class LeafNode(Runnable[LaneState, Update]):
 
     Attributes:
         policies: LangGraph's policies for the node.
+        runs_trees: Whether a graph runs in it that may itself be a compiled tree.
     """
+
+    runs_trees = False
 
     def __init__(self, site: Site, *, retry: Any = None, timeout: Any = None) -> None:
         self.site = site
@@ -50,8 +57,8 @@ class LeafNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, from the state of the lane to what the node writes."""
-        activation = Activation(self.site, input, config or {})
-        with activation.reported(), Contained():
+        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        with activation.reported():
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
@@ -65,8 +72,8 @@ class LeafNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
-        activation = Activation(self.site, input, config or {})
-        with activation.reported(), Contained():
+        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        with activation.reported():
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
@@ -109,3 +116,45 @@ async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
             raise
         elapsed = asyncio.get_running_loop().time() - began
         raise NodeTimeoutError(node, elapsed, kind="run", run_timeout=seconds) from None
+
+
+class HumanNode(LeafNode):
+    """Asks, and says the answer. Nothing comes before the question: a resume runs all again."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.agent = cast(HumanAgent, site.place.agent)
+        self.response_schema = json_schema(self.agent.response_schema)
+
+    def run(self, activation: Activation) -> None:
+        """Ask the prompt, filled from the values."""
+        prompt = self.agent.prompt
+        asked = (
+            fill(prompt, activation.values, self.agent.name)
+            if isinstance(prompt, str)
+            else activation.plain("the prompt", prompt)
+        )
+        answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
+        activation.say(HumanMessage(_text(answer)))
+        if self.agent.output_key:
+            activation.set_values({self.agent.output_key: answer})
+
+
+class QuestionNode(LeafNode):
+    """Asks what a function agent left to ask, and hands the answer back to it."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.name = site.place.question_node
+
+    def run(self, activation: Activation) -> None:
+        """Ask the question that stands in the position."""
+        if activation.asked is None:
+            raise AgentGraphError(
+                f"{activation.address}: there is no question to ask; go to {self.site.place.node!r}"
+            )
+        activation.stay(self.site.place.node, answer=[activation.ask(activation.asked)])
+
+
+def _text(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -11,7 +11,7 @@ whether this activation began it. If so, that run goes on, with the answers that
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -20,8 +20,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.types import Command, Interrupt
 
-from agentgraph.agents.agents import GraphAgent
-from agentgraph.graph.nodes.site import Site
+from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
@@ -35,6 +34,8 @@ _STREAM = "__pregel_stream"
 """Where LangGraph keeps the stream of the graph around, in `config["configurable"]`."""
 _SCRATCHPAD = "__pregel_scratchpad"
 _MODES: Any = ["values", "updates"]
+State = tuple[str, Mapping[str, Any]]
+"""A state of a graph, as streamed: after the word "values"."""
 
 
 def is_remote(graph: Any) -> bool:
@@ -66,27 +67,60 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
 
 def _first(tree: Tree) -> Place | None:
     """Return the first place of a remote agent in the root's lane."""
-    return next(filter(_is_remote_agent, tree.stops(tree.root)), None)
-
-
-def _is_remote_agent(place: Place) -> bool:
-    return isinstance(place.agent, GraphAgent) and is_remote(place.agent.graph)
+    stops = tree.stops(tree.root)
+    return next((each for each in stops if is_remote(getattr(each.agent, "graph", None))), None)
 
 
 class RemoteRun:
-    """The run of a remote graph for one activation.
+    """The run of a remote graph for one activation; it streams states as a graph of this process does.
 
     Args:
         graph: The `RemoteGraph`.
         site: Where its agent is.
-        config: The config of the activation.
-        given: The input of the graph, for a run that has not begun yet.
     """
 
-    def __init__(self, graph: Any, site: Site, config: RunnableConfig, given: Any) -> None:
+    def __init__(self, graph: Any, site: Site) -> None:
+        self._graph, self._site = graph, site
+        self._before: set[str] = set()
+        self._asked: dict[str, Interrupt] = {}
+
+    def stream(self, given: Any, config: RunnableConfig, **_: Any) -> Iterator[State]:
+        """Yield the graph's states, without the messages that its thread had before the run.
+
+        Raises:
+            GraphInterrupt: The run asks; with all of its questions.
+        """
+        self._enter(given, config)
+        saved: Any = {}
+        if self._thread and self._graph.sync_client is not None:
+            with _unless_new():
+                saved = self._graph.sync_client.threads.get_state(self._thread)
+        ended, given = self._next(saved)
+        yield from ended
+        for part in () if ended else self._graph.stream(given, self._config, stream_mode=_MODES):
+            yield from self._heard(part)
+        self._pause()
+
+    async def astream(self, given: Any, config: RunnableConfig, **_: Any) -> AsyncIterator[State]:
+        """Yield the graph's states, as `stream` does."""
+        self._enter(given, config)
+        saved: Any = {}
+        if self._thread and self._graph.client is not None:
+            with _unless_new():
+                saved = await self._graph.client.threads.get_state(self._thread)
+        ended, given = self._next(saved)
+        for state in ended:
+            yield state
+        if ended:
+            return
+        async for part in self._graph.astream(given, self._config, stream_mode=_MODES):
+            for state in self._heard(part):
+                yield state
+        self._pause()
+
+    def _enter(self, given: Any, config: RunnableConfig) -> None:
         around = config.get("configurable", {})
-        self._graph, self._given = graph, given
-        self._namespace = str(around.get("checkpoint_ns", ""))
+        self._given, self._namespace = given, str(around.get("checkpoint_ns", ""))
         self._answers: Mapping[str, Any] = around.get(RESUME_MAP) or {}
         self._scratchpad = around.get(_SCRATCHPAD)
         sent = {k: v for k, v in around.items() if not k.startswith(("__", "checkpoint_"))}
@@ -94,77 +128,27 @@ class RemoteRun:
             sent[_STREAM] = _relayed(around[_STREAM], self._namespace)
         self._thread = ""
         if "thread_id" in around:
-            own = str(around["thread_id"])
+            own, site = str(around["thread_id"]), self._site
             self._thread = remote_thread(own, site.tree, site.place, self._namespace)
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
         self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
-        self._before: set[str] = set()
-        self._asked: dict[str, Interrupt] = {}
 
-    def states(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the graph's states, without the messages that its thread had before the run.
-
-        Raises:
-            GraphInterrupt: The run asks; with all of its questions.
-        """
-        ended, given = self._next(self._saved())
-        if ended is not None:
-            yield ended
-            return
-        for part in self._graph.stream(given, self._config, stream_mode=_MODES):
-            if (values := self._heard(part)) is not None:
-                yield values
-        self._pause()
-
-    async def astates(self) -> AsyncIterator[Mapping[str, Any]]:
-        """Yield the graph's states, as `states` does."""
-        ended, given = self._next(await self._asaved())
-        if ended is not None:
-            yield ended
-            return
-        async for part in self._graph.astream(given, self._config, stream_mode=_MODES):
-            if (values := self._heard(part)) is not None:
-                yield values
-        self._pause()
-
-    def _saved(self) -> Mapping[str, Any]:
-        """Return the state of the thread; an empty one where there is none yet."""
-        if not self._thread or self._graph.sync_client is None:
-            return {}
-        from langgraph_sdk.errors import NotFoundError
-
-        with suppress(NotFoundError):
-            return cast(Mapping[str, Any], self._graph.sync_client.threads.get_state(self._thread))
-        return {}
-
-    async def _asaved(self) -> Mapping[str, Any]:
-        if not self._thread or self._graph.client is None:
-            return {}
-        from langgraph_sdk.errors import NotFoundError
-
-        with suppress(NotFoundError):
-            return cast(Mapping[str, Any], await self._graph.client.threads.get_state(self._thread))
-        return {}
-
-    def _next(self, saved: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Any]:
-        """Return the state that the run ended with, or what to run the graph with now."""
+    def _next(self, saved: Mapping[str, Any]) -> tuple[list[State], Any]:
+        """Return the state that the run ended with, if it has, and what to run the graph with now."""
         values = saved.get("values") or {}
         metadata = saved.get("metadata") or {}
         ids = [_id_of(each) for each in _messages(values)]
         if metadata.get(_BEGUN_BY) != self._namespace:
-            self._begin(ids)
-            return None, self._given
+            self._metadata[_BEGUN_AFTER] = ids[-1] if ids else ""
+            self._forget(ids)
+            return [], self._given
         after = self._metadata[_BEGUN_AFTER] = metadata.get(_BEGUN_AFTER, "")
         if after in ids:
             self._forget(ids[: ids.index(after) + 1])
         if not saved["next"]:
-            return self._told(values), None
-        return None, Command(resume=self._answered(saved["tasks"]))
-
-    def _begin(self, ids: list[str]) -> None:
-        self._metadata[_BEGUN_AFTER] = ids[-1] if ids else ""
-        self._forget(ids)
+            return [self._told(values)], None
+        return [], Command(resume=self._answered(saved["tasks"]))
 
     def _forget(self, ids: list[str]) -> None:
         """Leave out messages that the thread had, and the input has not."""
@@ -179,27 +163,35 @@ class RemoteRun:
         bare = self._scratchpad.get_null_resume(True)  # of `Command(resume=answer)`
         return {} if bare is None else dict.fromkeys(asked, bare)
 
-    def _heard(self, part: Any) -> Mapping[str, Any] | None:
-        """Return the state that a part tells, if it is one that was saved.
+    def _heard(self, part: Any) -> Iterator[State]:
+        """Yield the state that a part tells, if it is one that was saved.
 
         When a run has asked, its server tells what the steps beside that have written so far, too,
         with other ids for the same messages each time.
         """
         if part.event == "values":
-            return None if self._asked else self._told(part.data)
+            if not self._asked:
+                yield self._told(part.data)
+            return
         for one in part.data.get(_INTERRUPT, ()) if isinstance(part.data, dict) else ():
             schema = one.get("response_schema")
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
-        return None
 
-    def _told(self, values: Any) -> Mapping[str, Any]:
+    def _told(self, values: Any) -> State:
         left = [each for each in _messages(values) if _id_of(each) not in self._before]
-        return {**values, "messages": left} if self._before else cast(Mapping[str, Any], values)
+        return "values", {**values, "messages": left} if self._before else values
 
     def _pause(self) -> None:
         if self._asked:
             raise GraphInterrupt([*self._asked.values()])
+
+
+def _unless_new() -> AbstractContextManager[None]:
+    """Let a `with` block fail where the server does not know the thread yet."""
+    from langgraph_sdk.errors import NotFoundError
+
+    return suppress(NotFoundError)
 
 
 def _messages(values: Any) -> Sequence[Any]:

@@ -8,22 +8,122 @@ task is called under that number when the lane may begin: one that waits for oth
 On a resume the lanes that had finished have their results as soon as their tasks are called; the others
 come to their gates and wait there, until it is known which they are. The results are noted in the order
 in which the lanes finished, so that the same gates open as before.
+
+`gated_task` makes the tasks, `Schedule` decides, `run_tasks` and `arun_tasks` call and wait.
 """
 
 import asyncio
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
+from langgraph.func import task
 
+from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.nodes.tasks import Start, numbered, unwrapped, watched
+
+_FEWEST_THREADS = 3
+Y = TypeVar("Y")
+S = TypeVar("S")
+
+Start = Callable[[], Any]
+"""Starts a task, and returns its future."""
+
+
+class _Wrapped(Exception):
+    """Takes an exception through futures that would hand on a copy of it, without its notes."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def __repr__(self) -> str:
+        return repr(self.error)
+
+
+_COPIED = (TimeoutError, CancelledError, InvalidStateError)
+"""The exceptions of which futures of one kind hand a copy to those of the other."""
+
+
+def unwrapped(error: BaseException) -> BaseException:
+    """Return what the function of a task raised, where its future has `error`."""
+    return error.error if isinstance(error, _Wrapped) else error
+
+
+def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that starts `run` as a LangGraph task that waits at its gate first.
+
+    Its first argument is called when the task arrives there, and returns the gate.
+    """
+
+    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        try:
+            arrive().result()
+            return run(*arguments)
+        except _COPIED as error:
+            raise _Wrapped(error) from error
+
+    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        try:
+            await asyncio.wrap_future(arrive())
+            return await run(*arguments)
+        except _COPIED as error:
+            raise _Wrapped(error) from error
+
+    as_task: Callable[..., Any] = task(name=name)
+    return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
+
+
+def numbered(first: int) -> Callable[[int, Start], Any]:
+    """Return what starts tasks as those that their node calls at given places, in any order.
+
+    LangGraph counts the calls of a node, and knows a task by its count. To start tasks as they become
+    ready, and find their results again on a resume, this gives it the counts; it takes them in the
+    order in which tasks are started, on an event loop a little later.
+
+    Args:
+        first: The place of the first of the tasks.
+    """
+    places: deque[int] = deque()
+    counter = get_config()["configurable"]["__pregel_scratchpad"].call_counter
+    counter._counter = places.popleft
+
+    def call(number: int, start: Start) -> Any:
+        places.append(first + number)
+        return start()
+
+    return call
+
+
+def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    """Return a future whose exception nobody has to ask for: a node that is cancelled does not."""
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
+
+
+def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
+    """Refuse a pool in which the node and the stream leave no thread for a task: all would wait."""
+    threads = config.get("max_concurrency")
+    if threads is not None and threads < _FEWEST_THREADS:
+        raise AgentGraphError(
+            f"max_concurrency={threads} in the config leaves no thread for the tasks of {node}; "
+            f"leave it out there, {instead.format(threads)}"
+        )
+
+
+def slots(config: RunnableConfig | None) -> int | None:
+    """Return how many tasks LangGraph runs at a time beside the node that calls them; None for all."""
+    bound = (config or {}).get("max_concurrency")
+    return None if bound is None else max(bound - 1, 1)
+
 
 Steps = Generator["int | list[Any]", Any, None]
 """What runs the lanes: yields the number of a task to call, and is sent its future; or futures, one of
@@ -269,20 +369,6 @@ class Schedule:
                 each.set_exception(why_not)
 
 
-def gated(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for a task that waits at its gate first; its first argument arrives there."""
-
-    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        arrive().result()
-        return run(*arguments)
-
-    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        await asyncio.wrap_future(arrive())
-        return await run(*arguments)
-
-    return acall if iscoroutinefunction(run) else call
-
-
 def _has_result(future: Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
@@ -309,7 +395,7 @@ def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
     """
     call, steps, future = numbered(first), schedule.steps(), None
     try:
-        while (step := _next(steps, future)) is not None:
+        while (step := sent(steps, future)) is not None:
             if isinstance(step, int):
                 future = call(step, starts[step])
             else:
@@ -333,7 +419,7 @@ async def arun_tasks(
     """
     call, steps, future = numbered(first), schedule.steps(slots), None
     try:
-        while (step := _next(steps, future)) is not None:
+        while (step := sent(steps, future)) is not None:
             if isinstance(step, int):
                 future = watched(call(step, starts[step]))
                 if not schedule.gates[step].done():  # has it a result, or does it wait there?
@@ -345,10 +431,10 @@ async def arun_tasks(
     return schedule.finished()
 
 
-def _next(steps: Steps, future: Any) -> "int | list[Any] | None":
-    """Return what is to be done next; None at the end."""
+def sent(items: Generator[Y, S, None], value: S | None) -> Y | None:
+    """Return what a generator yields next when it is sent a value; None at its end."""
     try:
-        return steps.send(future)
+        return items.send(cast(S, value))
     except StopIteration:
         return None
 

@@ -10,13 +10,21 @@ When a stop is asked for, three kinds of things may be under way:
 So what has ended never runs again. Cancelling the tasks of LangGraph instead would drop what
 functions in threads are about to give. A `Stop` is a `RunControl` that also cancels coroutines.
 Stops are nested as lanes are: a stop reaches all that runs inside.
+
+Users' functions are called by way of this module: sync ones of async runs in threads, coroutines of
+sync runs in an event loop of their own, and `Contained`, so that none ends what runs it.
 """
 
 import asyncio
+import concurrent.futures
+import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -52,6 +60,9 @@ class Stop(RunControl):
         """
         if self.drain_requested:
             raise GraphDrained(self.drain_reason or "stopped")
+
+    def fail_next(self) -> None:
+        """Note that the next step only raises how this one failed: it is to come."""
 
     def stop(self, reason: str) -> None:
         """Stop lanes after their step, and coroutines at once."""
@@ -140,37 +151,22 @@ class LaneStop(Stop):
             super().begin_step(config)
 
     def fail_next(self) -> None:
-        """Note that the next step only raises how this one failed."""
+        """Let the next step come, even when the lane is to stop."""
         self._fails_next = True
 
 
-def begin_step(config: RunnableConfig) -> None:
-    """Note that a node begins; raises `GraphDrained` where its lane is to stop."""
-    control = get_runtime().control
-    if isinstance(control, Stop):
-        control.begin_step(config)
+def carried(error: BaseException) -> BaseException:
+    """Stop the run to raise `error` where it was started, and return what to raise here instead.
 
-
-def fail_next() -> None:
-    """Note that the next step of the lane only raises how this one failed: it is to come."""
-    control = get_runtime().control
-    if isinstance(control, LaneStop):
-        control.fail_next()
-
-
-def carry(error: BaseException) -> None:
-    """Stop the run to raise `error` where it was started; does nothing in a run without a `Stop`.
-
-    Raises:
-        GraphDrained: In the place of the error.
+    In a run without a `Stop` that is the error itself.
     """
     control = get_runtime().control
     if not isinstance(control, Stop):
-        return
+        return error
     *_, outermost = control.chain()
     outermost.carried = outermost.carried or error
     outermost.stop("a function ended the process")
-    raise GraphDrained("a function ended the process") from error
+    return GraphDrained("a function ended the process")
 
 
 def inner_stop() -> Stop:
@@ -256,3 +252,100 @@ class _Scope:
 
 _INNERMOST: ContextVar[_Scope | None] = ContextVar("innermost", default=None)
 """The scope in which something is awaited, if any."""
+
+
+T = TypeVar("T")
+
+_THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
+"""Where sync functions wait in an async run, so that as many branches as there are wait at once."""
+
+
+async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
+    """Call a sync function without blocking the event loop."""
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    with stoppable(is_thread=True):
+        running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
+        given, error = await running
+    if error is not None:  # asyncio's futures refuse some exceptions, and copy others
+        raise error
+    return cast(T, given)
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from sync code, also where an event loop runs in this thread."""
+    return cast(T, run_off_loop(asyncio.run, coroutine))
+
+
+def run_off_loop(fn: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may run an event loop: in a thread where one runs in this, as in Jupyter."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return fn(*arguments)
+    context = contextvars.copy_context()
+    return _THREADS.submit(context.run, fn, *arguments).result()
+
+
+class Contained:
+    """Lets nothing out of a function that would end what runs it.
+
+    `StopIteration` becomes a `RuntimeError`, as in generators (PEP 479). What would end a task or the
+    event loop, with all that runs beside, is carried to the caller of the run; but a cancellation that
+    was asked for stays one. This is no `@contextmanager`: `contextlib` raises `StopIteration` again.
+    """
+
+    __slots__ = ("_in_task", "_task")
+
+    def __init__(self, *, in_task: bool = False) -> None:
+        """Make a guard.
+
+        Args:
+            in_task: Whether it is known that a task waits for the function, maybe for its thread.
+        """
+        self._in_task = in_task
+
+    def __enter__(self) -> None:
+        self._task = _current_task()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is not None and (contained := self.contained(error)) is not error:
+            raise contained from error
+
+    def contained(self, error: BaseException) -> BaseException:
+        """Return what is let out in the place of an exception: mostly the exception itself."""
+        copied = self._in_task and isinstance(error, concurrent.futures.CancelledError)
+        if copied or isinstance(error, StopIteration | StopAsyncIteration):
+            return RuntimeError(f"the function raised {type(error).__name__}")
+        ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        in_task = self._in_task or self._task is not None
+        ends_loop = in_task and isinstance(error, SystemExit | KeyboardInterrupt)
+        return carried(error) if (ends_task or ends_loop) and not self._is_asked_for(error) else error
+
+    def _is_asked_for(self, error: BaseException) -> bool:
+        if isinstance(error, GeneratorExit):  # else the coroutine was thrown away
+            return self._task is not _current_task()
+        return is_cancelled(error)
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether an exception is the cancellation of the task that runs now."""
+    task = _current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+
+
+def _outcome(fn: Callable[..., T], *arguments: Any) -> tuple[T | None, BaseException | None]:
+    try:
+        with Contained():
+            return fn(*arguments), None
+    except BaseException as error:
+        return None, error
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

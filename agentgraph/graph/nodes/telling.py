@@ -6,9 +6,8 @@ the stream, branches included, and a thread that is told again needs no other.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from threading import RLock
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -18,10 +17,10 @@ from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
-from agentgraph.graph.comparing import is_same
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, step_name
-from agentgraph.graph.state import STAMP, Position, address_of, clock_in
+from agentgraph.graph.state import STAMP, address_of
+from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
 TOLD_BEFORE = "__agentgraph_told_before"
@@ -48,11 +47,6 @@ class Clock:
         for told in before:
             self.note(*told)
 
-    @property
-    def state(self) -> list[int]:
-        """What the root's position keeps of it."""
-        return [self.turn, self.last]
-
     def next(self) -> int:
         """Return the next number; called with the lock held."""
         self.last = max(self.last + 1, time.time_ns() // 1000)
@@ -75,18 +69,13 @@ class Clock:
         return [told_id for told_id, is_question in told if is_question or not only_questions]
 
 
-def clock_of(position: Position | None, config: RunnableConfig) -> Clock:
-    """Return the clock of a step of the root; only the first of a run goes on with what was told."""
-    turn, last = clock_in(position)
-    known, before = cast(Before, config.get("configurable", {}).get(TOLD_BEFORE) or (0, ()))
-    return Clock(turn, max(last, known), () if last > known else before)
-
-
 class Teller:
     """Tells what one activation, or one tool call of it, tells, in its order.
 
     Attributes:
         notes: What it told that is no message.
+        step: The name of the step.
+        writer: LangGraph's own stream writer.
     """
 
     def __init__(self, clock: Clock, address: str, config: RunnableConfig, *, is_beside: bool) -> None:
@@ -104,16 +93,11 @@ class Teller:
         self.step = step_name(info.checkpoint_id if info else "", node)
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
-        self._write, self._is_beside = runtime.stream_writer, is_beside
+        self.writer, self._is_beside = runtime.stream_writer, is_beside
         self._untold: list[Entry] = []
         self._streamed: list[str] = []
         self._given: dict[str, Any] = {}
         self._is_over = False
-
-    @property
-    def writer(self) -> Callable[[Any], None]:
-        """LangGraph's own stream writer."""
-        return self._write
 
     def say(self, message: BaseMessage) -> None:
         """Tell a message, a copy of ours, with what is told next, or at the end."""
@@ -133,8 +117,8 @@ class Teller:
         What is alone in the root is told by the update of its node. A server's stream leaves out of
         that what is no message, so then all of it is written to the stream.
         """
-        notes = any(isinstance(entry, Note) for entry in self._untold)
-        self._tell(is_streamed=self._is_beside or notes)
+        has_notes = Note in map(type, self._untold)
+        self._tell(is_streamed=self._is_beside or has_notes)
         self._streamed.clear()
         self._is_over = True
         return [note.plain() for note in self.notes]
@@ -154,12 +138,6 @@ class Teller:
         """Tell where a failure arose that does not end the run."""
         for failure in failures(error):
             self.error(failure)
-
-    def beside(self) -> "Teller":
-        """Return a teller of the same step, for one of those that run at the same time in it."""
-        other = copy(self)
-        other.notes, other._untold, other._streamed = [], [], []
-        return other
 
     def failed(self, error: BaseException) -> None:
         """Say at once where a failure arose, for a server's stream tells only that the run failed."""
@@ -195,7 +173,7 @@ class Teller:
     def write(self, data: Any) -> None:
         """Tell at once what something writes to LangGraph's own stream, as plain data."""
         if self._is_over:
-            self._write(data)
+            self.writer(data)
             return
         self.note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
         self._given[note_id] = data
@@ -213,13 +191,12 @@ class Teller:
         moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
             entry = entry._replace(moment=moment)
-            told_id, address = entry.id, entry.address
+            told_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
             entry.response_metadata[MOMENT] = list(moment)
-            told_id, address = str(entry.id), address_of(entry) or self._address
-        kind = entry.kind if isinstance(entry, Note) else "message"
-        if isinstance(entry, Note) and kind == "discarded":
+            told_id, address, kind = str(entry.id), address_of(entry) or self._address, "message"
+        if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:
             self._clock.note(address, told_id, kind == "interrupted")
@@ -242,7 +219,7 @@ class Teller:
     def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:
         token = var_child_runnable_config.set(self._config)
         try:
-            self._write({STAMP: part} if is_ours else part)
+            self.writer({STAMP: part} if is_ours else part)
         finally:
             var_child_runnable_config.reset(token)
 
@@ -267,20 +244,17 @@ class Writer:
         else:
             self._teller.write(data)
 
-    def within(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config in which this is LangGraph's stream writer."""
-        return _with_writer(config, self)
-
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:
     """Return a config with LangGraph's own stream writer."""
     writer = config["configurable"][CONFIG_KEY_RUNTIME].stream_writer
     while isinstance(writer, Writer):
         writer = writer.around
-    return _with_writer(config, writer)
+    return with_writer(config, writer)
 
 
-def _with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+    """Return a config in which something is LangGraph's stream writer."""
     configurable = config["configurable"]
     runtime = configurable[CONFIG_KEY_RUNTIME].override(stream_writer=writer)
     return {**config, "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}

@@ -1,6 +1,7 @@
 """The node of a workflow: steps as soon as those before are done, and what undoes them on a failure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -13,10 +14,12 @@ from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import StepFailedError
 from agentgraph.graph.failures import asked_beside, failures, join_failures, keep_asked, mark_failure
-from agentgraph.graph.nodes.fork import Fork, ForkNode, Job, Results
+from agentgraph.graph.graphs import Picture, picture_of
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import RunState, Site
+from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, run_tasks
-from agentgraph.graph.nodes.site import Site, Surroundings
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.state import speaker_at, with_id
 from agentgraph.safe_repr import shown_error
@@ -38,7 +41,17 @@ class WorkflowNode(ForkNode):
         self.undo = {name: len(steps) + i for i, name in enumerate(undone)}
         super().__init__(site, lanes)
 
-    def jobs(self, fork: Fork) -> list[Job]:
+    @property
+    def picture(self) -> Picture:
+        """What is drawn in the node: the steps behind those that they need."""
+        steps, lanes = self.agent.steps, self.lanes
+        nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
+        behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
+        undo = [lane.place.node for lane in lanes[len(steps) :]]
+        undoing = dict(zip([nodes[name] for name in self.undo], undo, strict=True))
+        return picture_of(lanes, behind=behind, undoing=undoing)
+
+    def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each step, in an order in which they can run."""
         numbers = {step.name: number for number, step in enumerate(self.steps)}
         declared = list(self.depends_on)
@@ -51,43 +64,33 @@ class WorkflowNode(ForkNode):
 
         return [job(step) for step in self.steps]
 
-    def schedule(self, fork: Fork, jobs: Sequence[Job]) -> Schedule:
+    def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return that each begins when those that it needs are done."""
         needs = [job.needs for job in jobs]
         how = self.agent.on_error
-        return Schedule(needs, fork.control, on_error=how, in_steps=True, is_final=bool(self.undo))
+        return Schedule(needs, inner_stop(), on_error=how, in_steps=True, is_final=bool(self.undo))
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Tell whether a failure is final: that of a step is, where steps can be undone."""
         return bool(self.undo) and lane.place.index < len(self.agent.steps)
 
-    def finish(self, fork: Fork, results: Results) -> None:
+    def finish(self, fork: Activation, results: Results) -> None:
         """Undo what was done if a step failed, and say so."""
         failed: dict[str, Exception] = {}
-        undoing = self._undoing(fork, results, self.tasks)
-        for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
-            try:
+        for number, name, start, schedule in self._undoing(fork, results, self.tasks):
+            with _noted(failed, name):
                 run_tasks([start], schedule, first=number)
-            except GraphBubbleUp:
-                raise
-            except Exception as error:
-                failed[name] = error
         self._check(fork, results, failed)
 
-    async def afinish(self, fork: Fork, results: Results) -> None:
+    async def afinish(self, fork: Activation, results: Results) -> None:
         """Undo what was done if a step failed, on the event loop."""
         failed: dict[str, Exception] = {}
-        undoing = self._undoing(fork, results, self.atasks)
-        for number, (name, start, schedule) in enumerate(undoing, len(self.steps)):
-            try:
+        for number, name, start, schedule in self._undoing(fork, results, self.atasks):
+            with _noted(failed, name):
                 await arun_tasks([start], schedule, first=number)
-            except GraphBubbleUp:
-                raise
-            except Exception as error:
-                failed[name] = error
         self._check(fork, results, failed)
 
-    def failure(self, fork: Fork, error: Exception) -> Exception:
+    def failure(self, fork: Activation, error: BaseException) -> BaseException:
         """Return the error that names the step which failed."""
         if isinstance(error, StepFailedError) and error.workflow == fork.address:
             return error
@@ -100,10 +103,10 @@ class WorkflowNode(ForkNode):
         keep_asked(named, asked_beside(error))
         return named
 
-    def _sees(self, fork: Fork, step: Step, before: Sequence[int], results: Results) -> Surroundings:
+    def _sees(self, fork: Activation, step: Step, before: Sequence[int], results: Results) -> RunState:
         """Return what a step sees: its input, or what was said before it."""
         done = [results[number] for number in before]
-        seen = fork.around
+        seen = fork.seen
         for result in done:
             seen = seen.with_new(result["messages"], result["values"])
         if step.input is None:
@@ -114,16 +117,15 @@ class WorkflowNode(ForkNode):
         return replace(seen, messages=[given])
 
     def _undoing(
-        self, fork: Fork, results: Results, tasks: Sequence[Callable[..., Any]]
-    ) -> Iterator[tuple[str, Callable[[], Any], Schedule]]:
-        """Yield what undoes the finished steps if one failed, each with the name of its step."""
-        for name, result in self._to_undo(results).items():
-            fresh = fork._replace(control=inner_stop())
-            seen = fork.around.with_new(result["messages"], result["values"])
+        self, fork: Activation, results: Results, tasks: Sequence[Callable[..., Any]]
+    ) -> Iterator[tuple[int, str, Callable[[], Any], Schedule]]:
+        """Yield how to undo finished steps if one failed: a number, a name, and what runs it when."""
+        for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
+            seen = fork.seen.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
-            schedule = Schedule([()], fresh.control)
+            schedule = Schedule([()], inner_stop())
             arrive = partial(schedule.arrive, 0)
-            yield name, partial(tasks[job.lane], arrive, fresh, job, schedule, 0), schedule
+            yield number, name, partial(tasks[job.lane], arrive, fork, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """Return what finished steps came to if one failed, by name: the last to finish first."""
@@ -134,7 +136,7 @@ class WorkflowNode(ForkNode):
         by_name = {self.steps[number].name: results[number] for number in done}
         return {name: result for name, result in by_name.items() if name in self.undo}
 
-    def _check(self, fork: Fork, results: Results, failed: Mapping[str, Exception]) -> None:
+    def _check(self, fork: Activation, results: Results, failed: Mapping[str, Exception]) -> None:
         """Raise that a step failed, if one did, with what was undone and what could not be."""
         first = next(iter(_failed(results)), None)
         if first is None:
@@ -152,11 +154,22 @@ class WorkflowNode(ForkNode):
         raise error
 
 
+@contextmanager
+def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
+    """Note the failure of what undoes a step; what undoes the others runs all the same."""
+    try:
+        yield
+    except GraphBubbleUp:
+        raise
+    except Exception as error:
+        failed[name] = error
+
+
 def _failed(results: Results) -> list[int]:
     """Return the numbers of the steps that failed, the first to fail first."""
     failed = [number for number, result in results.items() if "failed" in result]
     return sorted(failed, key=lambda number: results[number]["finished"])
 
 
-def _always(seen: Surroundings) -> Callable[[Results], Surroundings]:
+def _always(seen: RunState) -> Callable[[Results], RunState]:
     return lambda results: seen

@@ -1,6 +1,6 @@
-"""What is asked as agents end, by the node in which the last leaf ends: `until`, checks, limits.
+"""What comes after an activation that ends: `until` and checks are asked, and limits looked at.
 
-All of it is asked before the node writes, in the walk outwards that finds what comes next. What fails
+All of that is asked before the node writes, in the walk outwards that finds what comes next. What fails
 there must undo nothing: the leaf has ended, and was paid. So the node then writes what was said, and a
 position that stays at the border: its own node is next, with how the leaf ended and what the functions
 before the failing one gave. In the next step that node only walks outwards again; it takes these
@@ -21,22 +21,26 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError, LimitError
-from agentgraph.graph.context import ActivationContext
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.moments import Entry, Note
-from agentgraph.graph.nodes.site import Site, Surroundings
-from agentgraph.graph.nodes.stopping import fail_next
+from agentgraph.graph.nodes.context import ActivationContext, RunState, Site
 from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import check_saved
-from agentgraph.graph.state import Border, Position, Update, address_of, stamped
+from agentgraph.graph.state import Border, Position, address_of, stamped
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, settled
 from agentgraph.tree.places import Place
+from agentgraph.tree.position import advance, transfer
 
 
-class Ending:
-    """Finds what comes after an activation, and collects what the checks said, told and wrote.
+class Completion:
+    """Finds what comes after an activation, and collects what the checks said and wrote.
 
-    These are the callbacks that `position` takes.
+    `advance` calls `ends` and `repeats`, in the order in which the way leads outwards.
+
+    Attributes:
+        messages: The messages of the checks.
+        values: The values that they wrote.
+        failure: How a function failed that is to be asked again.
     """
 
     def __init__(
@@ -44,15 +48,15 @@ class Ending:
         site: Site,
         cursor: Cursor,
         how: Border,
-        see: Callable[[], Surroundings],
+        see: Callable[[], RunState],
         *,
-        transfers: int = 0,
-        is_border: bool = False,
+        transfers: int,
+        is_border: bool,
     ) -> None:
-        """Make the ending of an activation.
+        """Begin to ask.
 
         Args:
-            site: Where it was.
+            site: Where the activation was.
             cursor: The counters at it.
             how: How it ended, and what functions gave before.
             see: Called for what is visible when it has ended.
@@ -63,11 +67,11 @@ class Ending:
         self._transfers, self._is_border = transfers, is_border
         self._kept = iter(how["given"])
         self._new: list[bool] = []
-        self._failure: BaseException | None = None
-        self._seen: Surroundings | None = None
-        self._messages: list[BaseMessage] = []
+        self._seen: RunState | None = None
         self._entries: list[Entry] = []
-        self._values: dict[str, Any] = {}
+        self.messages: list[BaseMessage] = []
+        self.values: dict[str, Any] = {}
+        self.failure: BaseException | None = None
 
     def position(self, config: RunnableConfig) -> Position:
         """Return where the lane goes on; at the border, where a function fails or asks a person.
@@ -75,14 +79,25 @@ class Ending:
         Raises:
             BaseException: The function failed that is asked first at the border: all before is kept.
         """
+        site, target, transfers = self._site, self._how.get("target"), self._transfers
         try:
-            return self._behind(config)
+            if target is None:
+                signal = self._how.get("signal")
+                comes = advance(site.tree, site.place, self._cursor, signal, self)
+            else:
+                self._check_limit(config)
+                comes = transfer(site.tree, site.place, self._cursor, target)
+                transfers += 1
         except BaseException as error:
             border = self._border(error)
-            if not self._site.has_border or (self._is_border and border == self._how):
+            if not site.has_border or (self._is_border and border == self._how):
                 raise  # to stay would keep nothing new
-            self._failure = None if isinstance(error, GraphInterrupt) else error
-            return self._staying(border)
+            self.failure = None if isinstance(error, GraphInterrupt) else error
+            position = site.position(site.place.node, self._cursor, transfers)
+            position["border"] = border
+            return position
+        node = comes.place.entry_node if comes.place else None
+        return site.position(node, comes.cursor, transfers, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Tell whether a loop ends, by its `until`."""
@@ -109,27 +124,12 @@ class Ending:
             else:
                 teller.say(entry)
 
-    def onto(self, update: Update) -> Update:
-        """Return what a node writes with what the checks added, and how a function failed."""
-        messages = update.get("messages", [])
-        if self._messages:
-            update["messages"] = [*messages, *self._messages]
-        if self._values:
-            update["values"] = self._site.and_kept(update.get("values"), self._values)
-        if self._failure is not None:
-            update["failure"] = self._failure
-            fail_next()
-        return update
-
-    def _behind(self, config: RunnableConfig) -> Position:
-        target = self._how.get("target")
-        if target is None:
-            return self._site.behind(self._cursor, self._how.get("signal"), self, self._transfers)
+    def _check_limit(self, config: RunnableConfig) -> None:
+        """Refuse one more transfer than a turn may have."""
         bound = self._site.limits(config).transfers
         if bound is not None and self._transfers >= bound:
             at = self._site.address(self._cursor)
             raise LimitError(self._site.place.name, at, "transfers", bound)
-        return self._site.handed_over(self._cursor, target, self._transfers + 1)
 
     def _border(self, error: BaseException) -> Border:
         """Return how the activation ended, and what all functions gave up to the one that failed."""
@@ -139,17 +139,6 @@ class Ending:
         if isinstance(error, CheckFailedError):
             border["failed"] = True
         return border
-
-    def _staying(self, border: Border) -> Position:
-        position = Position(
-            next=self._site.place.node,
-            cursor=list(self._cursor),
-            tree=self._site.tree.fingerprint,
-            border=border,
-        )
-        if self._transfers:
-            position["transfers"] = self._transfers
-        return position
 
     def _sends_back(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
         if (kept := next(self._kept, None)) is not None:
@@ -167,8 +156,8 @@ class Ending:
         if result.failed and (self._new or not self._how.get("failed")):
             raise CheckFailedError(result.failed)
         self._entries += [*notes, *messages]
-        self._messages += messages
-        self._values.update(result.values)
+        self.messages += messages
+        self.values.update(result.values)
         self._seen = None
         self._new.append(result.repeats)
         return result.repeats
@@ -179,9 +168,9 @@ class Ending:
             place, cursor, self._site.paths, messages=now.messages, values=now.values
         )
 
-    def _now(self) -> Surroundings:
+    def _now(self) -> RunState:
         if self._seen is None:
-            self._seen = self._see().with_new(self._messages, self._values)
+            self._seen = self._see().with_new(self.messages, self.values)
         return self._seen
 
     def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:

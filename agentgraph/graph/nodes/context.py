@@ -1,0 +1,259 @@
+"""What a node knows: its place, what is visible there, and the context of users' functions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
+from typing_extensions import override
+
+from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.context import Context, Entry
+from agentgraph.agents.limits import Limits, check_limits
+from agentgraph.agents.run_path import RunPath
+from agentgraph.agents.signals import Signal
+from agentgraph.errors import ReducerError, ValueConflictError
+from agentgraph.graph.history import unchanged, visible
+from agentgraph.graph.middleware_state import Records, applied
+from agentgraph.graph.nodes.telling import TOLD_BEFORE, Before, Clock
+from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of
+from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
+from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.position import start
+
+PARENT_STATE = "__agentgraph_parent_state"
+"""Where a lane finds in `config["configurable"]` the `RunState` of the node that runs it.
+
+Savers keep what is configurable with each checkpoint, but for keys that begin like this one.
+"""
+
+LIMITS = "__agentgraph_limits"
+"""Where a run may have `Limits` in `config["configurable"]`, over those that were compiled."""
+
+_NO_REDUCERS = Reducers()
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What a node sees of the run: the state of its lane, and by reference that of the lanes around."""
+
+    messages: Sequence[BaseMessage]
+    values: dict[str, Any]
+    transfers: int = 0
+    """How many transfers there were in this turn."""
+    reducers: Reducers = _NO_REDUCERS
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """The values that end a conflict at a join, by name."""
+    middleware: Records = field(default_factory=dict)
+    """What the middleware of chat agents keeps, where the node reads it."""
+    clock: Clock = field(default_factory=Clock)
+    """Numbers what is told in the step of the root."""
+
+    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
+        """Return this with new messages after its own, and with what was written applied."""
+        values = self.reducers.applied(self.values, as_writes(written))
+        return replace(self, messages=[*self.messages, *messages], values=values)
+
+    def check(self, where: str, writes: Sequence[Write]) -> None:
+        """Refuse what a reducer fails on, before the agent at an address writes it.
+
+        Raises:
+            ReducerError: A reducer failed.
+        """
+        try:
+            self.reducers.applied(self.values, writes)
+        except ReducerError as error:
+            raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
+
+    def joined(
+        self,
+        where: str,
+        handed_back: Mapping[int, Sequence[Write]],
+        beside: Beside,
+        label: Callable[[int], str] = lambda number: "",
+    ) -> list[Write]:
+        """Return what several wrote as the writes of the node that joins them, in order.
+
+        Args:
+            where: The address of the node's agent.
+            handed_back: The writes of each, by its number, in declared order.
+            beside: Tells which of them ran side by side.
+            label: Names one by its number, where its address is that of the node's agent.
+
+        Raises:
+            ValueConflictError: Two conflict under a name that nothing settles.
+            ReducerError: A reducer failed on what they wrote together.
+        """
+        found = conflicts(handed_back, beside, self.reducers)
+        if left := [name for name in found if name not in self.settled]:
+            two = found[left[0]]
+            written = [(each.by, shown(each.value)) for each in two]
+            labels = [label(each.number) if each.by == where else "" for each in two]
+            raise ValueConflictError(where, left, written, labels)
+        writes = [write for each in handed_back.values() for write in each]
+        if found:
+            writes.append(Write(by=where, values={name: self.settled[name] for name in found}))
+        if self.reducers.channels:
+            self.check(where, writes)
+        return writes
+
+
+class Site:
+    """A place of a tree as its node knows it: the same for all activations.
+
+    Attributes:
+        has_border: Whether an activation may end with a function still to be asked, so that the
+            node can be the next one again.
+        is_inner: Whether a lane is around the one that the place is in.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        place: Place,
+        paths: RunPaths,
+        reducers: Reducers = _NO_REDUCERS,
+        *,
+        has_border: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
+        self.has_border = has_border
+        self._limits = check_limits(limits)
+        self.targets = targets(tree, place)
+        self.target_agents = [target.agent for target in self.targets.values()]
+        self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
+        self._last: tuple[Cursor, str] | None = None
+
+    def address(self, cursor: Cursor) -> str:
+        """Return the address of an activation here; that of the last one is kept."""
+        last = self._last
+        if last is None or last[0] != cursor:
+            self._last = last = (cursor, address(self.place, cursor))
+        return last[1]
+
+    def arrived(self, position: Position | None) -> Position:
+        """Return the position of an activation here, also where someone jumped here without one."""
+        position = position or self.position(None, ())
+        left = self.tree.by_node.get(position["next"] or "")
+        if left is self.place:
+            return position
+        cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
+        return self.position(self.place.entry_node, cursor, position.get("transfers", 0))
+
+    def beginning(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
+        """Return the position of a lane that begins, with the counters around it."""
+        first = start(self.tree, lane, cursor)
+        return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
+
+    def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
+        """Return all that is visible here: the lane's own state, and what is around the lane."""
+        position = state.get("position")
+        transfers = position.get("transfers", 0) if position else 0
+        changes = state.get("middleware")
+        if self.is_inner:
+            around: RunState = config["configurable"][PARENT_STATE]
+            records = applied(around.middleware, [changes]) if changes else around.middleware
+            seen = around.with_new(state["messages"], state["values"])
+            return replace(seen, transfers=transfers, middleware=records)
+        turn, last = clock_in(position)
+        before: Before = config.get("configurable", {}).get(TOLD_BEFORE) or (0, ())
+        told = () if last > before[0] else before[1]  # only the first step of a run goes on with it
+        return RunState(
+            state["messages"],
+            state["values"],
+            transfers,
+            self.reducers,
+            settled=position.get("settled", {}) if position else {},
+            middleware=changes or {},
+            clock=Clock(turn, max(last, before[0]), told),
+        )
+
+    def limits(self, config: RunnableConfig) -> Limits:
+        """Return the limits of a run."""
+        return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
+
+    def update(self, writes: Sequence[Write]) -> Any:
+        """Return writes as a node of this lane writes them: merged in the root, else as they are."""
+        return list(writes) if self.is_inner else self.reducers.update(writes)
+
+    def position(
+        self, node: str | None, cursor: Cursor, transfers: int = 0, signal: Signal | None = None
+    ) -> Position:
+        """Return the position of a lane that goes on at a node; of one that has ended for None."""
+        position = Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
+        if signal:
+            position["signal"] = signal
+        if transfers:
+            position["transfers"] = transfers
+        return position
+
+
+class ActivationContext(Context):
+    """The context of one activation; messages, entries and run paths are made when asked for."""
+
+    def __init__(
+        self,
+        place: Place,
+        cursor: Cursor,
+        paths: RunPaths,
+        *,
+        messages: Sequence[BaseMessage],
+        values: Mapping[str, Any],
+        history: HistoryPolicy = unchanged,
+        under_way: int = 0,
+        answer: Sequence[Any] = (),
+    ) -> None:
+        self._place, self._cursor, self._paths = place, cursor, paths
+        self._messages, self._history, self._under_way = messages, history, under_way
+        self.values = MappingProxyType(dict(values))
+        self.answered = bool(answer)
+        self.answer = answer[0] if answer else None
+
+    @cached_property
+    @override
+    def messages(self) -> list[BaseMessage]:
+        return visible(
+            self._messages,
+            self._history,
+            self._place.name,
+            self.address,
+            self._paths.of,
+            self._under_way,
+        )
+
+    @property
+    @override
+    def name(self) -> str:
+        return self._place.name
+
+    @cached_property
+    @override
+    def entries(self) -> list[Entry]:
+        return [Entry(m, speaker_of(m), address_of(m), self._paths.of) for m in self._messages]
+
+    @cached_property
+    @override
+    def address(self) -> str:
+        return address(self._place, self._cursor[: len(self._place.counts)])
+
+    @property
+    @override
+    def run_path(self) -> RunPath:
+        return self._paths.at(self._place, self._cursor[: len(self._place.counts)])
+
+    @property
+    @override
+    def iteration(self) -> int | None:
+        return iteration(self._place, self._cursor)
+
+    @property
+    @override
+    def runtime(self) -> Runtime[Any]:
+        return get_runtime()
