@@ -30,7 +30,7 @@ from agentgraph.show.lines import without_controls
 from agentgraph.show.outline import tree_lines
 from agentgraph.show.watching import watch
 from agentgraph.skills import json_schema
-from agentgraph.threads.beginnings import UNANSWERED
+from agentgraph.threads.pending import UNANSWERED
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""What a turn that is given up keeps of the step that was under way.
+"""How a turn begins, and what it keeps of one that is given up.
 
 A step is committed when its node has ended. Until then all that came of it lies beside the lane's
 last checkpoint: the results of tool calls and of lanes that ended are writes of their tasks, and a
@@ -15,23 +15,30 @@ happened, so it is read here and comes in with the turn's input, before the user
 What an agent says that runs as a tool is for itself: its caller gets the result, or none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import FORKS, ChatAgent, EachAgent, ParallelAgent, WorkflowAgent
+from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
+from agentgraph.graph.entrance import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of
-from agentgraph.graph.middleware_state import Changes
+from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.nodes.foreign import folded
 from agentgraph.graph.state import Position, address_of, stamped
+from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.pending import pending
 from agentgraph.threads.threads import (
-    AllSaved,
     Reads,
+    Saved,
     State,
     address_at,
+    all_saved,
     before_edits,
+    check_mapping,
+    check_saved,
     namespace_of,
     order_of,
     place_of,
@@ -40,6 +47,9 @@ from agentgraph.threads.threads import (
 )
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
+
+Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
+"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
 
 UNFINISHED = "The call was not finished."
 """What answers a call of a turn that was given up before the call had a result."""
@@ -62,22 +72,76 @@ class Kept(NamedTuple):
     values: list[Mapping[str, Any]]
     middleware: Sequence[Changes] = ()
 
-    def values_before(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the values that are kept, and others after them, for the reducers to merge."""
-        return [dict(each) for each in [*self.values, values] if each]
+
+def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a compiled tree takes.
+
+    Raises:
+        AgentGraphError: The messages cannot be read, or the values are no mapping.
+    """
+    several = isinstance(messages, Sequence) and not isinstance(messages, str)
+    try:
+        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
+    except Exception as error:
+        raise AgentGraphError(
+            f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
+            "message, or a list of messages"
+        ) from error
+    check_mapping(values)
+    given: dict[str, Any] = {"messages": unstamped(converted)}
+    return {**given, "values": dict(values)} if values else given
 
 
-def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
+def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
+    """Return new input, unless the thread waits for answers, with what a turn before it leaves.
+
+    Raises:
+        AgentGraphError: A message or a value cannot be saved.
+        PendingInterruptError: It does, and they are not to be dropped.
+    """
+    yield from check_saved(given["messages"], given.get("values", {}))
+    saved = yield Saved()
+    position = None if saved is None else position_of(saved)
+    if not position or not position["next"]:
+        return given
+    if not drop_pending and (questions := (yield from pending(tree, thread_id))):
+        waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
+        raise PendingInterruptError(
+            f"thread {shown(thread_id)} waits for answers to {waiting}; answer them with resume(), or "
+            "run with drop_pending=True to drop them",
+            thread_id,
+        )
+    kept = yield from _salvaged(tree, saved)
+    # one map after the other, for the reducers to merge
+    values = [dict(each) for each in [*kept.values, given.get("values", {})] if each]
+    more = {"values": values, "middleware": collected({}, kept.middleware)}
+    messages = [*kept.messages, *given["messages"]]
+    return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
+
+
+def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
 
     A tree that changed may know nothing of what ran: then what can be found is kept.
     """
-    state = yield State("", saved.checkpoint["id"])
+    state = yield from _state_at(saved)
     origin = yield from before_edits(saved)
     place = _place(tree, position_of(origin))
     runs_lanes = place is not None and isinstance(place.agent, FORKS)
-    every = (yield AllSaved()) if runs_lanes else []
+    every = (yield from all_saved()) if runs_lanes else []
     return (yield from _under_way(tree, every, origin, state.get("messages", [])))
+
+
+def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
+    """Return what a checkpoint holds, by channel; nothing where the tree has no such lane any more."""
+    try:
+        state = yield State(namespace_of(saved), saved.checkpoint["id"])
+    except SaverError as error:
+        if isinstance(error.__cause__, ValueError):
+            return {}
+        raise
+    values: Mapping[str, Any] = state.values
+    return values
 
 
 def _under_way(
@@ -91,7 +155,7 @@ def _under_way(
     if ended is not None:
         messages = ended.get("messages") or []
         rest = _of_calls(tree, ended["position"], {}, [*said, *messages])
-        values = writes_in(ended.get("values"))
+        values = _writes_in(ended.get("values"))
         return Kept([*messages, *rest.messages], values, _changes_in(ended))
     place = _place(tree, position)
     if place is not None and isinstance(place.agent, FORKS):
@@ -101,7 +165,7 @@ def _under_way(
 
 def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Kept:
     """Return what tool calls, or the messages of a graph, came to; each open call gets a result."""
-    results = {each["number"]: each for each in _results(by_task)}
+    results = {each["number"]: each for each in _results(by_task).values()}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
     calls = _open_calls(place, position, at, said)
@@ -111,7 +175,7 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
     messages = folded(messages)
     messages += [_unfinished(call, at) for call in _unanswered(messages) if at]
-    return Kept(messages, [write for each in results.values() for write in writes_in(each["values"])])
+    return Kept(messages, [write for each in results.values() for write in _writes_in(each["values"])])
 
 
 def _of_lanes(
@@ -123,13 +187,14 @@ def _of_lanes(
 ) -> Reads[Kept]:
     """Return what lanes came to, in order; those that undo steps behind the steps."""
     found: list[tuple[tuple[int, int], Kept]] = []
-    results = {task: each for task, each in _results_by_task(by_task).items() if "signal" in each}
+    results = {task: each for task, each in _results(by_task).items() if "signal" in each}
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
         result = results.pop(task, None)
-        at = address_at(tree, head) or _last_address(head)
-        if at is None:
+        position = position_of(head)
+        at = address_at(tree, head) or (position and position.get("at"))
+        if not at:  # it has not begun
             continue
-        if _undoes(lane):
+        if isinstance(place.agent, WorkflowAgent) and lane.index >= len(place.agent.steps):  # it undoes
             order = (1, result["finished"] if result else _LAST)
         else:
             order = (0, order_of(lane, at))
@@ -149,18 +214,18 @@ def _of_lanes(
 
 def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Kept]:
     """Return what a lane said and wrote that has not ended."""
-    state = yield State(namespace_of(head), head.checkpoint["id"])
+    state = yield from _state_at(head)
     said = state.get("messages", [])
     rest = yield from _under_way(tree, every, head, said)
     messages = [*said, *rest.messages]
     removed = {each.id for each in messages if isinstance(each, RemoveMessage)}
     left = [each for each in messages if each.id not in removed]
-    values = [*writes_in(state.get("values")), *rest.values]
+    values = [*_writes_in(state.get("values")), *rest.values]
     return Kept(left, values, [*_changes_in(state), *rest.middleware])
 
 
 def _of_result(result: Mapping[str, Any]) -> Kept:
-    return Kept(list(result["messages"]), writes_in(result["values"]), _changes_in(result))
+    return Kept(list(result["messages"]), _writes_in(result["values"]), _changes_in(result))
 
 
 def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
@@ -170,7 +235,7 @@ def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
 
 def _won(by_task: Writes) -> list[tuple[tuple[int, int], Kept]]:
     """Return what the lane came to that was first, if one was: the others lost."""
-    ended = [each for each in _results(by_task) if "signal" in each]
+    ended = [each for each in _results(by_task).values() if "signal" in each]
     first = min(ended, key=lambda each: each["finished"], default=None)
     return [((0, 0), _of_result(first))] if first else []
 
@@ -223,11 +288,7 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
     return stamped(message, at)
 
 
-def _results(by_task: Writes) -> Iterable[Mapping[str, Any]]:
-    return _results_by_task(by_task).values()
-
-
-def _results_by_task(by_task: Writes) -> dict[str, Mapping[str, Any]]:
+def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     """Return what the tasks of nodes handed back; a function may run tasks of its own."""
     given = {task: writes.get("__return__") for task, writes in by_task.items()}
     return {
@@ -237,18 +298,6 @@ def _results_by_task(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _last_address(head: CheckpointTuple) -> str | None:
-    """Return where a lane was last; None where it has not begun."""
-    position = position_of(head)
-    return position.get("at") if position else None
-
-
-def _undoes(lane: Place) -> bool:
-    """Tell whether a lane undoes a step."""
-    fork = lane.parent.agent if lane.parent else None
-    return isinstance(fork, WorkflowAgent) and lane.index >= len(fork.steps)
-
-
 def _place(tree: Tree, position: Position | None) -> Place | None:
     """Return the place whose node is next, if the tree has one that the cursor fits."""
     place = place_of(tree, position)
@@ -256,7 +305,7 @@ def _place(tree: Tree, position: Position | None) -> Place | None:
     return place if fits else None
 
 
-def writes_in(values: Any) -> list[Mapping[str, Any]]:
+def _writes_in(values: Any) -> list[Mapping[str, Any]]:
     """Return what was written, in order: the root writes a map or several, a lane `Write`s."""
     if isinstance(values, Mapping):
         return [values] if values else []
