@@ -13,7 +13,7 @@ from agentgraph.agents.agents import FORKS, GraphAgent, HumanAgent
 from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
-from agentgraph.events.translation import opened_question
+from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once
 from agentgraph.graph.nodes.attempts import attempts_in, namespace_of_attempt
 from agentgraph.graph.questions import asker, asking_call
@@ -141,8 +141,14 @@ def _waiting(tree: Tree, saved: CheckpointTuple) -> Reads[Waiting]:
     """Return the questions that wait where a thread is, and how they can be answered."""
     origin = yield from before_edits(saved)
     if origin is saved:
-        return Waiting((yield from _asked_in(tree, "", saved)))
+        return Waiting((yield from _questions(tree, saved)))
     return (yield from _asked_before_edits(tree, origin))
+
+
+def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
+    """Return the questions that were asked behind a checkpoint of the root."""
+    asked = yield from _asked_in(tree, "", saved)
+    return [question_of(tree, question_note(one)) for one in asked]
 
 
 def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
@@ -154,7 +160,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
     """
     position = position_of(origin)
     tasks = (yield State()).tasks
-    questions = yield from _asked_in(tree, "", origin)
+    questions = yield from _questions(tree, origin)
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return Waiting([])
     place = tree.by_node[str(position["next"])]
@@ -200,36 +206,25 @@ def _by_id(
     for key, answer in answers.items():
         named = [question for question in questions if key in (question.id, question.address)]
         if len(named) != 1 or named[0].id in found:
-            raise _unknown_question(thread_id, key, questions, repeated=bool(named))
+            there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
+            wrong = "answered more than once" if named else "not pending (was it answered already?)"
+            raise UnknownInterruptError(
+                f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
+                thread_id,
+            )
         try:
             found[named[0].id] = plain(answer)
             fault = answer_fault(named[0].response_schema, found[named[0].id])
         except (AgentGraphError, RecursionError, UnicodeError):
             fault = "it has no JSON form"
         if fault:
+            to_fit = f" to fit {named[0].response_schema}"
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
-                f"is still pending, answer it again{_to_fit(named[0])}",
+                f"is still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",
                 thread_id,
             )
     return found
-
-
-def _to_fit(question: Interrupt) -> str:
-    """Return what an answer must fit, for a message; nothing where that is longer than helps."""
-    shown = f" to fit {question.response_schema}"
-    return shown if len(shown) < _SHOWN else ""
-
-
-def _unknown_question(
-    thread_id: str, key: object, questions: Sequence[Interrupt], *, repeated: bool = False
-) -> UnknownInterruptError:
-    """Return the error for an answer that names no pending question, or names one unclearly."""
-    there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
-    wrong = "is answered more than once" if repeated else "is not pending (was it answered already?)"
-    return UnknownInterruptError(
-        f"thread {shown(thread_id)}: the question {shown(key)} {wrong}; pending: {there}", thread_id
-    )
 
 
 def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
@@ -245,7 +240,7 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Interrupt]]:
+def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Any]]:
     """Return the questions of a lane, those of the lanes inside it included.
 
     A task of LangGraph's keeps its last question also when it was answered and the task failed
@@ -268,7 +263,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
             found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
         else:
             found += _unanswered(inner, writes)
-    return [opened_question(tree, one) for one in each_once(found)]
+    return each_once(found)
 
 
 def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
@@ -288,7 +283,7 @@ def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
 
 def _asked_by_tasks(
     tree: Tree, namespace: str, saved: CheckpointTuple, position: Position
-) -> Reads[list[Interrupt]]:
+) -> Reads[list[Any]]:
     """Return the questions of the lanes and the tool calls that one node runs as tasks.
 
     A node that alone wrote anything ran a call without a task.
@@ -299,21 +294,21 @@ def _asked_by_tasks(
     (runs,) = (yield State(namespace, saved.checkpoint["id"])).tasks
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     if ran_behind(saved) == {runs.id}:
-        return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
-    found: list[tuple[int, list[Interrupt]]] = []
+        return _unanswered(outer, asked[runs.id])
+    found: list[tuple[int, list[Any]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in lanes:
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             if inner := (yield from _asked_in(tree, inside, (yield Saved(inside)))):
-                found.append((order_of(lane, inner[0].address), inner))
+                found.append((order_of(lane, asker(inner[0].response_schema) or ""), inner))
                 break
         else:
             names = [place.call_task, *(lane.node for lane in lanes)]
             left = [_unanswered(_inside(outer, f"{name}:{task}"), asked[task]) for name in names]
             own: list[Any] = [one for one in left[0] if all(one in each for each in left)]
             mine = [one for one in own if asker(one.response_schema) == at]
-            found += [(asking_call(one.response_schema), [opened_question(tree, one)]) for one in mine]
+            found += [(asking_call(one.response_schema), [one]) for one in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
 
 

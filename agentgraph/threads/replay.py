@@ -57,7 +57,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """Return the events of all turns of a thread, chunks aside; errors as `opened`."""
     yield from opened(tree, thread_id)
     translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in entries(tree, (yield from all_saved()))]
+    return [translator.event(entry) for entry in _entries(tree, (yield from all_saved()))]
 
 
 def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
@@ -73,7 +73,7 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
-        for entry in entries(tree, every)
+        for entry in _entries(tree, every)
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
@@ -84,11 +84,17 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
 
-def entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
+def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return what is not void of all that was told in the steps behind some checkpoints, in order."""
+    told, failed = _told_and_failed(tree, every)
+    return [*told, *failed]
+
+
+def _told_and_failed(tree: Tree, every: Iterable[CheckpointTuple]) -> tuple[list[Entry], list[Note]]:
+    """Return the same in two: what was told, and how a step of the root failed that no runner told."""
     every = standing(every)
     told = _all_told(every)
-    return [*_without_void(told), *_failures(tree, every, told)]
+    return _without_void(told), [*_failures(tree, every, told)]
 
 
 def _all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -211,7 +217,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
         line = yield from all_saved()
     every = _since(line, origin)
-    told = entries(tree, every)
+    told = _entries(tree, every)
     open_ = _open(told, every, origin)
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
@@ -272,9 +278,8 @@ class _Void(NamedTuple):
 
 def _retold(tree: Tree, every: Sequence[CheckpointTuple]) -> _Void:
     """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
-    stands = standing(every)
-    failed = _failures(tree, stands, _all_told(stands))
-    return _Void(_names(every), entries(tree, every), [*failed])
+    told, failed = _told_and_failed(tree, every)
+    return _Void(_names(every), [*told, *failed], failed)
 
 
 def _unheard(
@@ -290,7 +295,7 @@ def _unheard(
         if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
         for each in note.data
     ]
-    told = entries(tree, line)
+    told = _entries(tree, line)
     first = next((i for i, each in enumerate(told) if _is_due(each, heard, steps)), len(told))
     return _Void([*steps, *void], told[first:])
 

@@ -265,11 +265,9 @@ class AsyncRun(AsyncIterator[AgentEvent]):
     ```
     """
 
-    _source: "Driver | AsyncGenerator[AgentEvent, None] | None" = None
+    _source: "Source | None" = None
 
-    def __init__(
-        self, admit: "Callable[[], Awaitable[Driver | AsyncGenerator[AgentEvent, None]]]"
-    ) -> None:
+    def __init__(self, admit: "Callable[[], Awaitable[Source]]") -> None:
         self._admit = admit
 
     async def __anext__(self) -> AgentEvent:
@@ -305,7 +303,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         if isinstance(self._source, Driver):
             self._source.drop()
 
-    async def _admitted(self) -> "Driver | AsyncGenerator[AgentEvent, None]":
+    async def _admitted(self) -> "Source":
         if self._source is None:
             self._source = await self._admit()
         return self._source
@@ -405,3 +403,7 @@ class Driver(AsyncIterator[AgentEvent]):
             self._answer.set_result(None)
         else:
             self._answer.set_exception(error)
+
+
+Source = Driver | AsyncGenerator[AgentEvent, None]
+"""Where the events of an `AsyncRun` come from, once it is admitted."""

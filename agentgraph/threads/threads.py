@@ -392,13 +392,9 @@ def _has_run(behind: CheckpointTuple, children: Iterable[CheckpointTuple]) -> bo
     if behind.metadata.get("source") == _RAN:
         return True
     ended = [child for child in children if child.metadata.get("source") == _RAN]
-    return not ended or any(_is_copy(behind, child) for child in ended)
-
-
-def _is_copy(saved: CheckpointTuple, original: CheckpointTuple) -> bool:
-    """Tell whether one checkpoint is a copy of the other; both have the same parent."""
-    channels, others = saved.checkpoint["channel_versions"], original.checkpoint["channel_versions"]
-    return saved.metadata.get("source") == _FORK and channels == others
+    is_copy = behind.metadata.get("source") == _FORK  # with the same channels
+    channels = [child.checkpoint["channel_versions"] for child in ended]
+    return not ended or (is_copy and behind.checkpoint["channel_versions"] in channels)
 
 
 def _parent(saved: CheckpointTuple) -> str:

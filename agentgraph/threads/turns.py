@@ -15,7 +15,7 @@ happened, so it is read here and comes in with the turn's input, before the user
 What an agent says that runs as a tool is for itself: its caller gets the result, or none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -70,7 +70,7 @@ class Kept(NamedTuple):
 
     messages: list[BaseMessage]
     values: list[Mapping[str, Any]]
-    middleware: Sequence[Changes] = ()
+    middleware: list[Changes]
 
 
 def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -150,13 +150,11 @@ def _under_way(
     """Return what came of the step behind a checkpoint of a lane in which was `said`."""
     position, by_task = position_of(saved), writes_by_task(saved)
     if position is None or position["next"] is None:
-        return Kept([], [])
+        return Kept([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
     if ended is not None:
-        messages = ended.get("messages") or []
-        rest = _of_calls(tree, ended["position"], {}, [*said, *messages])
-        values = _writes_in(ended.get("values"))
-        return Kept([*messages, *rest.messages], values, _changes_in(ended))
+        kept = _written(ended)
+        return _joined([kept, _of_calls(tree, ended["position"], {}, [*said, *kept.messages])])
     place = _place(tree, position)
     if place is not None and isinstance(place.agent, FORKS):
         return (yield from _of_lanes(tree, every, saved, place, by_task))
@@ -174,8 +172,8 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
         given = results.get(number)
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
     messages = folded(messages)
-    messages += [_unfinished(call, at) for call in _unanswered(messages) if at]
-    return Kept(messages, [write for each in results.values() for write in _writes_in(each["values"])])
+    messages += [_unfinished(call, at) for call in _unanswered(messages).values() if at]
+    return _joined(map(_written, results.values()))._replace(messages=messages, middleware=[])
 
 
 def _of_lanes(
@@ -188,6 +186,7 @@ def _of_lanes(
     """Return what lanes came to, in order; those that undo steps behind the steps."""
     found: list[tuple[tuple[int, int], Kept]] = []
     results = {task: each for task, each in _results(by_task).items() if "signal" in each}
+    ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
         result = results.pop(task, None)
         position = position_of(head)
@@ -198,46 +197,44 @@ def _of_lanes(
             order = (1, result["finished"] if result else _LAST)
         else:
             order = (0, order_of(lane, at))
-        came = _of_result(result) if result else (yield from _of_lane(tree, every, head))
+        came = _written(result) if result else (yield from _of_lane(tree, every, head))
         found.append((order, came))
-    found += [((0, result["number"]), _of_result(result)) for result in results.values()]
-    if isinstance(place.agent, ParallelAgent) and place.agent.on_error == "first":
-        found = _won(by_task) or found
+    found += [((0, result["number"]), _written(result)) for result in results.values()]
+    if ended and isinstance(place.agent, ParallelAgent) and place.agent.on_error == "first":
+        return _written(min(ended, key=lambda each: each["finished"]))  # the others lost
     found.sort(key=lambda item: item[0])
-    is_call = isinstance(place.agent, EachAgent)
-    return Kept(
-        [message for _, kept in found for message in kept.messages],
-        [write for _, kept in found for write in kept.values],
-        [changes for _, kept in found for changes in kept.middleware if not is_call],
-    )
+    kept = _joined(each for _, each in found)
+    return kept._replace(middleware=[]) if isinstance(place.agent, EachAgent) else kept
 
 
 def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Kept]:
     """Return what a lane said and wrote that has not ended."""
-    state = yield from _state_at(head)
-    said = state.get("messages", [])
-    rest = yield from _under_way(tree, every, head, said)
-    messages = [*said, *rest.messages]
-    removed = {each.id for each in messages if isinstance(each, RemoveMessage)}
-    left = [each for each in messages if each.id not in removed]
-    values = [*_writes_in(state.get("values")), *rest.values]
-    return Kept(left, values, [*_changes_in(state), *rest.middleware])
+    kept = _written((yield from _state_at(head)))
+    kept = _joined([kept, (yield from _under_way(tree, every, head, kept.messages))])
+    removed = {each.id for each in kept.messages if isinstance(each, RemoveMessage)}
+    return kept._replace(messages=[each for each in kept.messages if each.id not in removed])
 
 
-def _of_result(result: Mapping[str, Any]) -> Kept:
-    return Kept(list(result["messages"]), _writes_in(result["values"]), _changes_in(result))
+def _written(written: Mapping[str, Any]) -> Kept:
+    """Return what a node or a lane wrote, or a task handed back.
+
+    The root writes a map of values or several, a lane `Write`s.
+    """
+    values, changes = written.get("values") or (), written.get("middleware")
+    if isinstance(values, Mapping):
+        writes = [values]
+    else:
+        writes = [each["values"] if each.keys() == {"by", "values"} else each for each in values]
+    return Kept([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
 
-def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
-    """Return what middleware changed, as a node wrote it, or a lane handed it back."""
-    return [written["middleware"]] if written.get("middleware") else []
-
-
-def _won(by_task: Writes) -> list[tuple[tuple[int, int], Kept]]:
-    """Return what the lane came to that was first, if one was: the others lost."""
-    ended = [each for each in _results(by_task).values() if "signal" in each]
-    first = min(ended, key=lambda each: each["finished"], default=None)
-    return [((0, 0), _of_result(first))] if first else []
+def _joined(several: Iterable[Kept]) -> Kept:
+    several = [*several]
+    return Kept(
+        [message for kept in several for message in kept.messages],
+        [write for kept in several for write in kept.values],
+        [changes for kept in several for changes in kept.middleware],
+    )
 
 
 def _lanes(
@@ -270,17 +267,15 @@ def _open_calls(
     )
     if last is None:
         return {}
-    answered = {each.tool_call_id for each in said[last:] if isinstance(each, ToolMessage)}
-    first = (position.get("chat") or {}).get("tool_calls", 0)
-    calls = enumerate(calls_of(said[last]), first)
-    return {number: call for number, call in calls if call_id(call) not in answered}
+    results = [each for each in said[last:] if isinstance(each, ToolMessage)]
+    return _unanswered([said[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
 
 
-def _unanswered(messages: Sequence[BaseMessage]) -> Iterator[Any]:
+def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:
+    """Return the calls that have no results, by their numbers from the first one's on."""
     answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-    for call in (call for message in messages for call in calls_of(message)):
-        if call_id(call) not in answered:
-            yield call
+    calls = enumerate((call for message in messages for call in calls_of(message)), first)
+    return {number: call for number, call in calls if call_id(call) not in answered}
 
 
 def _unfinished(call: Any, at: str) -> BaseMessage:
@@ -303,10 +298,3 @@ def _place(tree: Tree, position: Position | None) -> Place | None:
     place = place_of(tree, position)
     fits = place is not None and position and len(position["cursor"]) == len(place.counts)
     return place if fits else None
-
-
-def _writes_in(values: Any) -> list[Mapping[str, Any]]:
-    """Return what was written, in order: the root writes a map or several, a lane `Write`s."""
-    if isinstance(values, Mapping):
-        return [values] if values else []
-    return [each["values"] if each.keys() == {"by", "values"} else each for each in values or ()]
