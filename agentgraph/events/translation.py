@@ -105,7 +105,7 @@ class Translator:
         node: str | None = None,
         *,
         begin: Moment = Moment(0, 0, ""),  # noqa: B008
-        waiting: Iterable[AgentEvent] = (),
+        waiting: Mapping[str, AgentEvent] | None = None,
     ) -> None:
         """Begin to translate.
 
@@ -114,13 +114,13 @@ class Translator:
             thread_id: Written on every event.
             node: The node that the tree is in the graph that is streamed, if it is not all of it.
             begin: Behind what was told before the run.
-            waiting: The questions that wait where it goes on.
+            waiting: The questions that wait where it goes on, by their ids.
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
         self._begun: dict[str, AgentEvent] = {}
         self._failed: dict[str, Failure] = {}
-        self._asked = {event.id: event for event in waiting}
+        self._asked = dict(waiting or {})
         self._data: Any = None
         self.last = begin
         self.failures: list[Note] = []

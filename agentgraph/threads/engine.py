@@ -85,7 +85,8 @@ class Engine:
 
         async def admit() -> Driver:
             check_limits(how.limits)
-            self._check_mode("async")
+            if fault := self.tree.mode_fault("async"):
+                raise AgentGraphError(fault)
             held = await ahold(self.saver, thread_id)
             try:
                 telling = await self.aread(self._admitted(begin(), thread_id, how, "async"), thread_id)
@@ -133,7 +134,8 @@ class Engine:
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that only the async calls can serve."""
         self.check_saver()
-        self._check_mode("sync")
+        if fault := self.tree.mode_fault("sync"):
+            raise AgentGraphError(fault)
         if self.tree.timed:
             named = ", ".join(place.name for place in self.tree.timed)
             raise AgentGraphError(
@@ -144,10 +146,6 @@ class Engine:
     def check_saver(self, mode: Mode = "sync") -> None:
         """Refuse a saver that does not serve the calls of a mode."""
         if fault := saver_fault(self.saver, mode):
-            raise AgentGraphError(fault)
-
-    def _check_mode(self, mode: Mode) -> None:
-        if fault := self.tree.mode_fault(mode):
             raise AgentGraphError(fault)
 
     def read(self, reads: Generator[Any, Any, T], thread_id: str, step: Step | None = None) -> T:
@@ -250,6 +248,9 @@ def config_of(
     Raises:
         AgentGraphError: It is no id of a thread.
     """
-    given = {"checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
-    named = {key: value for key, value in given.items() if value is not None}
-    return {"configurable": {"thread_id": checked_id(thread_id), **named}}
+    configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
+    if namespace is not None:
+        configurable["checkpoint_ns"] = namespace
+    if checkpoint_id is not None:
+        configurable["checkpoint_id"] = checkpoint_id
+    return {"configurable": configurable}

@@ -139,7 +139,7 @@ def _by_name(
 
 def _waiting(tree: Tree, saved: CheckpointTuple) -> Reads[Waiting]:
     """Return the questions that wait where a thread is, and how they can be answered."""
-    origin = yield from before_edits(saved)
+    _, origin = yield from before_edits(saved)
     if origin is saved:
         return Waiting((yield from _questions(tree, saved)))
     return (yield from _asked_before_edits(tree, origin))
@@ -325,7 +325,8 @@ def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
 
 def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInterrupt]:
     """Return the questions of a task that have no answers: LangGraph counts them in the id."""
-    count = len(writes.get("__resume__", ()))
+    if not (count := len(writes.get("__resume__", ()))):
+        return [*writes["__interrupt__"]]
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
     answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
     return [asked for asked in writes["__interrupt__"] if asked.id not in answered]

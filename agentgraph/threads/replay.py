@@ -24,7 +24,7 @@ from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
-from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told
+from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told, step_name
 from agentgraph.graph.nodes.attempts import standing
 from agentgraph.graph.nodes.telling import Before, Clock
 from agentgraph.graph.state import address_of, clock_in
@@ -34,16 +34,12 @@ from agentgraph.threads.threads import (
     Saved,
     address_at,
     all_saved,
-    has_ended,
+    before_edits,
     keep_notes,
     kept_beside,
     namespace_of,
-    newest,
-    of_the_next_step,
     opened,
     position_of,
-    step_at,
-    where_it_ran,
     writes_by_task,
 )
 from agentgraph.tree.addresses import root_address
@@ -69,7 +65,7 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     every = standing((yield from all_saved()))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
-    left = {address_at(tree, saved) for saved in newest(every).values()}
+    left = {address_at(tree, saved) for saved in _newest(every).values()}
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
@@ -132,7 +128,9 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
             yield from entries_in(result)
         for asked in writes.get("__interrupt__", ()):
             yield question_note(asked)
-    yield from (note for note in kept_beside(saved) if note.kind not in _MARKS)
+    for note in kept_beside(saved):
+        if note.kind not in _MARKS:
+            yield note
 
 
 def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
@@ -146,9 +144,9 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry
 
     Of a step that ended since it is not known any more.
     """
-    last = max((moment.number for moment in map(moment_of, told) if moment), default=0)
+    last = max(map(number_told, told), default=0)
     for saved in reversed(every):
-        if namespace_of(saved) or has_ended(saved) or _last_note(saved, "error"):
+        if namespace_of(saved) or _has_ended(saved) or _last_note(saved, "error"):
             continue
         for shown in _shown_errors(saved):
             at = max(
@@ -157,19 +155,43 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry
             )
             began = datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
             last = max(last, int(began * 1_000_000)) + 1
-            moment = Moment(_turn(saved), last, step_at(saved))
+            moment = Moment(_turn(saved), last, _step_at(saved))
             yield Note(f"{saved.checkpoint['id']} {shown}", "error", shown, at, moment)
 
 
 def _shown_errors(saved: CheckpointTuple) -> list[str]:
     """Return how the tasks of a step failed, each once."""
-    errors = [writes["__error__"] for writes in writes_by_task(saved).values() if "__error__" in writes]
-    shown = dict.fromkeys(each if isinstance(each, str) else shown_error(each) for each in errors)
-    return [each for each in shown if not each.startswith(("CancelledError(", "KeyboardInterrupt("))]
+    found: dict[str, None] = {}
+    for writes in writes_by_task(saved).values():
+        if (error := writes.get("__error__")) is not None:
+            shown = error if isinstance(error, str) else shown_error(error)
+            if not shown.startswith(("CancelledError(", "KeyboardInterrupt(")):
+                found[shown] = None
+    return [*found]
 
 
 def _turn(saved: CheckpointTuple) -> int:
     return clock_in(position_of(saved))[0]
+
+
+def _step_at(saved: CheckpointTuple) -> str:
+    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
+    position = position_of(saved)
+    node = position["next"] if position else None
+    return step_name(saved.checkpoint["id"], node) if node else ""
+
+
+def _has_ended(saved: CheckpointTuple) -> bool:
+    """Tell whether the step behind a checkpoint ended."""
+    return any("position" in writes for writes in writes_by_task(saved).values())
+
+
+def _newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
+    """Return the last checkpoint of each namespace."""
+    heads: dict[str, CheckpointTuple] = {}
+    for saved in newest_first:
+        heads.setdefault(namespace_of(saved), saved)
+    return heads
 
 
 class GoingOn(NamedTuple):
@@ -178,8 +200,8 @@ class GoingOn(NamedTuple):
     Attributes:
         begin: Behind what was told before.
         first: What it tells first.
-        questions: What was told of the questions of the step: one that a run was killed with, though it
-            was answered, may be asked again.
+        questions: What was told of the questions of the step, by their ids: one that a run was killed
+            with, though it was answered, may be asked again.
         before: What its nodes must know.
         notes: What it keeps beside the step that goes on.
         beside: That step; None where none is under way.
@@ -187,7 +209,7 @@ class GoingOn(NamedTuple):
 
     begin: Moment = Moment(0, 0, "")
     first: Sequence[AgentEvent] = ()
-    questions: Sequence[AgentEvent] = ()
+    questions: Mapping[str, AgentEvent] | None = None
     before: Before = (0, ())
     notes: Sequence[Note] = ()
     beside: CheckpointTuple | None = None
@@ -207,24 +229,25 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         return GoingOn()
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position)
-    ran = yield from where_it_ran(saved)
+    ran, origin = yield from before_edits(saved)
     heard = yield from _heard(ran, is_edited=ran is not saved)
     if position["next"] is None and heard == inf:
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
-    origin = of_the_next_step(ran, saved) if position["next"] else saved
+    origin = origin if position["next"] else saved
     is_cut = position["next"] is not None and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
         line = yield from all_saved()
     every = _since(line, origin)
     told = _entries(tree, every)
-    open_ = _open(told, every, origin)
+    asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
+    open_ = _open(asked, every, origin)
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     if heard is None:
         void = _retold(tree, _unsure(line, ran))
     elif heard < inf:
-        void = _unheard(tree, line, heard, _names(newest(every).values()) if is_cut else ())
+        void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it is only cut where another line went on
         void = _retold(tree, every) if is_cut else _Void()
     again = [each for each in void.again if each.id not in dropped]
@@ -239,7 +262,7 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     return GoingOn(
         begin=Moment(turn + is_turn, clock.last, ""),
         first=[*map(event, [*first, *again])],
-        questions=[event(each) for each in _questions(told) if each.id not in dropped],
+        questions={each.id: event(each) for each in asked if each.id not in dropped},
         before=(clock.last, [_known(each, left) for each in told]),
         notes=[*(open_[each] for each in answered), *void.failed, *keeps, note("resumed", answered)],
         beside=origin,
@@ -307,7 +330,7 @@ def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
 
 def _names(every: Iterable[CheckpointTuple]) -> list[str]:
     """Return the names of the steps behind some checkpoints."""
-    return sorted(filter(None, map(step_at, every)))
+    return sorted(filter(None, map(_step_at, every)))
 
 
 def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
@@ -320,7 +343,7 @@ def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
     if not is_edited:
         return None
     as_saved: CheckpointTuple | None = yield Saved(checkpoint_id=ran.checkpoint["id"])
-    return inf if as_saved and has_ended(as_saved) else None
+    return inf if as_saved and _has_ended(as_saved) else None
 
 
 def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[CheckpointTuple]:
@@ -351,9 +374,9 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
     by_task = writes_by_task(saved).values()
     if (begun := _last_note(saved, "resumed")) is None:
         return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
-    asked = [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
-    failed = _last_note(saved, "error")
-    return all(number_told(each) < number_told(begun) for each in [*asked, failed] if each)
+    ended = [note for note in kept_beside(saved) if note.kind == "error"]
+    ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
+    return max(map(number_told, ended), default=0) < number_told(begun)
 
 
 def _has_failed(saved: CheckpointTuple) -> bool:
@@ -363,28 +386,24 @@ def _has_failed(saved: CheckpointTuple) -> bool:
 
 
 def _open(
-    told: Iterable[Entry], every: Sequence[CheckpointTuple], origin: CheckpointTuple
+    asked: Iterable[Note], every: Sequence[CheckpointTuple], origin: CheckpointTuple
 ) -> dict[str, Note]:
     """Return what told of the questions without answers, by their ids: their lanes stand there.
 
     Args:
-        told: What was told in a step of the root.
+        asked: What told of questions in a step of the root.
         every: The checkpoints of the step, newest first; or only that of the root.
         origin: That of the root, beside which lies what runs were given answers to.
     """
-    resumed = [note.data or () for note in kept_beside(origin) if note.kind == "resumed"]
-    heads = newest(every)
+    resumed = [note for note in kept_beside(origin) if note.kind == "resumed"]
+    answered = {each for note in resumed for each in note.data or ()}
+    heads = _newest(every)
     next_ = _names(heads.values())
     return {
         note.id: note
-        for note in _questions(told)
-        if not any(note.id in answered for answered in resumed)
-        and (len(heads) == 1 or (note.moment and note.moment.step in next_))
+        for note in asked
+        if note.id not in answered and (len(heads) == 1 or (note.moment and note.moment.step in next_))
     }
-
-
-def _questions(told: Iterable[Entry]) -> list[Note]:
-    return [note for note in told if isinstance(note, Note) and note.kind == "interrupted"]
 
 
 def _answered(given: Any, asked: Collection[str]) -> list[str]:

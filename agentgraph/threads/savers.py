@@ -26,8 +26,11 @@ from agentgraph.safe_repr import reason
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-_NEEDED = ("get_tuple", "put", "put_writes")
-"""The methods a saver needs to serve the sync calls, and with an "a" before it the async ones."""
+_NEEDED = {
+    "sync": ("get_tuple", "put", "put_writes"),
+    "async": ("aget_tuple", "aput", "aput_writes"),
+}
+"""The methods that a saver needs to serve the calls of a mode."""
 _CALLS = {
     "sync": "run, query, resume, pending, events and watch",
     "async": "arun, aquery, aresume, apending, aevents and awatch",
@@ -172,8 +175,8 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
     """Return why a saver cannot serve calls of a mode, and what can; None if it does."""
     is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
-    names = [each if is_sync else f"a{each}" for each in _NEEDED]
-    lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in names)
+    needed = _NEEDED[mode]
+    lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
     runs_on_loop = isinstance(getattr(saver, "loop", None), asyncio.AbstractEventLoop)
     if not lacks and not (runs_on_loop if is_sync else isinstance(saver, SqliteSaver)):
         return None

@@ -29,7 +29,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.agents.agents import WorkflowAgent
 from agentgraph.agents.dependencies import in_order
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
-from agentgraph.graph.moments import Note, note_of, step_name
+from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
@@ -130,13 +130,6 @@ def kept_beside(saved: CheckpointTuple) -> list[Note]:
     return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
 
 
-def step_at(saved: CheckpointTuple) -> str:
-    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
-    position = position_of(saved)
-    node = position["next"] if position else None
-    return step_name(saved.checkpoint["id"], node) if node else ""
-
-
 def checked_id(thread_id: object) -> str:
     """Return the id of a thread, as all savers can keep it.
 
@@ -212,32 +205,24 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     return saved
 
 
-def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
-    """Return the root's checkpoint behind which the step ran that is next."""
-    return of_the_next_step((yield from where_it_ran(saved)), saved)
-
-
-def of_the_next_step(ran: CheckpointTuple, saved: CheckpointTuple) -> CheckpointTuple:
-    """Return the checkpoint before all edits, if these left the position as it was; else the last."""
-    was, now = position_of(ran), position_of(saved)
-    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
-    return ran if stayed else saved
-
-
-def where_it_ran(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
-    """Return the root's checkpoint where the last run was, which is before all edits.
+def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, CheckpointTuple]]:
+    """Return the root's checkpoints where the last run was, and behind which the step ran that is next.
 
     `update_state` writes a checkpoint of its own, beside which nothing lies of what a step came to.
-    Beside one that was forked lies nothing either, if its step went on in another line.
+    Beside one that was forked lies nothing either, if its step went on in another line. So both are
+    before all edits; but if these moved the position, the next step begins at the last one.
     """
     if not _is_edit(saved):
-        return saved
+        return saved, saved
     every = yield from all_saved()
     line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
         origin = line.get(_parent(origin))
-    return origin or saved
+    ran = origin or saved
+    was, now = position_of(ran), position_of(saved)
+    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    return ran, ran if stayed else saved
 
 
 def _is_edit(saved: CheckpointTuple) -> bool:
@@ -250,25 +235,12 @@ def ran_behind(saved: CheckpointTuple) -> set[str]:
     return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
 
 
-def has_ended(saved: CheckpointTuple) -> bool:
-    """Tell whether the step behind a checkpoint ended."""
-    return any("position" in writes for writes in writes_by_task(saved).values())
-
-
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     """Return what the tasks of a step wrote, by their ids and by channel."""
     tasks: dict[str, dict[str, Any]] = {}
     for task, channel, value in saved.pending_writes or ():
         tasks.setdefault(task, {})[channel] = value
     return tasks
-
-
-def newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
-    """Return the last checkpoint of each namespace."""
-    heads: dict[str, CheckpointTuple] = {}
-    for saved in newest_first:
-        heads.setdefault(namespace_of(saved), saved)
-    return heads
 
 
 def namespace_of(saved: CheckpointTuple) -> str:

@@ -125,7 +125,7 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     A tree that changed may know nothing of what ran: then what can be found is kept.
     """
     state = yield from _state_at(saved)
-    origin = yield from before_edits(saved)
+    _, origin = yield from before_edits(saved)
     place = _place(tree, position_of(origin))
     runs_lanes = place is not None and isinstance(place.agent, FORKS)
     every = (yield from all_saved()) if runs_lanes else []
