@@ -1,4 +1,8 @@
-"""Agent events: what agents do, as frozen values with a JSON and a server-sent form."""
+"""Agent events: what agents do, as frozen values with a JSON and a server-sent form.
+
+An event has one of `output`, `action` and `error`, and `kind` says which. It is the same live and told
+again from a saver, so it may hold whatever LangGraph's savers keep; two are equal if all they say is.
+"""
 
 import json
 from dataclasses import dataclass, fields, replace

@@ -227,11 +227,11 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     position = position_of(saved) if saved else None
     if saved is None or position is None:
         return GoingOn()
-    is_turn = not isinstance(given, Command | None)
-    turn, last = clock_in(position)
     ran, origin = yield from before_edits(saved)
     heard = yield from _heard(ran, is_edited=ran is not saved)
     if position["next"] is None and heard == inf:
+        turn, last = clock_in(position)
+        is_turn = not isinstance(given, Command | None)
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
     origin = origin if position["next"] else saved
     is_cut = position["next"] is not None and _is_cut_short(origin)
@@ -239,17 +239,32 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
         line = yield from all_saved()
     every = _since(line, origin)
-    told = _entries(tree, every)
-    asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
-    open_ = _open(asked, every, origin)
-    answered = _answered(given, open_)
-    dropped = list(open_) if is_turn else []
     if heard is None:
         void = _retold(tree, _unsure(line, ran))
     elif heard < inf:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it is only cut where another line went on
         void = _retold(tree, every) if is_cut else _Void()
+    return _behind(tree, thread_id, given, saved, origin, every, void)
+
+
+def _behind(
+    tree: Tree,
+    thread_id: str,
+    given: Any,
+    saved: CheckpointTuple,
+    origin: CheckpointTuple,
+    every: Sequence[CheckpointTuple],
+    void: "_Void",
+) -> GoingOn:
+    """Return how a run goes on with the step behind `origin`, in which the checkpoints `every` are."""
+    is_turn = not isinstance(given, Command | None)
+    turn, last = clock_in(position_of(saved))
+    told = _entries(tree, every)
+    asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
+    open_ = _open(asked, every, origin)
+    answered = _answered(given, open_)
+    dropped = list(open_) if is_turn else []
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
     numbers = map(number_told, [*told, *kept_beside(saved), *kept_beside(origin)])
@@ -409,10 +424,8 @@ def _open(
 def _answered(given: Any, asked: Collection[str]) -> list[str]:
     """Return the ids of the questions that a command answers."""
     answers = given.resume if isinstance(given, Command) else None
-    if answers is None:
-        return []
     named = [each for each in asked if isinstance(answers, dict) and each in answers]
-    return named or (list(asked) if len(asked) == 1 else [])
+    return named or (list(asked) if answers is not None and len(asked) == 1 else [])
 
 
 def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:

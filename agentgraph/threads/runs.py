@@ -137,6 +137,7 @@ class Telling:
         control: Stops it.
         upto: The time of the last event that was heard, in seconds since 1970; None before those that
             are not only told again.
+        is_left: Whether the reader of an async run has left it.
         story: What it does, one thing at a time.
         stream: LangGraph's stream, sync or async.
     """
@@ -150,6 +151,7 @@ class Telling:
         self._on, self._see = on, see
         self.control = Stop()
         self.upto: float | None = None
+        self.is_left = False
         self.story = self._told()
 
     def heard(self, event: AgentEvent) -> None:
@@ -185,12 +187,12 @@ class Telling:
         except GeneratorExit:
             raise
         except BaseException as error:
-            is_left = self.control.drain_requested
+            was_stopped = self.control.drain_requested
             self.control.stop(_LEFT)
             yield Close(self.stream)  # behind the stop, so that it waits for no more steps
-            if failures(error) or (is_of_an_agent(error) and not is_left):
+            if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
-                self.upto = self.upto if is_left else inf
+                self.upto = self.upto if was_stopped or self.is_left else inf
             if is_of_database(error):
                 self.upto = None  # it cannot be kept there
                 raise saver_error(error, self._saver, self._thread_id) from error
@@ -320,7 +322,6 @@ class Driver(AsyncIterator[AgentEvent]):
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[AgentEvent | None] | None = None
         self._wanted = asyncio.Event()
-        self._is_left = False
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event; where the caller is cancelled, close first.
@@ -328,7 +329,7 @@ class Driver(AsyncIterator[AgentEvent]):
         Raises:
             Exception: Of an agent, after the event that tells it.
         """
-        if self._is_left or (self._task is not None and self._task.done()):
+        if self._telling.is_left or (self._task is not None and self._task.done()):
             raise StopAsyncIteration
         answer: asyncio.Future[AgentEvent | None] = self._loop.create_future()
         self._answer = answer
@@ -361,16 +362,16 @@ class Driver(AsyncIterator[AgentEvent]):
         self._hold.closing = self._loop
         if self._loop.is_closed():
             self._hold.release()
-        elif not (self._is_left or (self._task is not None and self._task.done())):
+        elif not (self._telling.is_left or (self._task is not None and self._task.done())):
             self._loop.call_soon_threadsafe(self._leave)
 
     def _leave(self) -> None:
         if self._task is None:
             self._hold.release()
-        elif not self._is_left and not self._task.done():
+        elif not self._telling.is_left and not self._task.done():
             self._hold.closing = self._loop
             self._telling.control.stop(_LEFT)
-        self._is_left = True
+        self._telling.is_left = True
         self._wanted.set()
 
     async def _drive(self) -> None:
@@ -387,7 +388,7 @@ class Driver(AsyncIterator[AgentEvent]):
 
     async def _give(self, event: AgentEvent) -> None:
         """Hand over an event, and wait until the next one is wanted, or nobody wants any more."""
-        if self._is_left:
+        if self._telling.is_left:
             return
         self._wanted.clear()
         if self._answer is not None and not self._answer.done():
