@@ -12,7 +12,6 @@ from driving import Drive, Sync, standing
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.threads.reader import Reader
 from agentgraph.threads.replay import recalled
 from agentgraph.tree.validation import validate
 
@@ -130,9 +129,9 @@ class Thread:
         reads = recalled(validate(self.tree), "t")
         if self.drive is Sync:
             with self._runner() as runner:
-                came = Reader(runner.saver, runner.graph).read(reads, "t")
+                came = runner.engine.read(reads, "t")
         else:
-            came = self._asked(lambda runner: Reader(runner.saver, runner.graph).aread(reads, "t"))
+            came = self._asked(lambda runner: runner.engine.aread(reads, "t"))
         return lines(event for event in came if isinstance(event, ag.AgentEvent))
 
     def state(self, at: Any = CONFIG) -> Any:

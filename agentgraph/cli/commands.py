@@ -31,7 +31,7 @@ from agentgraph.show.drawing import mermaid
 from agentgraph.show.lines import tree_lines, without_controls
 from agentgraph.show.screens import Lines
 from agentgraph.skills import json_schema
-from agentgraph.threads.beginnings import UNANSWERED
+from agentgraph.threads.pending import UNANSWERED
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,7 +1,10 @@
-"""Agent events: what agents do, as frozen values with a JSON and a server-sent form."""
+"""Agent events: what agents do, as frozen values with a JSON and a server-sent form.
+
+An event has one of `output`, `action` and `error`, and `kind` says which. It is the same live and told
+again from a saver, so it may hold whatever LangGraph's savers keep; two are equal if all they say is.
+"""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -174,9 +177,15 @@ class AgentEvent:
         more than 64 bits. A pydantic model or a dataclass is told as an object of its fields, and
         anything else as a text; neither is made again.
         """
-        return {
-            each.name: _FORMS.get(each.name, as_json)(getattr(self, each.name)) for each in fields(self)
-        }
+        output = self.output and replace(self.output, message=None)
+        plain = replace(self, run_path=RunPath(), output=output)
+        told = {each.name: as_json(getattr(plain, each.name)) for each in fields(self)}
+        told["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
+        if self.message is not None:
+            told["output"]["message"] = message_as_json(self.message)
+        if self.action is not None:
+            told["action"]["discarded"] = [*map(as_json, self.action.discarded)]
+        return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
@@ -189,7 +198,16 @@ class AgentEvent:
         Args:
             data: What `to_dict` gave, also by way of JSON. No types of yours are made from it.
         """
-        made = {name: _MADE.get(name, from_json)(told) for name, told in data.items()}
+        output, action = data.get("output"), from_json(data.get("action"))
+        made = from_json({**data, "run_path": None, "output": None, "action": None})
+        made["run_path"] = RunPath(RunStep(from_json(name), i) for name, i in data["run_path"])
+        if output is not None:
+            message = output["message"] and message_from_json(output["message"])
+            made["output"] = Output(**{**from_json({**output, "message": None}), "message": message})
+        if action is not None:
+            asked = action["interrupted"] and Interrupt(**action["interrupted"])
+            discarded = tuple(action["discarded"])
+            made["action"] = Action(**{**action, "interrupted": asked, "discarded": discarded})
         return cls(**made)
 
     def to_sse(self) -> str:
@@ -200,48 +218,3 @@ class AgentEvent:
         kind = "partial" if self.partial else self.kind
         line_id = cut(" ".join(self.id.splitlines()), len(self.id))
         return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
-
-
-def _path(path: RunPath) -> list[Any]:
-    return [[as_json(step.agent_name), step.iteration] for step in path]
-
-
-def _output(output: Output | None) -> dict[str, Any] | None:
-    if output is None:
-        return None
-    message = output.message and message_as_json(output.message)
-    return {**as_json(replace(output, message=None)), "message": message}
-
-
-def _action(action: Action | None) -> dict[str, Any] | None:
-    if action is None:
-        return None
-    return {**as_json(action), "discarded": [*map(as_json, action.discarded)]}
-
-
-def _made_path(told: list[Any]) -> RunPath:
-    return RunPath(RunStep(from_json(name), iteration) for name, iteration in told)
-
-
-def _made_output(told: dict[str, Any] | None) -> Output | None:
-    if told is None:
-        return None
-    message = told["message"] and message_from_json(told["message"])
-    return Output(**{**from_json({**told, "message": None}), "message": message})
-
-
-def _made_action(told: dict[str, Any] | None) -> Action | None:
-    if told is None:
-        return None
-    made = from_json(told)
-    asked = made["interrupted"] and Interrupt(**made["interrupted"])
-    return Action(**{**made, "interrupted": asked, "discarded": tuple(made["discarded"])})
-
-
-_FORMS: dict[str, Callable[[Any], Any]] = {"run_path": _path, "output": _output, "action": _action}
-"""How the fields of an event are told that are not just values."""
-_MADE: dict[str, Callable[[Any], Any]] = {
-    "run_path": _made_path,
-    "output": _made_output,
-    "action": _made_action,
-}

@@ -83,9 +83,19 @@ def as_json(value: Any) -> Any:
     return _form(value, ())
 
 
-def message_as_json(message: BaseMessage) -> dict[str, Any]:
-    """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON."""
-    return _message(message, ())
+def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON.
+
+    One of a class of somebody's own is told as LangChain's.
+
+    Args:
+        message: The message.
+        around: The `id`s of the values that it lies in.
+    """
+    ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
+    told = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
+    name = told if isinstance(told, str) else message.type
+    return {"type": name, "data": _object({**dict(message), "type": name}, around)}
 
 
 def message_from_json(data: Mapping[str, Any]) -> BaseMessage:
@@ -162,7 +172,7 @@ def _container(value: Any, around: tuple[int, ...]) -> Any:
             tag = "set" if isinstance(value, set) else "frozenset"
             return {OURS: [tag, sorted((_form(each, around) for each in value), key=json.dumps)]}
         case BaseMessage():
-            return {OURS: ["message", _message(value, around)]}
+            return {OURS: ["message", message_as_json(value, around)]}
         case BaseModel():
             return _object(value.model_dump(), around)
         case BaseException() | Iterator():
@@ -170,14 +180,6 @@ def _container(value: Any, around: tuple[int, ...]) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _object({each.name: getattr(value, each.name) for each in fields(value)}, around)
     return _form(to_jsonable_python(value, fallback=_text, bytes_mode="base64"), around)
-
-
-def _message(message: BaseMessage, around: tuple[int, ...]) -> dict[str, Any]:
-    """Return the form of a message; one of a class of somebody's own is told as LangChain's."""
-    ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
-    told = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
-    name = told if isinstance(told, str) else message.type
-    return {"type": name, "data": _object({**dict(message), "type": name}, around)}
 
 
 def _object(value: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]:

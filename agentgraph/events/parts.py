@@ -74,11 +74,6 @@ class Parts:
         return _chunk(new, self._metadata.get(message.id or "", {}))
 
 
-def is_message(told: Any) -> bool:
-    """Tell whether something is a message, or one as JSON."""
-    return isinstance(told, BaseMessage) or (isinstance(told, Mapping) and "type" in told)
-
-
 def as_message(told: Any) -> BaseMessage:
     """Return a message that came as one, or as JSON."""
     if isinstance(told, BaseMessage):

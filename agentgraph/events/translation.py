@@ -13,16 +13,17 @@ another reply begins at their address, another message is told there, or its nod
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from time import time_ns
 from typing import Any, Literal
 from uuid import uuid4
 
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessageChunk, BaseMessage
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
-from agentgraph.events.parts import Parts, as_message, as_question, is_message
+from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.moments import (
     Entry,
@@ -113,7 +114,7 @@ class Translator:
         node: str | None = None,
         *,
         begin: Moment = Moment(0, 0, ""),  # noqa: B008
-        waiting: Iterable[AgentEvent] = (),
+        waiting: Mapping[str, AgentEvent] | None = None,
     ) -> None:
         """Begin to translate.
 
@@ -122,14 +123,13 @@ class Translator:
             thread_id: Written on every event.
             node: The node that the tree is in the graph that is streamed, if it is not all of it.
             begin: Behind what was told before the run.
-            waiting: The questions that wait where it goes on.
+            waiting: The questions that wait where it goes on, by their ids.
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
-        self._chats = {place.name for place in tree.places if place.chat}
         self._begun: dict[str, AgentEvent] = {}
         self._failed: dict[str, Failure] = {}
-        self._asked = {event.id: event for event in waiting}
+        self._asked = dict(waiting or {})
         self._data: Any = None
         self.last = begin
         self.failures: list[Note] = []
@@ -197,10 +197,10 @@ class Translator:
     def event(self, entry: Entry) -> AgentEvent:
         """Return the event of what an agent told."""
         if isinstance(entry, Note):
-            at = entry.address or root_address(self._tree)
-            return self._event(at, entry.id, moment_of(entry), **_what(self._tree, entry))
-        at = address_of(entry) or root_address(self._tree)
-        return self._event(at, entry.id or "", moment_of(entry), output=Output(message=entry))
+            at, what = entry.address, _what(self._tree, entry)
+        else:
+            at, what = address_of(entry) or "", {"output": Output(message=entry)}
+        return self._event(at or root_address(self._tree), entry.id or "", moment_of(entry), **what)
 
     def _ended(self, failure: Failure) -> Note:
         """Return the note of a failure that ends the run."""
@@ -219,26 +219,17 @@ class Translator:
             return
         for node, update in data.items():
             if node == "__interrupt__":
-                yield from self._questions(update)
-            elif update is None:
-                self._forget_failures(node)
-            elif isinstance(update, Mapping) and node in self._tree.by_node:
-                self._forget_failures(node)
-                for entry in sorted(entries_in(update), key=number_told):
+                for asked in map(as_question, update):
+                    if asked.id not in self._asked or asked_when(asked.response_schema) is not None:
+                        yield from self._told(question_note(asked))
+            elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
+                for at in [*self._failed]:
+                    if speaker_at(at) == place.name:  # it failed, and then it ended
+                        del self._failed[at]
+                for entry in sorted(entries_in(update or {}), key=number_told):
                     moment = moment_of(entry)
                     if moment and not moment.streamed and moment.number > self.last.number:
                         yield from self._told(entry)
-
-    def _forget_failures(self, node: str) -> None:
-        """Forget that an agent failed which then ended."""
-        if place := self._tree.by_node.get(node):
-            kept = {at: how for at, how in self._failed.items() if speaker_at(at) != place.name}
-            self._failed = kept
-
-    def _questions(self, questions: Iterable[Any]) -> Iterator[AgentEvent]:
-        for asked in map(as_question, questions):
-            if asked.id not in self._asked or asked_when(asked.response_schema) is not None:
-                yield from self._told(question_note(asked))
 
     def _custom(self, data: Any) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(told := data.get(STAMP), Mapping):
@@ -267,7 +258,7 @@ class Translator:
             self._asked[entry.id] = event
             yield from self._unfinished([entry.address])
             yield from self._void(entry.address, [entry.id] if before else [])
-        if event.message is not None and event.address in self._begun:
+        if event.address in self._begun and event.message is not None:
             chunk = self._begun.pop(event.address)
             yield from self._void(event.address, [chunk.id] if chunk.id != event.id else [])
         if moment and moment.number > self.last.number:
@@ -288,10 +279,16 @@ class Translator:
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", moment, output=output)
         # in graph agents several models may be asked at a time
-        if speaker_at(at) in self._chats and self._begun.setdefault(at, event).id != event.id:
+        is_chat = speaker_at(at) in self._chats
+        if is_chat and self._begun.setdefault(at, event).id != event.id:
             yield from self._unfinished([at])
             self._begun[at] = event
         yield event
+
+    @cached_property
+    def _chats(self) -> set[str]:
+        """The names of the chat agents."""
+        return {place.name for place in self._tree.places if place.chat}
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:
@@ -319,17 +316,12 @@ def question_note(asked: Any) -> Note:
     return Note(asked.id, "interrupted", data, asker(schema) or "", asked_when(schema))
 
 
-def opened_question(tree: Tree, asked: Any) -> Interrupt:
-    """Return a LangGraph interrupt as ours, the root's if it does not say who asks."""
-    return _interrupt(tree, question_note(asked))
-
-
 def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield what a node wrote, or a task came to, that was told: messages and notes."""
     messages = written.get("messages")
     for told in messages if isinstance(messages, list) else ():
-        message = as_message(told) if is_message(told) else None
-        if message is not None and moment_of(message) is not None:
+        is_message = isinstance(told, BaseMessage) or (isinstance(told, Mapping) and "type" in told)
+        if is_message and moment_of(message := as_message(told)) is not None:
             yield message
     yield from map(note_of, (written.get("position") or {}).get("told", ()))
 
@@ -347,7 +339,7 @@ def _what(tree: Tree, note: Note) -> dict[str, Any]:
         case "error":
             return {"error": note.data}
         case "interrupted":
-            return {"action": Action(interrupted=_interrupt(tree, note))}
+            return {"action": Action(interrupted=question_of(tree, note))}
         case "discarded":
             return {"action": Action(discarded=tuple(note.data))}
         case "transfer_to":
@@ -355,7 +347,8 @@ def _what(tree: Tree, note: Note) -> dict[str, Any]:
     return {"action": Action(exit=note.kind == "exit", break_loop=note.kind == "break_loop")}
 
 
-def _interrupt(tree: Tree, note: Note) -> Interrupt:
+def question_of(tree: Tree, note: Note) -> Interrupt:
+    """Return the question that a note tells, the root's if it does not say who asks."""
     value, schema = note.data
     at = note.address or root_address(tree)
     return Interrupt(

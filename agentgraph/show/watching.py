@@ -10,11 +10,12 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.threads.beginnings import UNANSWERED, Input, as_input, new_turn, resumption
 from agentgraph.threads.engine import Begin, Engine, How
+from agentgraph.threads.pending import UNANSWERED, resumption
 from agentgraph.threads.replay import recalled
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.threads import Reads
+from agentgraph.threads.turns import Input, as_input, new_turn
 from agentgraph.tree.places import Tree
 
 if TYPE_CHECKING:

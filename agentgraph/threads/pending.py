@@ -1,42 +1,56 @@
-"""The questions of a thread that wait for answers, and the answers to them."""
+"""The questions of a thread that wait for answers, and the answers with which a run goes on."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents.agents import GraphAgent
 from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
-from agentgraph.events.translation import opened_question
+from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once
-from agentgraph.graph.moments import asker
+from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.threads.threads import (
-    AllSaved,
-    NextTasks,
     Reads,
     Saved,
+    SaveFault,
+    State,
+    all_saved,
     before_edits,
-    number_of,
+    check_mapping,
+    check_saved,
     opened,
     order_of,
     place_of,
-    placed,
     position_of,
     ran_behind,
     writes_by_task,
 )
-from agentgraph.tree.addresses import address, as_cursor
-from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.addresses import address, as_cursor, parse_address
+from agentgraph.tree.places import Tree
 
 _SHOWN = 200
 """How long a schema may be to be shown in a message."""
+_ID = re.compile("[0-9a-f]{32}")
+"""The ids of questions."""
+
+
+class _Unanswered:
+    """Stands for no answer at all, since None is an answer."""
+
+    def __repr__(self) -> str:
+        return "no answer"
+
+
+UNANSWERED: Final = _Unanswered()
 
 
 class Waiting(NamedTuple):
@@ -59,16 +73,81 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    return (yield from waiting(tree, thread_id)).questions
-
-
-def waiting(tree: Tree, thread_id: str) -> Reads[Waiting]:
-    """Return the questions that wait, and how they can be answered; errors as `pending`."""
     saved = yield from opened(tree, thread_id)
-    origin = yield from before_edits(saved)
+    return (yield from _waiting(tree, saved)).questions
+
+
+def resumption(
+    tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
+) -> Reads[Command[Any] | None]:
+    """Return what LangGraph is to go on with, once the answers are known to be right.
+
+    Raises:
+        UnknownInterruptError: An answer to a question that is not pending.
+        InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
+        AgentGraphError: A value cannot be saved.
+    """
+    check_mapping(values)
+    saved = yield from opened(tree, thread_id)
+    questions, answered = yield from _waiting(tree, saved)
+    named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
+    for key, answer in named.items():
+        if (fault := (yield SaveFault(answer))) is not None:
+            asker_at = next(question.address for question in questions if question.id == key)
+            raise InvalidAnswerError(
+                f"the answer {shown(answer)} to {asker_at} cannot be saved ({fault}); the question is "
+                "still pending, answer it with plain data",
+                thread_id,
+            )
+    yield from check_saved((), values or {})
+    update: dict[str, Any] | None = {"values": dict(values)} if values else None
+    position = position_of(saved)
+    if update and position and position["next"]:  # at its node values may settle a conflict
+        update["position"] = {"settled": dict(values or {})}
+    if named and answered == "by new id":
+        update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
+    elif named and answered != "by id":
+        (answer,) = named.values() if answered == "bare" else (None,)
+        if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
+            raise _edited(thread_id, questions)  # LangGraph would take it for something else
+        return Command(resume=answer, update=update)
+    return Command(resume=named or None, update=update) if named or update else None
+
+
+def _by_name(
+    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
+) -> Mapping[str, Any]:
+    """Return answers by id or address; a bare one is that to the only question.
+
+    A dict is bare, too, where none of its keys could name a question of the tree.
+    """
+    if answers is UNANSWERED or (answers is None and not questions):
+        return {}
+    is_map = isinstance(answers, Mapping)
+    if is_map and (
+        len(questions) != 1
+        or any(
+            isinstance(key, str) and (_ID.fullmatch(key) or parse_address(tree, key)) for key in answers
+        )
+    ):
+        return cast(Mapping[str, Any], answers)
+    if len(questions) != 1:
+        raise _unclear_question(thread_id, questions)
+    return {questions[0].id: answers}
+
+
+def _waiting(tree: Tree, saved: CheckpointTuple) -> Reads[Waiting]:
+    """Return the questions that wait where a thread is, and how they can be answered."""
+    _, origin = yield from before_edits(saved)
     if origin is saved:
-        return Waiting((yield from _asked_in(tree, "", saved)))
+        return Waiting((yield from _questions(tree, saved)))
     return (yield from _asked_before_edits(tree, origin))
+
+
+def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
+    """Return the questions that were asked behind a checkpoint of the root."""
+    asked = yield from _asked_in(tree, "", saved)
+    return [question_of(tree, question_note(one)) for one in asked]
 
 
 def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
@@ -79,13 +158,13 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
     answered, the next answer is for that.
     """
     position = position_of(origin)
-    tasks = yield NextTasks("")
-    questions = yield from _asked_in(tree, "", origin)
+    tasks = (yield State()).tasks
+    questions = yield from _questions(tree, origin)
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return Waiting([])
-    place = placed(tree, position)
+    place = tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = yield NextTasks("", origin.checkpoint["id"])
+    (ran,) = (yield State("", origin.checkpoint["id"])).tasks
     asks_itself = position["next"] == place.question_node or place.kind.asks
     is_first = asks_itself or not (yield from _is_answered(origin))
     alone = ran_behind(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
@@ -98,12 +177,12 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
 def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
     """Tell whether anything was answered in the step behind a checkpoint of the root."""
     began = origin.checkpoint["id"]
-    every: Sequence[CheckpointTuple] = yield AllSaved()
+    every = yield from all_saved()
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any("__resume__" in told for at in [origin, *inside] for told in writes_by_task(at).values())
 
 
-def edited(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
+def _edited(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
     """Return the error for answers to what is to be asked anew, as the state was edited."""
     there = ", ".join(question.address for question in questions)
     return UnknownInterruptError(
@@ -113,7 +192,7 @@ def edited(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptEr
     )
 
 
-def resume_map(
+def _by_id(
     thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return answers by id or address as answers by id, in plain data.
@@ -126,39 +205,28 @@ def resume_map(
     for key, answer in answers.items():
         named = [question for question in questions if key in (question.id, question.address)]
         if len(named) != 1 or named[0].id in found:
-            raise unknown_question(thread_id, key, questions, repeated=bool(named))
+            there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
+            wrong = "answered more than once" if named else "not pending (was it answered already?)"
+            raise UnknownInterruptError(
+                f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
+                thread_id,
+            )
         try:
             found[named[0].id] = plain(answer)
             fault = answer_fault(named[0].response_schema, found[named[0].id])
         except (AgentGraphError, RecursionError, UnicodeError):
             fault = "it has no JSON form"
         if fault:
+            to_fit = f" to fit {named[0].response_schema}"
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
-                f"is still pending, answer it again{_to_fit(named[0])}",
+                f"is still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",
                 thread_id,
             )
     return found
 
 
-def _to_fit(question: Interrupt) -> str:
-    """Return what an answer must fit, for a message; nothing where that is longer than helps."""
-    shown = f" to fit {question.response_schema}"
-    return shown if len(shown) < _SHOWN else ""
-
-
-def unknown_question(
-    thread_id: str, key: object, questions: Sequence[Interrupt], *, repeated: bool = False
-) -> UnknownInterruptError:
-    """Return the error for an answer that names no pending question, or names one unclearly."""
-    there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
-    wrong = "is answered more than once" if repeated else "is not pending (was it answered already?)"
-    return UnknownInterruptError(
-        f"thread {shown(thread_id)}: the question {shown(key)} {wrong}; pending: {there}", thread_id
-    )
-
-
-def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
+def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
     """Return the error for a bare answer where not exactly one question is pending."""
     if not questions:
         why = (
@@ -171,7 +239,7 @@ def unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownI
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Interrupt]]:
+def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Any]]:
     """Return the questions of a lane, those of the lanes inside it included.
 
     A task of LangGraph's keeps its last question also when it was answered and the task failed
@@ -181,72 +249,65 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     place = place_of(tree, position)
     if saved is None or position is None or place is None:
         return []
-    asked = {task: writes for task, writes in writes_by_task(saved).items() if _is_asking(writes)}
+    asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
-    if asked and not at_border and _runs_tasks(place, position):
-        return (yield from _asked_by_tasks(tree, namespace, saved, asked))
+    if asked and not at_border and (next_ == place.tools_node or place.kind.is_fork):
+        return (yield from _asked_by_tasks(tree, namespace, saved, position))
     found: list[LangGraphInterrupt] = []
     for task, writes in asked.items():
-        inner = _inside(namespace, f"{position['next']}:{task}")
-        is_graph = isinstance(place.agent, GraphAgent) and hasattr(place.agent.graph, "channels")
+        inner = _inside(namespace, f"{next_}:{task}")
+        is_graph = place.kind.runs_graph and hasattr(getattr(place.agent, "graph", None), "channels")
         if is_graph and not at_border:
-            waiting = yield from _waiting(inner)
+            waiting = yield from _asked_in_graph(inner)
             found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
         else:
             found += _unanswered(inner, writes)
-    return [opened_question(tree, one) for one in each_once(found)]
+    return each_once(found)
 
 
-def _waiting(namespace: str) -> Reads[set[str] | None]:
+def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
     """Return the ids of the questions that wait in a graph, and in those inside; None if none ran."""
     saved: CheckpointTuple | None = yield Saved(namespace)
     if saved is None:
         return None
-    asked = {task: writes for task, writes in writes_by_task(saved).items() if _is_asking(writes)}
-    names = {each.id: each.name for each in (yield NextTasks(namespace))} if asked else {}
+    asked = _asking(saved)
+    names = {each.id: each.name for each in (yield State(namespace)).tasks} if asked else {}
     found: set[str] = set()
     for task, writes in asked.items():
         inner = _inside(namespace, f"{names.get(task)}:{task}")
-        deeper = yield from _waiting(inner)
+        deeper = yield from _asked_in_graph(inner)
         found |= {one.id for one in _unanswered(inner, writes)} if deeper is None else deeper
     return found
 
 
-def _runs_tasks(place: Place, position: Position) -> bool:
-    by_node = position["next"] == place.tools_node
-    return by_node or place.kind.is_fork
-
-
 def _asked_by_tasks(
-    tree: Tree,
-    namespace: str,
-    saved: CheckpointTuple,
-    asked: Mapping[str, Mapping[str, Any]],
-) -> Reads[list[Interrupt]]:
+    tree: Tree, namespace: str, saved: CheckpointTuple, position: Position
+) -> Reads[list[Any]]:
     """Return the questions of the lanes and the tool calls that one node runs as tasks.
 
     A node that alone wrote anything ran a call without a task.
     """
-    position = cast(Position, position_of(saved))
-    place = placed(tree, position)
+    place = tree.by_node[str(position["next"])]
+    asked, lanes = _asking(saved), tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = yield NextTasks(namespace, saved.checkpoint["id"])
+    (runs,) = (yield State(namespace, saved.checkpoint["id"])).tasks
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
-    found: list[tuple[int, list[Interrupt]]] = []
-    nodes = [lane.node for lane in tree.lanes(place)]
     if ran_behind(saved) == {runs.id}:
-        return [opened_question(tree, one) for one in _unanswered(outer, asked[runs.id])]
+        return _unanswered(outer, asked[runs.id])
+    found: list[tuple[int, list[Any]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
-        for lane in tree.lanes(place):
+        for lane in lanes:
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             if inner := (yield from _asked_in(tree, inside, (yield Saved(inside)))):
-                found.append((order_of(lane, inner[0].address), inner))
+                found.append((order_of(lane, asker(inner[0].response_schema) or ""), inner))
                 break
         else:
-            own = _unanswered_by(outer, [place.call_task, *nodes], task, asked[task])
+            names = [place.call_task, *(lane.node for lane in lanes)]
+            left = [_unanswered(_inside(outer, f"{name}:{task}"), asked[task]) for name in names]
+            own: list[Any] = [one for one in left[0] if all(one in each for each in left)]
             mine = [one for one in own if asker(one.response_schema) == at]
-            found += [(number_of(one), [opened_question(tree, one)]) for one in mine]
+            found += [(asking_call(one.response_schema), [one]) for one in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
 
 
@@ -254,22 +315,17 @@ def _inside(namespace: str, task: str) -> str:
     return f"{namespace}|{task}" if namespace else task
 
 
+def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
+    """Return what those tasks wrote, by their ids, that asked and have not ended since."""
+    ends = {"__interrupt__", "__resume__", "__error__"}
+    by_task = writes_by_task(saved).items()
+    return {task: each for task, each in by_task if "__interrupt__" in each and each.keys() <= ends}
+
+
 def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInterrupt]:
     """Return the questions of a task that have no answers: LangGraph counts them in the id."""
-    count = len(writes.get("__resume__", ()))
+    if not (count := len(writes.get("__resume__", ()))):
+        return [*writes["__interrupt__"]]
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
     answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
     return [asked for asked in writes["__interrupt__"] if asked.id not in answered]
-
-
-def _unanswered_by(
-    outer: str, names: Sequence[str], task: str, writes: Mapping[str, Any]
-) -> list[LangGraphInterrupt]:
-    """Return the questions of a task that have no answers, whichever of some names it has."""
-    left = [_unanswered(_inside(outer, f"{name}:{task}"), writes) for name in names]
-    return [asked for asked in left[0] if all(asked in each for each in left)]
-
-
-def _is_asking(writes: Mapping[str, Any]) -> bool:
-    """Tell whether a task asked and has not ended since."""
-    return "__interrupt__" in writes and writes.keys() <= {"__interrupt__", "__resume__", "__error__"}

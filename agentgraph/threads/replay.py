@@ -1,37 +1,51 @@
-"""The events of a thread told again, from what its saver keeps.
+"""What a thread was told: told again, and what a run that goes on must tell and keep of it.
 
 What was told lies where it was written: with the steps of the lanes, the results of tasks, the
 questions that these asked, and what the runner kept beside a step. Each has its number, so the events
 are all that is found, each once, in the order of the numbers, without what was told to be void later.
+
+A run keeps, as it ends, up to when its reader had heard what it told: all, or less where it was left.
+What was not heard is told by the run that goes on, and what was in flight is void. A run that kept no
+such mark was killed, and nobody knows what was heard: LangGraph may save a step before it tells it. So
+all that the step in flight and the one before told is void, by their names, and what is kept of it is
+told again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from math import inf
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
+from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
-from agentgraph.graph.moments import Entry, Moment, Note, moment_of
+from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told, step_name
 from agentgraph.graph.nodes.lane import standing
-from agentgraph.graph.state import clock_in
+from agentgraph.graph.nodes.telling import Before, Clock
+from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (
-    AllSaved,
     Reads,
+    Saved,
     address_at,
-    has_ended,
+    all_saved,
+    before_edits,
+    keep_notes,
     kept_beside,
     namespace_of,
-    newest,
     opened,
     position_of,
-    step_at,
     writes_by_task,
 )
+from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
-UNTOLD = ("resumed", "heard")
+_MARKS = ("resumed", "heard")
 """The kinds of notes beside a step that only say that a run went on there, or what was heard of it."""
 
 
@@ -39,7 +53,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """Return the events of all turns of a thread, chunks aside; errors as `opened`."""
     yield from opened(tree, thread_id)
     translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in entries(tree, (yield AllSaved()))]
+    return [translator.event(entry) for entry in _entries(tree, (yield from all_saved()))]
 
 
 def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
@@ -48,14 +62,14 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended is told by its address, for not all of it has events. Errors as `opened`.
     """
     yield from opened(tree, thread_id)
-    every = standing((yield AllSaved()))
+    every = standing((yield from all_saved()))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
-    left = {address_at(tree, saved) for saved in newest(every).values()}
+    left = {address_at(tree, saved) for saved in _newest(every).values()}
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
-        for entry in entries(tree, every)
+        for entry in _entries(tree, every)
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
@@ -66,20 +80,20 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
 
-def entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
-    """Return what stands of all that was told in the steps behind some checkpoints, in order."""
+def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
+    """Return what is not void of all that was told in the steps behind some checkpoints, in order."""
+    told, failed = _told_and_failed(tree, every)
+    return [*told, *failed]
+
+
+def _told_and_failed(tree: Tree, every: Iterable[CheckpointTuple]) -> tuple[list[Entry], list[Note]]:
+    """Return the same in two: what was told, and how a step of the root failed that no runner told."""
     every = standing(every)
-    told = all_told(every)
-    return [*without_void(told), *_failures(tree, every, told)]
+    told = _all_told(every)
+    return _without_void(told), [*_failures(tree, every, told)]
 
 
-def failures(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Note]:
-    """Return how a step of the root failed that no runner told."""
-    every = standing(every)
-    return list(_failures(tree, every, all_told(every)))
-
-
-def all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
+def _all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return all that was told in the steps behind some checkpoints, and is kept, in order."""
     found: dict[int, Entry] = {}
     for saved in every:
@@ -89,7 +103,7 @@ def all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
     return [found[number] for number in sorted(found)]
 
 
-def without_void(told: Sequence[Entry]) -> list[Entry]:
+def _without_void(told: Sequence[Entry]) -> list[Entry]:
     """Return what was told without what was told to be void after it.
 
     A question that was asked again under its id stands where it was asked last.
@@ -114,7 +128,15 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
             yield from entries_in(result)
         for asked in writes.get("__interrupt__", ()):
             yield question_note(asked)
-    yield from (note for note in kept_beside(saved) if note.kind not in UNTOLD)
+    for note in kept_beside(saved):
+        if note.kind not in _MARKS:
+            yield note
+
+
+def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
+    """Return the last note of some kinds that is kept beside a checkpoint."""
+    notes = [note for note in kept_beside(saved) if note.kind in kinds]
+    return max(notes, key=number_told, default=None)
 
 
 def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry]) -> Iterator[Note]:
@@ -122,35 +144,295 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry
 
     Of a step that ended since it is not known any more.
     """
-    last = max((moment.number for moment in map(moment_of, told) if moment), default=0)
-    failed = [saved for saved in every if not namespace_of(saved) and not _is_known(saved)]
-    for saved in reversed(failed):
+    last = max(map(number_told, told), default=0)
+    for saved in reversed(every):
+        if namespace_of(saved) or _has_ended(saved) or _last_note(saved, "error"):
+            continue
         for shown in _shown_errors(saved):
             at = max(
                 (address_at(tree, each) or "" for each in every if shown in _shown_errors(each)),
                 key=len,
             )
-            last = max(last, _began(saved)) + 1
-            moment = Moment(_turn(saved), last, step_at(saved))
+            began = datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
+            last = max(last, int(began * 1_000_000)) + 1
+            moment = Moment(_turn(saved), last, _step_at(saved))
             yield Note(f"{saved.checkpoint['id']} {shown}", "error", shown, at, moment)
-
-
-def _began(saved: CheckpointTuple) -> int:
-    """Return when the step behind a checkpoint began, in microseconds since 1970."""
-    return int(datetime.fromisoformat(saved.checkpoint["ts"]).timestamp() * 1_000_000)
-
-
-def _is_known(saved: CheckpointTuple) -> bool:
-    """Tell whether a step ended, or a runner kept how it failed."""
-    return has_ended(saved) or any(note.kind == "error" for note in kept_beside(saved))
 
 
 def _shown_errors(saved: CheckpointTuple) -> list[str]:
     """Return how the tasks of a step failed, each once."""
-    errors = [writes["__error__"] for writes in writes_by_task(saved).values() if "__error__" in writes]
-    shown = dict.fromkeys(each if isinstance(each, str) else shown_error(each) for each in errors)
-    return [each for each in shown if not each.startswith(("CancelledError(", "KeyboardInterrupt("))]
+    found: dict[str, None] = {}
+    for writes in writes_by_task(saved).values():
+        if (error := writes.get("__error__")) is not None:
+            shown = error if isinstance(error, str) else shown_error(error)
+            if not shown.startswith(("CancelledError(", "KeyboardInterrupt(")):
+                found[shown] = None
+    return [*found]
 
 
 def _turn(saved: CheckpointTuple) -> int:
     return clock_in(position_of(saved))[0]
+
+
+def _step_at(saved: CheckpointTuple) -> str:
+    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
+    position = position_of(saved)
+    node = position["next"] if position else None
+    return step_name(saved.checkpoint["id"], node) if node else ""
+
+
+def _has_ended(saved: CheckpointTuple) -> bool:
+    """Tell whether the step behind a checkpoint ended."""
+    return any("position" in writes for writes in writes_by_task(saved).values())
+
+
+def _newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
+    """Return the last checkpoint of each namespace."""
+    heads: dict[str, CheckpointTuple] = {}
+    for saved in newest_first:
+        heads.setdefault(namespace_of(saved), saved)
+    return heads
+
+
+class GoingOn(NamedTuple):
+    """How a run goes on with a thread.
+
+    Attributes:
+        begin: Behind what was told before.
+        first: What it tells first.
+        questions: What was told of the questions of the step, by their ids: one that a run was killed
+            with, though it was answered, may be asked again.
+        before: What its nodes must know.
+        notes: What it keeps beside the step that goes on.
+        beside: That step; None where none is under way.
+    """
+
+    begin: Moment = Moment(0, 0, "")
+    first: Sequence[AgentEvent] = ()
+    questions: Mapping[str, AgentEvent] | None = None
+    before: Before = (0, ())
+    notes: Sequence[Note] = ()
+    beside: CheckpointTuple | None = None
+
+
+def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
+    """Return how a run goes on.
+
+    Args:
+        tree: The tree.
+        thread_id: The thread.
+        given: What LangGraph is given: input, where a turn begins, or a command or None to go on.
+    """
+    saved: CheckpointTuple | None = yield Saved()
+    position = position_of(saved) if saved else None
+    if saved is None or position is None:
+        return GoingOn()
+    ran, origin = yield from before_edits(saved)
+    heard = yield from _heard(ran, is_edited=ran is not saved)
+    if position["next"] is None and heard == inf:
+        turn, last = clock_in(position)
+        is_turn = not isinstance(given, Command | None)
+        return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
+    origin = origin if position["next"] else saved
+    is_cut = position["next"] is not None and _is_cut_short(origin)
+    line = [origin]
+    if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
+        line = yield from all_saved()
+    every = _since(line, origin)
+    if heard is None:
+        void = _retold(tree, _unsure(line, ran))
+    elif heard < inf:
+        void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
+    else:  # it is only cut where another line went on
+        void = _retold(tree, every) if is_cut else _Void()
+    return _behind(tree, thread_id, given, saved, origin, every, void)
+
+
+def _behind(
+    tree: Tree,
+    thread_id: str,
+    given: Any,
+    saved: CheckpointTuple,
+    origin: CheckpointTuple,
+    every: Sequence[CheckpointTuple],
+    void: "_Void",
+) -> GoingOn:
+    """Return how a run goes on with the step behind `origin`, in which the checkpoints `every` are."""
+    is_turn = not isinstance(given, Command | None)
+    turn, last = clock_in(position_of(saved))
+    told = _entries(tree, every)
+    asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
+    open_ = _open(asked, every, origin)
+    answered = _answered(given, open_)
+    dropped = list(open_) if is_turn else []
+    again = [each for each in void.again if each.id not in dropped]
+    ids = [*dropped, *void.of, *(each.id or "" for each in again)]
+    numbers = map(number_told, [*told, *kept_beside(saved), *kept_beside(origin)])
+    clock = Clock(turn, max([last, *numbers]))
+    note = partial(_note, clock, root_address(tree))
+    first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
+    keeps = [note("discarded", dropped)] if dropped else []
+    event = Translator(tree, thread_id).event
+    left = open_.keys() - {*answered, *dropped}
+    return GoingOn(
+        begin=Moment(turn + is_turn, clock.last, ""),
+        first=[*map(event, [*first, *again])],
+        questions={each.id: event(each) for each in asked if each.id not in dropped},
+        before=(clock.last, [_known(each, left) for each in told]),
+        notes=[*(open_[each] for each in answered), *void.failed, *keeps, note("resumed", answered)],
+        beside=origin,
+    )
+
+
+def keep_heard(upto: float | None) -> Reads[None]:
+    """Keep up to when the reader of a run heard what was told, if it heard more than what came first.
+
+    Args:
+        upto: The time of the last event, in seconds since 1970; infinite where it heard all.
+    """
+    if upto is None:
+        return
+    saved: CheckpointTuple | None = yield Saved()
+    position = position_of(saved) if saved else None
+    if saved is not None and position is not None:
+        turn, last = clock_in(position)
+        clock = Clock(turn, max([last, *map(number_told, kept_beside(saved))]))
+        yield from keep_notes(saved, [_note(clock, "", "heard", upto)])
+
+
+class _Void(NamedTuple):
+    """What was told, and is void.
+
+    Attributes:
+        of: The names of the steps that told it, and ids.
+        again: What is kept of it, to be told again.
+        failed: How a step failed that no run came to tell; it is kept now, as it is told.
+    """
+
+    of: Sequence[str] = ()
+    again: Sequence[Entry] = ()
+    failed: Sequence[Note] = ()
+
+
+def _retold(tree: Tree, every: Sequence[CheckpointTuple]) -> _Void:
+    """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
+    told, failed = _told_and_failed(tree, every)
+    return _Void(_names(every), [*told, *failed], failed)
+
+
+def _unheard(
+    tree: Tree, line: Sequence[CheckpointTuple], heard: float, steps: Collection[str]
+) -> _Void:
+    """Return what is void, and told again, behind what was heard of a run that was left.
+
+    It is told again in its order: from the first on that is void, or was not heard.
+    """
+    void = [
+        each
+        for note in _all_told(line)
+        if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
+        for each in note.data
+    ]
+    told = _entries(tree, line)
+    first = next((i for i, each in enumerate(told) if _is_due(each, heard, steps)), len(told))
+    return _Void([*steps, *void], told[first:])
+
+
+def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
+    moment = moment_of(entry)
+    return moment is not None and (moment.time > heard or moment.step in steps)
+
+
+def _names(every: Iterable[CheckpointTuple]) -> list[str]:
+    """Return the names of the steps behind some checkpoints."""
+    return sorted(filter(None, map(_step_at, every)))
+
+
+def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
+    """Return up to when the reader of the last run heard it; None where that was killed.
+
+    Where the state was edited since, the run may have gone on in another line, and was heard there.
+    """
+    if (last := _last_note(ran, *_MARKS)) is not None:
+        return last.data if last.kind == "heard" else None
+    if not is_edited:
+        return None
+    as_saved: CheckpointTuple | None = yield Saved(checkpoint_id=ran.checkpoint["id"])
+    return inf if as_saved and _has_ended(as_saved) else None
+
+
+def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[CheckpointTuple]:
+    return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
+
+
+def _unsure(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
+    """Return the checkpoints behind which those steps ran of which nobody knows what was heard.
+
+    They are the step where a run was killed and the one before it, in one turn: what was told before a
+    turn had been heard when its input was saved.
+    """
+    if _is_input(ran):
+        return []
+    own = ran.checkpoint["id"]
+    older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
+    before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
+    return _since(line, ran if _is_input(before) else before)
+
+
+def _is_input(saved: CheckpointTuple) -> bool:
+    """Tell whether a turn begins behind a checkpoint: LangGraph's own step reads the input there."""
+    return START in saved.checkpoint["channel_values"]
+
+
+def _is_cut_short(saved: CheckpointTuple) -> bool:
+    """Tell whether the last run of a step neither asked nor failed, and so was killed or left."""
+    by_task = writes_by_task(saved).values()
+    if (begun := _last_note(saved, "resumed")) is None:
+        return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
+    ended = [note for note in kept_beside(saved) if note.kind == "error"]
+    ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
+    return max(map(number_told, ended), default=0) < number_told(begun)
+
+
+def _has_failed(saved: CheckpointTuple) -> bool:
+    """Tell whether a step has ever failed: then not all that was asked in it is known beside it."""
+    by_task = writes_by_task(saved).values()
+    return any("__error__" in each for each in by_task) or _last_note(saved, "error") is not None
+
+
+def _open(
+    asked: Iterable[Note], every: Sequence[CheckpointTuple], origin: CheckpointTuple
+) -> dict[str, Note]:
+    """Return what told of the questions without answers, by their ids: their lanes stand there.
+
+    Args:
+        asked: What told of questions in a step of the root.
+        every: The checkpoints of the step, newest first; or only that of the root.
+        origin: That of the root, beside which lies what runs were given answers to.
+    """
+    resumed = [note for note in kept_beside(origin) if note.kind == "resumed"]
+    answered = {each for note in resumed for each in note.data or ()}
+    heads = _newest(every)
+    next_ = _names(heads.values())
+    return {
+        note.id: note
+        for note in asked
+        if note.id not in answered and (len(heads) == 1 or (note.moment and note.moment.step in next_))
+    }
+
+
+def _answered(given: Any, asked: Collection[str]) -> list[str]:
+    """Return the ids of the questions that a command answers."""
+    answers = given.resume if isinstance(given, Command) else None
+    named = [each for each in asked if isinstance(answers, dict) and each in answers]
+    return named or (list(asked) if answers is not None and len(asked) == 1 else [])
+
+
+def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:
+    return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
+
+
+def _known(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:
+    """Return an entry as nodes know it: who told it, its id, and whether it waits for an answer."""
+    at = entry.address if isinstance(entry, Note) else address_of(entry)
+    return at or "", entry.id or "", entry.id in waiting

@@ -1,6 +1,6 @@
 """The runner: runs a tree on threads, tells what it does, and goes on where it stopped."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -14,12 +14,12 @@ from agentgraph.agents.limits import Limits
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.values import declared
-from agentgraph.threads.beginnings import UNANSWERED, Input, as_input, new_turn, resumption
 from agentgraph.threads.engine import Engine, How
-from agentgraph.threads.pending import pending
+from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
-from agentgraph.threads.runs import AsyncRun, Run, Source, Told
+from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.threads import Reads
+from agentgraph.threads.turns import Input, as_input, new_turn
 from agentgraph.tree.validation import validate
 
 
@@ -251,7 +251,13 @@ class Runner:
             The events; what `events` refuses is refused where this is awaited, or at the first event.
         """
 
-        async def admit() -> Source:
-            return Told(await self.engine.aread(replayed(self.engine.tree, thread_id), thread_id))
+        async def admit() -> AsyncGenerator[AgentEvent, None]:
+            reads = replayed(self.engine.tree, thread_id)
+            return _each(await self.engine.aread(reads, thread_id))
 
         return AsyncRun(admit)
+
+
+async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:
+    for event in events:
+        yield event

@@ -1,9 +1,15 @@
-"""LangGraph's SQLite savers, opened so that they are fast and share a file well; how savers fail."""
+"""LangGraph's SQLite savers, opened so that they are fast and share a file well; how savers fail.
+
+Processes that share a file know by a lock file beside it which threads are held. A lock ends with the
+process that holds it, however that process ends.
+"""
 
 import asyncio
+import hashlib
 import os
 import sqlite3
-from collections.abc import Generator, Sequence
+import sys
+from collections.abc import Generator
 from contextlib import closing, suppress
 from os import PathLike
 from typing import Any, Self
@@ -13,16 +19,22 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from agentgraph.agents.middleware import Mode
 from agentgraph.errors import SaverError
 from agentgraph.graph.failures import failures
 from agentgraph.safe_repr import reason
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-_NEEDED = ("get_tuple", "put", "put_writes")
-"""What a saver must have to serve the sync calls, and with an "a" before it the async ones."""
-_ASYNC_CALLS = "arun, aquery, aresume, apending, aevents and awatch"
-_SYNC_CALLS = "run, query, resume, pending, events and watch"
+_NEEDED = {
+    "sync": ("get_tuple", "put", "put_writes"),
+    "async": ("aget_tuple", "aput", "aput_writes"),
+}
+"""The methods that a saver needs to serve the calls of a mode."""
+_CALLS = {
+    "sync": "run, query, resume, pending, events and watch",
+    "async": "arun, aquery, aresume, apending, aevents and awatch",
+}
 _WAYS_OUT = {
     "SQLITE_NOTADB": "it is no SQLite database: name another file, or put a copy in its place",
     "SQLITE_CORRUPT": "the file is damaged: put a copy in its place, or start another file",
@@ -35,6 +47,7 @@ _WAYS_OUT = {
 _CLOSED = ("closed", "no active connection")
 _DATABASES = {"sqlite3", "psycopg", "psycopg_pool"}
 """The packages whose exceptions are a database's."""
+_lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
 class _Connection(sqlite3.Connection):
@@ -159,24 +172,23 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
     return saver
 
 
-def sync_fault(saver: BaseCheckpointSaver[Any]) -> str | None:
-    """Return why a saver cannot serve the sync calls of a runner, and what can; None if it does."""
-    lacks = _lacks(saver, _NEEDED)
-    if not lacks and not isinstance(getattr(saver, "loop", None), asyncio.AbstractEventLoop):
+def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
+    """Return why a saver cannot serve calls of a mode, and what can; None if it does."""
+    is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
+    needed = _NEEDED[mode]
+    lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
+    runs_on_loop = isinstance(getattr(saver, "loop", None), asyncio.AbstractEventLoop)
+    if not lacks and not (runs_on_loop if is_sync else isinstance(saver, SqliteSaver)):
         return None
-    why = "it has no sync methods" if lacks else "it runs on an event loop"
-    instead = _instead(saver, "sqlite_saver()", _name_of(saver).removeprefix("Async"), "sync")
-    return f"{_name_of(saver)} serves only {_ASYNC_CALLS}: {why}; call these, or use {instead}"
-
-
-def async_fault(saver: BaseCheckpointSaver[Any]) -> str | None:
-    """Return why a saver cannot serve the async calls of a runner, and what can; None if it does."""
-    lacks = _lacks(saver, [f"a{name}" for name in _NEEDED])
-    if not lacks and not isinstance(saver, SqliteSaver):
-        return None
-    instead = _instead(saver, "async_sqlite_saver()", f"Async{_name_of(saver)}", "async")
+    if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
+        instead = f"{'' if is_sync else 'async_'}sqlite_saver() on the same file"
+    elif type(saver).__module__.startswith("langgraph."):
+        instead = name.removeprefix("Async") if is_sync else f"Async{name}"
+    else:
+        instead = f"a saver that has {mode} methods"
+    why = f"it has no {mode} methods" if lacks or not is_sync else "it runs on an event loop"
     return (
-        f"{_name_of(saver)} serves only {_SYNC_CALLS}: it has no async methods; call these, or use "
+        f"{name} serves only {_CALLS['async' if is_sync else 'sync']}: {why}; call these, or use "
         f"{instead}"
     )
 
@@ -199,8 +211,8 @@ def saver_error(
     path: str | None = getattr(saver, "path", None)
     at = f", the file {path}," if path else ""
     return SaverError(
-        f"thread {thread_id!r}: its saver {_name_of(saver)}{at} failed with {type(error).__name__}: "
-        f"{reason(error)}; {_way_out(error)}; what was saved before is kept",
+        f"thread {thread_id!r}: its saver {type(saver).__name__.lstrip('_')}{at} failed with "
+        f"{type(error).__name__}: {reason(error)}; {_way_out(error)}; what was saved before is kept",
         thread_id=thread_id,
         path=path,
     )
@@ -234,21 +246,59 @@ def _way_out(error: BaseException) -> str:
     return "try again when the saver works"
 
 
-def _lacks(saver: BaseCheckpointSaver[Any], names: Sequence[str]) -> bool:
-    """Tell whether a saver has not got some methods: they are still those of its base class."""
-    return any(getattr(type(saver), name) is getattr(BaseCheckpointSaver, name) for name in names)
-
-
-def _name_of(saver: BaseCheckpointSaver[Any]) -> str:
-    return type(saver).__name__.lstrip("_")
-
-
-def _instead(saver: BaseCheckpointSaver[Any], opener: str, twin: str, methods: str) -> str:
-    if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
-        return f"{opener} on the same file"
-    is_langgraphs = type(saver).__module__.startswith("langgraph.")
-    return twin if is_langgraphs else f"a saver that has {methods} methods"
-
-
 def _file(path: str | PathLike[str]) -> str | None:
     return None if os.fspath(path) == ":memory:" else os.path.realpath(path)
+
+
+def lock_file(path: str, thread_id: str) -> bool:
+    """Lock a thread of a SQLite file for this process, and tell whether it was free.
+
+    Raises:
+        SaverError: The lock file beside it cannot be opened.
+    """
+    if path not in _lock_files:
+        try:
+            _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise SaverError(
+                f"{path}-lock cannot be opened: {error.strerror}; by this file processes know that "
+                "they share a thread, so its folder must be one that may be written to",
+                path=path,
+            ) from error
+    try:
+        _lock_byte(_lock_files[path], _offset(thread_id))
+    except OSError:
+        return False
+    return True
+
+
+def unlock_file(path: str, thread_id: str) -> None:
+    """Let other processes have a thread of a SQLite file."""
+    _unlock_byte(_lock_files[path], _offset(thread_id))
+
+
+def _offset(thread_id: str) -> int:
+    return int.from_bytes(hashlib.sha256(thread_id.encode()).digest()[:7], "big")
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _MOST = 2**31 - 1  # the C library seeks with 32 bits to where it locks
+
+    def _lock_byte(file: int, at: int) -> None:
+        os.lseek(file, at % _MOST, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+
+    def _unlock_byte(file: int, at: int) -> None:
+        os.lseek(file, at % _MOST, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock_byte(file: int, at: int) -> None:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
+
+    def _unlock_byte(file: int, at: int) -> None:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, at)

@@ -2,19 +2,33 @@
 
 Nothing here reads by itself. A function that needs something of the saver yields a request and
 is sent the answer, so that sync and async runners share all but the line that calls.
+
+Not all checkpoints of a thread lead to its head: LangGraph goes on from any of them, by
+`update_state` or `invoke(None, config)`. A new line of checkpoints begins there, and the old one stays
+in the saver. The head is the latest checkpoint of the thread; its line is found by the parents that
+each checkpoint names. That is not enough for two things that lie beside a checkpoint and are not
+checkpoints of its line:
+
+- What the tasks of a step wrote lies with the checkpoint that the step began from. If that checkpoint
+  was forked, the line to the head goes on with a checkpoint in which the step had not run, and the
+  step is of the other line. A step that never ended is of all lines, though: it asked or failed, that
+  was told, and then somebody edited the state and let it begin anew.
+- A lane inside a step has a namespace of its own, and names the checkpoints around it. It leads to the
+  head if the steps that it ran in do.
 """
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from difflib import unified_diff
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
-from agentgraph.graph.moments import Note, asking_call, note_of, step_name
-from agentgraph.graph.saving import cannot_be_encoded
+from agentgraph.graph.moments import Note, note_of
+from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address, as_cursor, way_to
@@ -33,46 +47,37 @@ _ERROR = "__error__"
 _CAME_TO = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """How LangGraph marks the checkpoints that `update_state` writes."""
+_RAN = "loop"
+"""How it marks the checkpoints that a step ended with."""
+_FORK = "fork"
+"""How it marks copies, and where `invoke(None, config)` goes on from an older checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """Asks for the latest `CheckpointTuple` of a namespace, or one by its id; or None."""
 
     namespace: str = ""
     checkpoint_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NextTasks:
-    """Asks for the tasks that LangGraph runs next in a namespace, or ran behind a checkpoint."""
+class State(NamedTuple):
+    """Asks for LangGraph's `StateSnapshot` at the latest checkpoint of a namespace, or another one."""
 
-    namespace: str
+    namespace: str = ""
     checkpoint_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """Asks for what a checkpoint holds, by channel; for nothing where the tree has no such lane."""
-
-    namespace: str
-    checkpoint_id: str
+class AllSaved(NamedTuple):
+    """Asks for all `CheckpointTuple`s of the thread, in all namespaces, each newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllSaved:
-    """Asks for the `CheckpointTuple`s that lead to the head, in all namespaces, each newest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class SaveFault:
+class SaveFault(NamedTuple):
     """Asks why the saver cannot save a value; None where it can."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(NamedTuple):
     """Asks to keep something beside a checkpoint, under a channel and the id of a task."""
 
     saved: CheckpointTuple
@@ -81,7 +86,19 @@ class Keep:
     value: Any
 
 
-Request = Saved | NextTasks | State | AllSaved | SaveFault | Keep
+class NextPart(NamedTuple):
+    """Asks for the next part of a stream of LangGraph's, sync or async; None at its end."""
+
+    stream: Any
+
+
+class Close(NamedTuple):
+    """Asks to close a stream of LangGraph's."""
+
+    stream: Any
+
+
+Request = Saved | State | AllSaved | SaveFault | Keep | NextPart | Close
 
 
 def keep_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
@@ -93,7 +110,7 @@ def keep_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
     if saved is None:
         return
     if not isinstance(error, Exception):
-        ids = [each.id for each in (yield NextTasks(""))]
+        ids = [each.id for each in (yield State()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
             yield Keep(saved, ids[0], _ERROR, error)
     yield from keep_notes(saved, told)
@@ -102,20 +119,13 @@ def keep_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
 def keep_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
     """Keep notes beside a checkpoint, under an id that is none of a task's."""
     if notes:
-        yield Keep(saved, str(uuid4()), _NOTES, [note.plain() for note in notes])
+        yield Keep(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
 
 
 def kept_beside(saved: CheckpointTuple) -> list[Note]:
     """Return the notes that are kept beside a checkpoint."""
-    kept = [writes.get(_NOTES, ()) for writes in writes_by_task(saved).values()]
-    return [note_of(note) for notes in kept for note in notes]
-
-
-def step_at(saved: CheckpointTuple) -> str:
-    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
-    position = position_of(saved)
-    node = position["next"] if position else None
-    return step_name(saved.checkpoint["id"], node) if node else ""
+    writes = saved.pending_writes or ()
+    return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
 
 
 def checked_id(thread_id: object) -> str:
@@ -137,6 +147,36 @@ def checked_id(thread_id: object) -> str:
     return thread_id
 
 
+def check_mapping(values: object) -> None:
+    """Refuse values of a run that are no mapping."""
+    if not isinstance(values, Mapping | None):
+        raise AgentGraphError(
+            f"values={shown(values)} are no mapping; pass a dict such as {{'topic': 'bees'}}"
+        )
+
+
+def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> Reads[None]:
+    """Refuse messages and values that the saver cannot keep.
+
+    Raises:
+        AgentGraphError: One cannot be saved.
+    """
+    for message in messages:
+        if (fault := (yield SaveFault(message))) is not None:
+            raise _unsaved(f"the message {shown(message.content)}", fault)
+    for name, value in values.items():
+        if (fault := name_fault(name)) is not None:
+            raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
+        if (fault := (yield SaveFault(value))) is not None:
+            raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
+
+
+def _unsaved(named: str, fault: str) -> AgentGraphError:
+    return AgentGraphError(
+        f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
+    )
+
+
 def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     """Return where a thread stands.
 
@@ -153,7 +193,7 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         )
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
-        every: list[CheckpointTuple] = yield AllSaved()
+        every = yield from all_saved()
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
         if fingerprint_of(was) != position["tree"] or not can_go_on(
@@ -163,33 +203,24 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     return saved
 
 
-def before_edits(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
-    """Return the root's checkpoint behind which the step ran that is next."""
-    return of_the_next_step((yield from where_it_ran(saved)), saved)
-
-
-def of_the_next_step(ran: CheckpointTuple, saved: CheckpointTuple) -> CheckpointTuple:
-    """Return the checkpoint before all edits, if these left the position as it was; else the last."""
-    was, now = position_of(ran), position_of(saved)
-    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
-    return ran if stayed else saved
-
-
-def where_it_ran(saved: CheckpointTuple) -> Reads[CheckpointTuple]:
-    """Return the root's checkpoint where the last run was, which is before all edits.
+def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, CheckpointTuple]]:
+    """Return the root's checkpoints where the last run was, and behind which the step ran that is next.
 
     `update_state` writes a checkpoint of its own, beside which nothing lies of what a step came to.
-    Beside one that was forked lies nothing either, if its step went on in another line.
+    Beside one that was forked lies nothing either, if its step went on in another line. So both are
+    before all edits; but if these moved the position, the next step begins at the last one.
     """
     if not _is_edit(saved):
-        return saved
-    every: list[CheckpointTuple] = yield AllSaved()
+        return saved, saved
+    every = yield from all_saved()
     line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
-        before = (origin.parent_config or {}).get("configurable", {})
-        origin = line.get(before.get("checkpoint_id", ""))
-    return origin or saved
+        origin = line.get(_parent(origin))
+    ran = origin or saved
+    was, now = position_of(ran), position_of(saved)
+    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    return ran, ran if stayed else saved
 
 
 def _is_edit(saved: CheckpointTuple) -> bool:
@@ -202,25 +233,12 @@ def ran_behind(saved: CheckpointTuple) -> set[str]:
     return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
 
 
-def has_ended(saved: CheckpointTuple) -> bool:
-    """Tell whether the step behind a checkpoint ended."""
-    return any("position" in writes for writes in writes_by_task(saved).values())
-
-
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     """Return what the tasks of a step wrote, by their ids and by channel."""
     tasks: dict[str, dict[str, Any]] = {}
     for task, channel, value in saved.pending_writes or ():
         tasks.setdefault(task, {})[channel] = value
     return tasks
-
-
-def newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
-    """Return the last checkpoint of each namespace."""
-    heads: dict[str, CheckpointTuple] = {}
-    for saved in newest_first:
-        heads.setdefault(namespace_of(saved), saved)
-    return heads
 
 
 def namespace_of(saved: CheckpointTuple) -> str:
@@ -238,11 +256,6 @@ def place_of(tree: Tree, position: Position | None) -> Place | None:
     """Return the place whose node is next; None where the lane has ended."""
     node = position["next"] if position else None
     return tree.by_node.get(node) if node else None
-
-
-def placed(tree: Tree, position: Position) -> Place:
-    """Return the place whose node is next, where there is one."""
-    return tree.by_node[str(position["next"])]
 
 
 def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
@@ -276,6 +289,85 @@ def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError
     )
 
 
-def number_of(asked: Any) -> int:
-    """Return the number of the tool call that asks a question of LangGraph's."""
-    return asking_call(asked.response_schema)
+def all_saved() -> Reads[list[CheckpointTuple]]:
+    """Return the checkpoints that lead to the head, in all namespaces, each newest first."""
+    return leading((yield AllSaved()))
+
+
+def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return the checkpoints that lead to the head of a thread, with those of the lanes inside.
+
+    One whose step ran in another line only is returned without what the tasks of that step wrote.
+
+    Args:
+        every: All checkpoints of the thread, in all namespaces, in any order.
+
+    Returns:
+        The checkpoints, in the order in which they were given.
+    """
+    given = list(every)
+    by_namespace: dict[str, list[CheckpointTuple]] = defaultdict(list)
+    for saved in given:
+        by_namespace[namespace_of(saved)].append(saved)
+    lost = {_key(saved) for saved in given}
+    found: dict[tuple[str, str], CheckpointTuple] = {}
+    for namespace in sorted(by_namespace, key=lambda each: (each.count("|"), each)):
+        inside = [  # what was not saved does not count
+            saved
+            for saved in by_namespace[namespace]
+            if lost.isdisjoint(saved.metadata.get("parents", {}).items())
+        ]
+        for saved, has_run in _line(by_namespace[namespace], inside):
+            found[_key(saved)] = saved if has_run else saved._replace(pending_writes=[])
+            if has_run:
+                lost.discard(_key(saved))
+    return [found[key] for key in map(_key, given) if key in found]
+
+
+def _line(
+    every: Sequence[CheckpointTuple], inside: Sequence[CheckpointTuple]
+) -> list[tuple[CheckpointTuple, bool]]:
+    """Return the line to the latest of the checkpoints `inside`, and whether each one's step ran in it.
+
+    The checkpoints are those of one namespace. Its line may lead through others than those inside:
+    a graph that keeps its state from step to step goes on where it was in an earlier step.
+    """
+    if not inside:
+        return []
+    by_id = {saved.checkpoint["id"]: saved for saved in every}
+    children: dict[str, list[CheckpointTuple]] = defaultdict(list)
+    for saved in every:
+        children[_parent(saved)].append(saved)
+    wanted = {saved.checkpoint["id"] for saved in inside}
+    line: list[tuple[CheckpointTuple, bool]] = []
+    at = by_id.get(max(wanted))
+    behind: CheckpointTuple | None = None
+    while at is not None:
+        own = at.checkpoint["id"]
+        if own in wanted:
+            line.append((at, behind is None or _has_run(behind, children[own])))
+        behind, at = at, by_id.get(_parent(at))
+    return line
+
+
+def _has_run(behind: CheckpointTuple, children: Iterable[CheckpointTuple]) -> bool:
+    """Tell whether the step between a checkpoint and the one `behind` it is of that line.
+
+    It is if the step ended with that one, or with the one that it is a copy of
+    (`update_state(..., as_node="__copy__")`), or if it ended in no line at all.
+    """
+    if behind.metadata.get("source") == _RAN:
+        return True
+    ended = [child for child in children if child.metadata.get("source") == _RAN]
+    is_copy = behind.metadata.get("source") == _FORK  # with the same channels
+    channels = [child.checkpoint["channel_versions"] for child in ended]
+    return not ended or (is_copy and behind.checkpoint["channel_versions"] in channels)
+
+
+def _parent(saved: CheckpointTuple) -> str:
+    """Return the id of the checkpoint before one, in its namespace; empty for the first."""
+    return str((saved.parent_config or {}).get("configurable", {}).get("checkpoint_id", ""))
+
+
+def _key(saved: CheckpointTuple) -> tuple[str, str]:
+    return namespace_of(saved), saved.checkpoint["id"]

@@ -19,7 +19,7 @@ from test_spine import share
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.salvage import UNFINISHED
+from agentgraph.threads.turns import UNFINISHED
 
 DEPTH = 2
 NUMBERS = st.integers(0, 2**16)

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 import agentgraph as ag
-from agentgraph.threads.locks import hold
+from agentgraph.threads.runs import hold
 
 
 def tree():

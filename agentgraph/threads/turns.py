@@ -1,4 +1,4 @@
-"""What a turn that is given up keeps of the step that was under way.
+"""How a turn begins, and what it keeps of one that is given up.
 
 A step is committed when its node has ended. Until then all that came of it lies beside the lane's
 last checkpoint: the results of tool calls and of lanes that ended are writes of their tasks, and a
@@ -15,21 +15,28 @@ happened, so it is read here and comes in with the turn's input, before the user
 What an agent says that runs as a tool is for itself: its caller gets the result, or none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
+from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, folded
-from agentgraph.graph.middleware_state import Changes
+from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, stamped
+from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.pending import pending
 from agentgraph.threads.threads import (
-    AllSaved,
     Reads,
+    Saved,
     State,
     address_at,
+    all_saved,
     before_edits,
+    check_mapping,
+    check_saved,
     namespace_of,
     order_of,
     place_of,
@@ -38,6 +45,9 @@ from agentgraph.threads.threads import (
 )
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
+
+Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
+"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
 
 UNFINISHED = "The call was not finished."
 """What answers a call of a turn that was given up before the call had a result."""
@@ -58,24 +68,78 @@ class Kept(NamedTuple):
 
     messages: list[BaseMessage]
     values: list[Mapping[str, Any]]
-    middleware: Sequence[Changes] = ()
-
-    def values_before(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the values that are kept, and others after them, for the reducers to merge."""
-        return [dict(each) for each in [*self.values, values] if each]
+    middleware: list[Changes]
 
 
-def salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
+def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a compiled tree takes.
+
+    Raises:
+        AgentGraphError: The messages cannot be read, or the values are no mapping.
+    """
+    several = isinstance(messages, Sequence) and not isinstance(messages, str)
+    try:
+        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
+    except Exception as error:
+        raise AgentGraphError(
+            f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
+            "message, or a list of messages"
+        ) from error
+    check_mapping(values)
+    given: dict[str, Any] = {"messages": unstamped(converted)}
+    return {**given, "values": dict(values)} if values else given
+
+
+def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
+    """Return new input, unless the thread waits for answers, with what a turn before it leaves.
+
+    Raises:
+        AgentGraphError: A message or a value cannot be saved.
+        PendingInterruptError: It does, and they are not to be dropped.
+    """
+    yield from check_saved(given["messages"], given.get("values", {}))
+    saved = yield Saved()
+    position = None if saved is None else position_of(saved)
+    if not position or not position["next"]:
+        return given
+    if not drop_pending and (questions := (yield from pending(tree, thread_id))):
+        waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
+        raise PendingInterruptError(
+            f"thread {shown(thread_id)} waits for answers to {waiting}; answer them with resume(), or "
+            "run with drop_pending=True to drop them",
+            thread_id,
+        )
+    kept = yield from _salvaged(tree, saved)
+    # one map after the other, for the reducers to merge
+    values = [dict(each) for each in [*kept.values, given.get("values", {})] if each]
+    more = {"values": values, "middleware": collected({}, kept.middleware)}
+    messages = [*kept.messages, *given["messages"]]
+    return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
+
+
+def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
 
     A tree that changed may know nothing of what ran: then what can be found is kept.
     """
-    state = yield State("", saved.checkpoint["id"])
-    origin = yield from before_edits(saved)
+    state = yield from _state_at(saved)
+    _, origin = yield from before_edits(saved)
     place = _place(tree, position_of(origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield AllSaved()) if runs_lanes else []
+    every = (yield from all_saved()) if runs_lanes else []
     return (yield from _under_way(tree, every, origin, state.get("messages", [])))
+
+
+def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
+    """Return what a checkpoint holds, by channel; nothing where the tree has no such lane any more."""
+    try:
+        state = yield State(namespace_of(saved), saved.checkpoint["id"])
+    except SaverError as error:
+        if isinstance(error.__cause__, ValueError):
+            return {}
+        raise
+    values: Mapping[str, Any] = state.values
+    return values
 
 
 def _under_way(
@@ -84,13 +148,11 @@ def _under_way(
     """Return what came of the step behind a checkpoint of a lane in which was `said`."""
     position, by_task = position_of(saved), writes_by_task(saved)
     if position is None or position["next"] is None:
-        return Kept([], [])
+        return Kept([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
     if ended is not None:
-        messages = ended.get("messages") or []
-        rest = _of_calls(tree, ended["position"], {}, [*said, *messages])
-        values = writes_in(ended.get("values"))
-        return Kept([*messages, *rest.messages], values, _changes_in(ended))
+        kept = _written(ended)
+        return _joined([kept, _of_calls(tree, ended["position"], {}, [*said, *kept.messages])])
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
         return (yield from _of_lanes(tree, every, saved, place, by_task))
@@ -99,7 +161,7 @@ def _under_way(
 
 def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Kept:
     """Return what tool calls, or the messages of a graph, came to; each open call gets a result."""
-    results = {each["number"]: each for each in _results(by_task)}
+    results = {each["number"]: each for each in _results(by_task).values()}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
     calls = _open_calls(place, position, at, said)
@@ -108,8 +170,8 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
         given = results.get(number)
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
     messages = folded(messages)
-    messages += [_unfinished(call, at) for call in _unanswered(messages) if at]
-    return Kept(messages, [write for each in results.values() for write in writes_in(each["values"])])
+    messages += [_unfinished(call, at) for call in _unanswered(messages).values() if at]
+    return _joined(map(_written, results.values()))._replace(messages=messages, middleware=[])
 
 
 def _of_lanes(
@@ -121,54 +183,54 @@ def _of_lanes(
 ) -> Reads[Kept]:
     """Return what lanes came to, in order; those that undo steps behind the steps."""
     found: list[tuple[tuple[int, int], Kept]] = []
-    results = {task: each for task, each in _results_by_task(by_task).items() if "signal" in each}
+    results = {task: each for task, each in _results(by_task).items() if "signal" in each}
+    ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
         result = results.pop(task, None)
-        at = address_at(tree, head) or _last_address(head)
-        if at is None:
+        position = position_of(head)
+        at = address_at(tree, head) or (position and position.get("at"))
+        if not at:  # it has not begun
             continue
-        ended = result["finished"] if result else _LAST
-        order = (1, ended) if lane.undoes else (0, order_of(lane, at))
-        came = _of_result(result) if result else (yield from _of_lane(tree, every, head))
+        when = result["finished"] if result else _LAST
+        order = (1, when) if lane.undoes else (0, order_of(lane, at))
+        came = _written(result) if result else (yield from _of_lane(tree, every, head))
         found.append((order, came))
-    found += [((0, result["number"]), _of_result(result)) for result in results.values()]
-    if place.kind.first_wins:
-        found = _won(by_task) or found
+    found += [((0, result["number"]), _written(result)) for result in results.values()]
+    if ended and place.kind.first_wins:
+        return _written(min(ended, key=lambda each: each["finished"]))  # the others lost
     found.sort(key=lambda item: item[0])
-    is_call = any(lane.is_called for lane in tree.lanes(place))
-    return Kept(
-        [message for _, kept in found for message in kept.messages],
-        [write for _, kept in found for write in kept.values],
-        [changes for _, kept in found for changes in kept.middleware if not is_call],
-    )
+    kept = _joined(each for _, each in found)
+    return kept._replace(middleware=[]) if place in tree.called else kept
 
 
 def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Kept]:
     """Return what a lane said and wrote that has not ended."""
-    state = yield State(namespace_of(head), head.checkpoint["id"])
-    said = state.get("messages", [])
-    rest = yield from _under_way(tree, every, head, said)
-    messages = [*said, *rest.messages]
-    removed = {each.id for each in messages if isinstance(each, RemoveMessage)}
-    left = [each for each in messages if each.id not in removed]
-    values = [*writes_in(state.get("values")), *rest.values]
-    return Kept(left, values, [*_changes_in(state), *rest.middleware])
+    kept = _written((yield from _state_at(head)))
+    kept = _joined([kept, (yield from _under_way(tree, every, head, kept.messages))])
+    removed = {each.id for each in kept.messages if isinstance(each, RemoveMessage)}
+    return kept._replace(messages=[each for each in kept.messages if each.id not in removed])
 
 
-def _of_result(result: Mapping[str, Any]) -> Kept:
-    return Kept(list(result["messages"]), writes_in(result["values"]), _changes_in(result))
+def _written(written: Mapping[str, Any]) -> Kept:
+    """Return what a node or a lane wrote, or a task handed back.
+
+    The root writes a map of values or several, a lane `Write`s.
+    """
+    values, changes = written.get("values") or (), written.get("middleware")
+    if isinstance(values, Mapping):
+        writes = [values]
+    else:
+        writes = [each["values"] if each.keys() == {"by", "values"} else each for each in values]
+    return Kept([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
 
-def _changes_in(written: Mapping[str, Any]) -> list[Changes]:
-    """Return what middleware changed, as a node wrote it, or a lane handed it back."""
-    return [written["middleware"]] if written.get("middleware") else []
-
-
-def _won(by_task: Writes) -> list[tuple[tuple[int, int], Kept]]:
-    """Return what the lane came to that was first, if one was: the others lost."""
-    ended = [each for each in _results(by_task) if "signal" in each]
-    first = min(ended, key=lambda each: each["finished"], default=None)
-    return [((0, 0), _of_result(first))] if first else []
+def _joined(several: Iterable[Kept]) -> Kept:
+    several = [*several]
+    return Kept(
+        [message for kept in several for message in kept.messages],
+        [write for kept in several for write in kept.values],
+        [changes for kept in several for changes in kept.middleware],
+    )
 
 
 def _lanes(
@@ -201,17 +263,15 @@ def _open_calls(
     )
     if last is None:
         return {}
-    answered = {each.tool_call_id for each in said[last:] if isinstance(each, ToolMessage)}
-    first = (position.get("chat") or {}).get("tool_calls", 0)
-    calls = enumerate(calls_of(said[last]), first)
-    return {number: call for number, call in calls if call_id(call) not in answered}
+    results = [each for each in said[last:] if isinstance(each, ToolMessage)]
+    return _unanswered([said[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
 
 
-def _unanswered(messages: Sequence[BaseMessage]) -> Iterator[Any]:
+def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:
+    """Return the calls that have no results, by their numbers from the first one's on."""
     answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-    for call in (call for message in messages for call in calls_of(message)):
-        if call_id(call) not in answered:
-            yield call
+    calls = enumerate((call for message in messages for call in calls_of(message)), first)
+    return {number: call for number, call in calls if call_id(call) not in answered}
 
 
 def _unfinished(call: Any, at: str) -> BaseMessage:
@@ -219,11 +279,7 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
     return stamped(message, at)
 
 
-def _results(by_task: Writes) -> Iterable[Mapping[str, Any]]:
-    return _results_by_task(by_task).values()
-
-
-def _results_by_task(by_task: Writes) -> dict[str, Mapping[str, Any]]:
+def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     """Return what the tasks of nodes handed back; a function may run tasks of its own."""
     given = {task: writes.get("__return__") for task, writes in by_task.items()}
     return {
@@ -233,21 +289,8 @@ def _results_by_task(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def _last_address(head: CheckpointTuple) -> str | None:
-    """Return where a lane was last; None where it has not begun."""
-    position = position_of(head)
-    return position.get("at") if position else None
-
-
 def _place(tree: Tree, position: Position | None) -> Place | None:
     """Return the place whose node is next, if the tree has one that the cursor fits."""
     place = place_of(tree, position)
     fits = place is not None and position and len(position["cursor"]) == len(place.counts)
     return place if fits else None
-
-
-def writes_in(values: Any) -> list[Mapping[str, Any]]:
-    """Return what was written, in order: the root writes a map or several, a lane `Write`s."""
-    if isinstance(values, Mapping):
-        return [values] if values else []
-    return [each["values"] if each.keys() == {"by", "values"} else each for each in values or ()]
