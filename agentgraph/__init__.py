@@ -63,11 +63,11 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.savers import async_sqlite_saver, sqlite_saver
 
 if TYPE_CHECKING:
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
+    from agentgraph.threads.sqlite import async_sqlite_saver, sqlite_saver
 
 __all__ = [
     "STREAM_MODES",
@@ -154,8 +154,10 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Watched": "agentgraph.show.watching",
+    "async_sqlite_saver": "agentgraph.threads.sqlite",
     "awatch": "agentgraph.show.watching",
     "load": "agentgraph.skills",
+    "sqlite_saver": "agentgraph.threads.sqlite",
     "watch": "agentgraph.show.watching",
 }
 

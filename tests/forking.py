@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 
@@ -42,6 +43,8 @@ def serving(program: str) -> Iterator[Forker]:
 
 def serve(act: Callable[..., None]) -> None:
     """Fork a process for each job that a line of standard input describes, and tell its end."""
+    for name in ("agentgraph.graph.chat.wiring", "agentgraph.threads.sqlite", "langgraph.graph"):
+        import_module(name)
     gc.freeze()  # what is imported stays in the pages that all processes share
     for line in sys.stdin:
         pid = os.fork()

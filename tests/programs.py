@@ -7,8 +7,6 @@ import sys
 from commands import redirect
 from forking import serve
 
-IMPORTED = ("agentgraph.testing", "langchain.agents.middleware", "langgraph.graph", "aiosqlite")
-
 
 def _become(args: list[str], cwd: str, streams: list[str], **_: object) -> None:
     redirect(streams, cwd)
@@ -17,6 +15,5 @@ def _become(args: list[str], cwd: str, streams: list[str], **_: object) -> None:
 
 
 if __name__ == "__main__":
-    for name in IMPORTED:
-        importlib.import_module(name)
+    importlib.import_module("agentgraph.testing")
     serve(_become)

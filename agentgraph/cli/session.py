@@ -30,7 +30,7 @@ from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers import sqlite_saver
+from agentgraph.threads.sqlite import sqlite_saver
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""

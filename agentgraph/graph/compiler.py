@@ -4,15 +4,13 @@ Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is
 the lanes of its branches, and all other composites are only the edges between them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, NamedTuple, assert_never, cast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolCallTransformer
 from langgraph.pregel import Pregel
 from langgraph.pregel._read import ChannelRead
 from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
@@ -31,14 +29,8 @@ from agentgraph.agents.agents import (
     WorkflowAgent,
 )
 from agentgraph.agents.limits import Limits, check_limits
-from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.signals import May
-from agentgraph.agents.tools import tools_may
-from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.middleware import Summarizing
-from agentgraph.graph.chat.nodes import HookNode, ModelNode
-from agentgraph.graph.chat.tools import ToolsNode
-from agentgraph.graph.graphs import LaneGraph, RootGraph, picture_of
+from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph
 from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.fork import EachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
@@ -49,7 +41,6 @@ from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
-from agentgraph.tree.kinds import may_of
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, ends, may_do
 from agentgraph.tree.validation import validate
@@ -59,8 +50,6 @@ Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps: a tree's own limits end it, so this one never does."""
-_CALLS = 32
-"""How many tool calls run at once, where there are no wider branches."""
 _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
 _SPARE_THREADS = 8
@@ -125,49 +114,16 @@ def compile_tree(
 ) -> Graph:
     """Compile a tree that was laid out, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
-    if transformers := _transformers(tree, options.get("transformers") or ()):
-        options["transformers"] = transformers
+    if any(place.chat for place in tree.places):
+        from agentgraph.graph.chat.wiring import transformers
+
+        options["transformers"] = transformers(tree, options.get("transformers") or ())
     builder = _LaneBuilder(tree, reducers, check_limits(limits))
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
         config["max_concurrency"] = builder.at_once + _SPARE_THREADS
     return graph.with_config(config)
-
-
-def _transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
-    """Return what makes LangGraph's event streams of the tree, each once, in LangChain's order.
-
-    Tool calls are told as `create_agent` has them told; then comes what middleware brings.
-    """
-    agents = [place.chat for place in tree.places if place.chat]
-    brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
-    if any(place.sums_up for place in tree.places):
-        brought.append(Summarizing.transformers)
-    first = [ToolCallTransformer] if agents else []
-    return list({id(each): each for each in (*first, *chain(*brought), *given)}.values())
-
-
-class _Node(NamedTuple):
-    """A node of a lane, and what may come after it.
-
-    Attributes:
-        node: What runs.
-        may: What its agent may do, if it can end there.
-        others: The other nodes that may be next.
-        is_free: Whether it may also go where no way is drawn.
-        reads: The channels that it reads besides those that all nodes read.
-        picture: The graph that is drawn in it.
-        at_once: How many tasks it may run at once.
-    """
-
-    node: Any
-    may: May | None
-    others: Sequence[str] = ()
-    is_free: bool = False
-    reads: tuple[str, ...] = ()
-    picture: Any = None
-    at_once: int = 0
 
 
 class _LaneBuilder:
@@ -221,28 +177,32 @@ class _LaneBuilder:
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
         graph.nodes[START].writers.append(ChannelWrite((write,)))
 
-    def _nodes(self, place: Place) -> Iterator[_Node]:
+    def _nodes(self, place: Place) -> Iterator[LaneNode]:
         """Yield the nodes of a place: the one place in which each kind of agent is known."""
         agent, may = place.agent, may_do(self.tree, place)
         lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
         site = self._site(place, may)
         match agent:
             case ChatAgent():
-                yield from self._chat_nodes(BuiltAgent(site), lanes)
+                from agentgraph.graph.chat.wiring import chat_nodes
+
+                yield from chat_nodes(site, lanes)
             case FunctionAgent():
-                yield _Node(FunctionNode(site), may, [place.question_node] if may.ask else ())
+                yield LaneNode(FunctionNode(site), may, [place.question_node] if may.ask else ())
                 if may.ask:
-                    yield _Node(QuestionNode(site), None, [place.node])
+                    yield LaneNode(QuestionNode(site), None, [place.node])
             case GraphAgent(graph=inner):
-                yield _Node(GraphNode(site), may, picture=inner if isinstance(inner, Pregel) else None)
+                yield LaneNode(
+                    GraphNode(site), may, picture=inner if isinstance(inner, Pregel) else None
+                )
             case HumanAgent():
-                yield _Node(HumanNode(site), may)
+                yield LaneNode(HumanNode(site), may)
             case ParallelAgent():
                 yield self._fork(ParallelNode(site, lanes), may, len(lanes))
             case WorkflowAgent():
                 yield self._fork(WorkflowNode(site, lanes), may, len(lanes))
             case EachAgent():
-                yield self._fork(EachNode(site, lanes), may, _CALLS)
+                yield self._fork(EachNode(site, lanes), may, AT_ONCE)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} is only the way from node to node")
             case _:
@@ -259,33 +219,12 @@ class _LaneBuilder:
             self.tree, place, self.paths, self.reducers, has_border=has_border, limits=self.limits
         )
 
-    def _fork(self, node: ForkNode, may: May, at_once: int) -> _Node:
+    def _fork(self, node: ForkNode, may: May, at_once: int) -> LaneNode:
         keeps = any(lane.place in self._keeping and not lane.place.is_called for lane in node.lanes)
         reads = ("middleware",) if keeps else ()
-        return _Node(node, may, reads=reads, picture=node.picture, at_once=at_once)
+        return LaneNode(node, may, reads=reads, picture=node.picture, at_once=at_once)
 
-    def _chat_nodes(self, built: BuiltAgent, lanes: list[Lane]) -> Iterator[_Node]:
-        """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
-        place, agent = built.site.place, built.agent
-        reads = ("middleware", "untracked") if built.middleware else ()
-        last, again = place.after_agent_node, [place.round_node]
-        if place.after_model_node:
-            model = _Node(ModelNode(built), None, [place.after_model_node])
-        else:
-            corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
-            others = [place.tools_node] if built.runs_tools else []
-            others += again if corrects else []
-            model = _by_way_of(last, _Node(ModelNode(built), May(), others))
-        yield model._replace(reads=reads)
-        for hook in place.hooks:
-            yield _hook_node(HookNode(built, hook))._replace(reads=reads)
-        if built.runs_tools:
-            calls = [place.call_task] if len(lanes) < len(agent.tools) else []
-            picture = picture_of(lanes, calls) if lanes else None
-            node = _by_way_of(last, _Node(ToolsNode(built, lanes), tools_may(agent), again))
-            yield node._replace(reads=reads, picture=picture, at_once=_CALLS)
-
-    def _add(self, builder: Builder, each: _Node) -> None:
+    def _add(self, builder: Builder, each: LaneNode) -> None:
         """Add a node, and draw the ways on: what its agent may do, and the others."""
         node, place = each.node, each.node.site.place
         self.at_once = max(self.at_once, each.at_once)
@@ -309,22 +248,6 @@ class _LaneBuilder:
         if key not in self._reading:
             self._reading[key] = reading(state, channels, is_root=is_root)
         return self._reading[key]
-
-
-def _by_way_of(last: str | None, node: _Node) -> _Node:
-    """Return a node that may end its agent; where hooks come last, by way of the first of these."""
-    return node if last is None else _Node(node.node, None, [last, *node.others], is_free=True)
-
-
-def _hook_node(node: HookNode) -> _Node:
-    """Return the node of a hook, with the ways on that LangChain draws."""
-    place, ways = node.site.place, node.built.flat.ways(node.hook)
-    named = {"model": [place.node], "tools": [place.tools_node], END: []}
-    others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
-    is_last = node.hook.endswith(".after_agent")
-    ends_by = may_of(place.agent) if is_last else May()
-    is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
-    return _Node(node, ends_by if END in ways else None, others, is_free)
 
 
 def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -24,9 +24,35 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.signals import May
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
+
+AT_ONCE = 32
+"""How many tool calls, or items, run at once, where there are no wider branches."""
+
+
+class LaneNode(NamedTuple):
+    """A node of a lane, and what may come after it.
+
+    Attributes:
+        node: What runs.
+        may: What its agent may do, if it can end there.
+        others: The other nodes that may be next.
+        is_free: Whether it may also go where no way is drawn.
+        reads: The channels that it reads besides those that all nodes read.
+        picture: The graph that is drawn in it.
+        at_once: How many tasks it may run at once.
+    """
+
+    node: Any
+    may: May | None
+    others: Sequence[str] = ()
+    is_free: bool = False
+    reads: tuple[str, ...] = ()
+    picture: Any = None
+    at_once: int = 0
 
 
 def solid(drawn: Drawing, names: Collection[str]) -> Drawing:

@@ -1,4 +1,4 @@
-"""LangGraph's SQLite savers, opened so that they are fast and share a file well; how savers fail.
+"""How savers fail, which calls they serve, and which threads of a SQLite file are held.
 
 Processes that share a file know by a lock file beside it which threads are held. A lock ends with the
 process that holds it, however that process ends.
@@ -7,25 +7,16 @@ process that holds it, however that process ends.
 import asyncio
 import hashlib
 import os
-import sqlite3
 import sys
-from collections.abc import Generator
-from contextlib import closing, suppress
-from os import PathLike
-from typing import Any, Self
+from typing import Any
 
-import aiosqlite
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import SaverError
 from agentgraph.graph.failures import failures
 from agentgraph.safe_repr import reason
 
-_BUSY_SECONDS = 30.0
-_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
 _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),
     "async": ("aget_tuple", "aput", "aput_writes"),
@@ -50,137 +41,16 @@ _DATABASES = {"sqlite3", "psycopg", "psycopg_pool"}
 _lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
-class _Connection(sqlite3.Connection):
-    """A connection that gives its lock on the file back when it is closed.
-
-    SQLite keeps an open transaction over `close` as long as a cursor is held, and an event loop that
-    was killed leaves such cursors behind.
-    """
-
-    def close(self) -> None:
-        """Roll back what was not committed, and close."""
-        with suppress(sqlite3.ProgrammingError):  # it is closed already
-            self.rollback()
-        super().close()
-
-
-class _SqliteSaver(SqliteSaver):
-    """A `SqliteSaver` that closes its connection at the end of a `with` block."""
-
-    path: str | None
-    """The file, by which runs in all processes know that they share it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.conn.close()
-
-
-class _AsyncSqliteSaver(AsyncSqliteSaver):
-    """An `AsyncSqliteSaver` that can be awaited, or be the subject of `async with`."""
-
-    named: str
-    """The file as its user named it."""
-    path: str | None
-    """The file, by which runs in all processes know that they share it."""
-
-    async def setup(self) -> None:
-        """Open the connection, set it up, and create the tables.
-
-        Raises:
-            SaverError: The file cannot be opened.
-        """
-        if self.is_setup:
-            return
-        try:
-            await asyncio.to_thread(_look_into, self.named)
-            await super().setup()
-            async with self.conn.executescript(_PRAGMAS):
-                pass
-        except (sqlite3.Error, ValueError) as error:  # the latter of a connection that was closed
-            raise _unopened(self.named, error) from error
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.setup()
-        except SaverError:
-            await self.conn.close()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.conn.close()
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self.__aenter__().__await__()
-
-
-def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
-    """Open LangGraph's `SqliteSaver` with WAL, `synchronous=NORMAL` and a busy timeout of 30 s.
-
-    What was written survives a crash of the process; a loss of power may take the last steps.
-
-    ```
-    with sqlite_saver("runs.db") as saver:
-        runner = Runner(report, checkpointer=saver)
-    ```
-
-    Args:
-        path: The database file, made if it is not there; `:memory:` for none.
-
-    Returns:
-        The saver, ready to use; the end of a `with` block closes it.
-
-    Raises:
-        SaverError: The file cannot be opened, or is no SQLite file.
-    """
-    connection: sqlite3.Connection | None = None
-    try:
-        connection = sqlite3.connect(
-            path, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
-        )
-        connection.executescript(_PRAGMAS)
-    except sqlite3.Error as error:
-        if connection is not None:
-            connection.close()
-        raise _unopened(os.fspath(path), error) from error
-    saver = _SqliteSaver(connection)
-    saver.path = _file(path)
-    return saver
-
-
-def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
-    """Open LangGraph's `AsyncSqliteSaver` as `sqlite_saver` does; call it inside an event loop.
-
-    ```
-    async with async_sqlite_saver("runs.db") as saver:
-        runner = Runner(report, checkpointer=saver)
-    ```
-
-    Args:
-        path: The database file, made if it is not there; `:memory:` for none.
-
-    Returns:
-        The saver, to be awaited or used with `async with`, which also closes it. That, or its first
-        use, opens the file, and raises a `SaverError` where it cannot be opened.
-    """
-    connection = aiosqlite.connect(os.fspath(path), timeout=_BUSY_SECONDS, factory=_Connection)
-    saver = _AsyncSqliteSaver(connection)
-    saver.named = os.fspath(path)
-    saver.path = _file(path)
-    return saver
-
-
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
     """Return why a saver cannot serve calls of a mode, and what can; None if it does."""
     is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
     needed = _NEEDED[mode]
     lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
+    kinds = {kind.__name__ for kind in type(saver).__mro__}
     runs_on_loop = isinstance(getattr(saver, "loop", None), asyncio.AbstractEventLoop)
-    if not lacks and not (runs_on_loop if is_sync else isinstance(saver, SqliteSaver)):
+    if not lacks and not (runs_on_loop if is_sync else "SqliteSaver" in kinds):
         return None
-    if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
+    if kinds & {"SqliteSaver", "AsyncSqliteSaver"}:
         instead = f"{'' if is_sync else 'async_'}sqlite_saver() on the same file"
     elif type(saver).__module__.startswith("langgraph."):
         instead = name.removeprefix("Async") if is_sync else f"Async{name}"
@@ -212,7 +82,7 @@ def saver_error(
     at = f", the file {path}," if path else ""
     return SaverError(
         f"thread {thread_id!r}: its saver {type(saver).__name__.lstrip('_')}{at} failed with "
-        f"{type(error).__name__}: {reason(error)}; {_way_out(error)}; what was saved before is kept",
+        f"{type(error).__name__}: {reason(error)}; {way_out(error)}; what was saved before is kept",
         thread_id=thread_id,
         path=path,
     )
@@ -224,30 +94,14 @@ def is_of_database(error: BaseException) -> bool:
     return bool(packages & _DATABASES) and not failures(error)
 
 
-def _look_into(path: str) -> None:
-    """Open a file and close it: aiosqlite leaves a thread behind of one that it cannot open."""
-    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
-        connection.execute("PRAGMA schema_version")
-
-
-def _unopened(path: str, error: Exception) -> SaverError:
-    why = "it is a directory" if os.path.isdir(path) else reason(error)
-    return SaverError(
-        f"{path} cannot be opened as a SQLite file: {why}; {_way_out(error)}", path=_file(path)
-    )
-
-
-def _way_out(error: BaseException) -> str:
+def way_out(error: BaseException) -> str:
+    """Return what to do about the error of a saver."""
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _WAYS_OUT:
         return _WAYS_OUT[code]
     if any(word in reason(error) for word in _CLOSED):
         return "use the runner while its saver is open"
     return "try again when the saver works"
-
-
-def _file(path: str | PathLike[str]) -> str | None:
-    return None if os.fspath(path) == ":memory:" else os.path.realpath(path)
 
 
 def lock_file(path: str, thread_id: str) -> bool:

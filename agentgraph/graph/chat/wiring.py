@@ -1,0 +1,72 @@
+"""How a chat agent's nodes follow each other in its lane, as LangChain's `create_agent` has them."""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+from langgraph.graph import END
+from langgraph.prebuilt import ToolCallTransformer
+
+from agentgraph.agents.schemas import answer_tools
+from agentgraph.agents.signals import May
+from agentgraph.agents.tools import tools_may
+from agentgraph.graph.chat.agent import BuiltAgent
+from agentgraph.graph.chat.middleware import Summarizing
+from agentgraph.graph.chat.nodes import HookNode, ModelNode
+from agentgraph.graph.chat.tools import ToolsNode
+from agentgraph.graph.graphs import AT_ONCE, LaneNode, picture_of
+from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.lane import Lane
+from agentgraph.tree.kinds import may_of
+from agentgraph.tree.places import Tree
+
+
+def chat_nodes(site: Site, lanes: list[Lane]) -> Iterator[LaneNode]:
+    """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
+    built = BuiltAgent(site)
+    place, agent = site.place, built.agent
+    reads = ("middleware", "untracked") if built.middleware else ()
+    last, again = place.after_agent_node, [place.round_node]
+    if place.after_model_node:
+        model = LaneNode(ModelNode(built), None, [place.after_model_node])
+    else:
+        corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
+        others = [place.tools_node] if built.runs_tools else []
+        others += again if corrects else []
+        model = _by_way_of(last, LaneNode(ModelNode(built), May(), others))
+    yield model._replace(reads=reads)
+    for hook in place.hooks:
+        yield _hook_node(HookNode(built, hook))._replace(reads=reads)
+    if built.runs_tools:
+        calls = [place.call_task] if len(lanes) < len(agent.tools) else []
+        picture = picture_of(lanes, calls) if lanes else None
+        node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tools_may(agent), again))
+        yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
+
+
+def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:
+    """Return a node that may end its agent; where hooks come last, by way of the first of these."""
+    return node if last is None else LaneNode(node.node, None, [last, *node.others], is_free=True)
+
+
+def _hook_node(node: HookNode) -> LaneNode:
+    """Return the node of a hook, with the ways on that LangChain draws."""
+    place, ways = node.site.place, node.built.flat.ways(node.hook)
+    named = {"model": [place.node], "tools": [place.tools_node], END: []}
+    others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
+    is_last = node.hook.endswith(".after_agent")
+    ends_by = may_of(place.agent) if is_last else May()
+    is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
+    return LaneNode(node, ends_by if END in ways else None, others, is_free)
+
+
+def transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
+    """Return what makes LangGraph's event streams of the tree, each once, in LangChain's order.
+
+    Tool calls are told as `create_agent` has them told; then comes what middleware brings.
+    """
+    agents = [place.chat for place in tree.places if place.chat]
+    brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
+    if any(place.sums_up for place in tree.places):
+        brought.append(Summarizing.transformers)
+    return list({id(each): each for each in (ToolCallTransformer, *chain(*brought), *given)}.values())

@@ -1,0 +1,159 @@
+"""LangGraph's SQLite savers, opened so that they are fast and share a file well."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, suppress
+from os import PathLike
+from typing import Any, Self
+
+import aiosqlite
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from agentgraph.errors import SaverError
+from agentgraph.safe_repr import reason
+from agentgraph.threads.savers import way_out
+
+_BUSY_SECONDS = 30.0
+_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that gives its lock on the file back when it is closed.
+
+    SQLite keeps an open transaction over `close` as long as a cursor is held, and an event loop that
+    was killed leaves such cursors behind.
+    """
+
+    def close(self) -> None:
+        """Roll back what was not committed, and close."""
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            self.rollback()
+        super().close()
+
+
+class _SqliteSaver(SqliteSaver):
+    """A `SqliteSaver` that closes its connection at the end of a `with` block."""
+
+    path: str | None
+    """The file, by which runs in all processes know that they share it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.conn.close()
+
+
+class _AsyncSqliteSaver(AsyncSqliteSaver):
+    """An `AsyncSqliteSaver` that can be awaited, or be the subject of `async with`."""
+
+    named: str
+    """The file as its user named it."""
+    path: str | None
+    """The file, by which runs in all processes know that they share it."""
+
+    async def setup(self) -> None:
+        """Open the connection, set it up, and create the tables.
+
+        Raises:
+            SaverError: The file cannot be opened.
+        """
+        if self.is_setup:
+            return
+        try:
+            await asyncio.to_thread(_look_into, self.named)
+            await super().setup()
+            async with self.conn.executescript(_PRAGMAS):
+                pass
+        except (sqlite3.Error, ValueError) as error:  # the latter of a connection that was closed
+            raise _unopened(self.named, error) from error
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.setup()
+        except SaverError:
+            await self.conn.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.conn.close()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self.__aenter__().__await__()
+
+
+def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
+    """Open LangGraph's `SqliteSaver` with WAL, `synchronous=NORMAL` and a busy timeout of 30 s.
+
+    What was written survives a crash of the process; a loss of power may take the last steps.
+
+    ```
+    with sqlite_saver("runs.db") as saver:
+        runner = Runner(report, checkpointer=saver)
+    ```
+
+    Args:
+        path: The database file, made if it is not there; `:memory:` for none.
+
+    Returns:
+        The saver, ready to use; the end of a `with` block closes it.
+
+    Raises:
+        SaverError: The file cannot be opened, or is no SQLite file.
+    """
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
+        )
+        connection.executescript(_PRAGMAS)
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise _unopened(os.fspath(path), error) from error
+    saver = _SqliteSaver(connection)
+    saver.path = _file(path)
+    return saver
+
+
+def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
+    """Open LangGraph's `AsyncSqliteSaver` as `sqlite_saver` does; call it inside an event loop.
+
+    ```
+    async with async_sqlite_saver("runs.db") as saver:
+        runner = Runner(report, checkpointer=saver)
+    ```
+
+    Args:
+        path: The database file, made if it is not there; `:memory:` for none.
+
+    Returns:
+        The saver, to be awaited or used with `async with`, which also closes it. That, or its first
+        use, opens the file, and raises a `SaverError` where it cannot be opened.
+    """
+    connection = aiosqlite.connect(os.fspath(path), timeout=_BUSY_SECONDS, factory=_Connection)
+    saver = _AsyncSqliteSaver(connection)
+    saver.named = os.fspath(path)
+    saver.path = _file(path)
+    return saver
+
+
+def _look_into(path: str) -> None:
+    """Open a file and close it: aiosqlite leaves a thread behind of one that it cannot open."""
+    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA schema_version")
+
+
+def _unopened(path: str, error: Exception) -> SaverError:
+    why = "it is a directory" if os.path.isdir(path) else reason(error)
+    return SaverError(
+        f"{path} cannot be opened as a SQLite file: {why}; {way_out(error)}", path=_file(path)
+    )
+
+
+def _file(path: str | PathLike[str]) -> str | None:
+    return None if os.fspath(path) == ":memory:" else os.path.realpath(path)
