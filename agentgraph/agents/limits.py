@@ -34,6 +34,9 @@ class Limits:
                 )
 
 
+_LIMITS = Limits()
+
+
 def check_limits(limits: object) -> Limits:
     """Return limits as they were given, those of a turn by default for None.
 
@@ -41,7 +44,7 @@ def check_limits(limits: object) -> Limits:
         AgentGraphError: They are not `Limits`.
     """
     if limits is None:
-        return Limits()
+        return _LIMITS
     if not isinstance(limits, Limits):
         raise AgentGraphError(f"limits={limits!r}: pass Limits, such as Limits(transfers=100), or None")
     return limits

@@ -85,7 +85,7 @@ class Engine:
 
         async def admit() -> Driver:
             check_limits(how.limits)
-            if fault := self.tree.mode_fault("async"):
+            if fault := self.tree.mode_faults["async"]:
                 raise AgentGraphError(fault)
             held = await ahold(self.saver, thread_id)
             try:
@@ -134,7 +134,7 @@ class Engine:
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that only the async calls can serve."""
         self.check_saver()
-        if fault := self.tree.mode_fault("sync"):
+        if fault := self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
         if self.tree.timed:
             named = ", ".join(place.name for place in self.tree.timed)

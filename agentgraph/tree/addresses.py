@@ -126,7 +126,8 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
             return None
     if place is None or len(cursor) != len(place.counts):
         return None
-    return (place, cursor) if _is_visited(tree, place, cursor) else None
+    has_hops = any(count.kind == "hops" for count in place.counts)
+    return (place, cursor) if not has_hops or _is_visited(tree, place, cursor) else None
 
 
 def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
@@ -184,9 +185,9 @@ class RunPaths:
             path = self.at(parent, cursor)  # the path of the transfers leads here
         else:
             path = self._entered(place, cursor)
-        for _ in range(attempt(place, cursor)):
+        for _ in range(attempt(place, cursor) if place.repeats else 0):
             path = path.append(_step(place, cursor))
-        for target in _hopped(self._tree, place, cursor):
+        for target in _hopped(self._tree, place, cursor) if place.counts_hops else ():
             path = path.append(_step(target, cursor))
         return path
 

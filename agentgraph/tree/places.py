@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from agentgraph.agents.agents import (
     Agent,
@@ -76,7 +76,7 @@ class Place:
     is_called: bool = False
     checks: tuple[CheckedAgent, ...] = field(default=(), repr=False)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The agent's name."""
         return self.agent.name
@@ -86,7 +86,7 @@ class Place:
         """What kind of agent it is."""
         return kind_of(self.agent)
 
-    @property
+    @cached_property
     def chat(self) -> ChatAgent | None:
         """The agent, if it is a chat agent."""
         return self.agent if isinstance(self.agent, ChatAgent) else None
@@ -340,8 +340,12 @@ class Tree:
         timed = (place for place in self.places if hasattr(place.agent, "timeout"))
         return tuple(place for place in timed if place.policy("timeout"))
 
-    def mode_fault(self, mode: Mode) -> str | None:
-        """Return which middleware a run of a mode cannot call, and what to do; None if it can all."""
+    @cached_property
+    def mode_faults(self) -> Mapping[Mode, str | None]:
+        """Which middleware a run of a mode cannot call, and what to do; None if it can all."""
+        return {mode: self._mode_fault(mode) for mode in get_args(Mode)}
+
+    def _mode_fault(self, mode: Mode) -> str | None:
         for place in self.places:
             if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
