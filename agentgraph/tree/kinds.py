@@ -71,8 +71,10 @@ def kind_of(agent: Leaf | Composite) -> Kind:
             return Kind("sequential", is_node=False)
         case LoopAgent():
             return Kind("loop", is_node=False, goes_round=True)
-        case ParallelAgent(on_error=on_error):
-            return Kind("parallel", is_fork=True, first_wins=on_error == "first")
+        case ParallelAgent(on_error=str("first")):
+            return Kind("parallel", is_fork=True, first_wins=True)
+        case ParallelAgent():
+            return Kind("parallel", is_fork=True)
         case WorkflowAgent():
             return Kind("workflow", is_fork=True)
         case EachAgent():
@@ -109,7 +111,7 @@ def speaks_early(agent: Leaf | Composite) -> bool:
 def side_by_side(agent: Leaf | Composite) -> tuple[str, Sequence[Agent]]:
     """Return a word for those that run at the same time and whose values are joined, and them."""
     match agent:
-        case ParallelAgent(on_error=on_error) if on_error != "first":
+        case ParallelAgent(on_error=str(on_error)) if on_error != "first":
             return "branches", agent.sub_agents
         case WorkflowAgent(steps=steps):
             return "steps", [step.agent for step in steps]

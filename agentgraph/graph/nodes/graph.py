@@ -395,6 +395,7 @@ class _Run:
         self._number: int = before._number if before else 0
         self._last_try: int | None = before._try if before else None
         self._try: int = before._try + 1 if before else 1
+        self._run = str(uuid4())
         seen = activation.seen.messages
         users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
         ids = {message.id for message in seen}
@@ -406,12 +407,7 @@ class _Run:
 
         Each try of a node has a state of the graph of its own. So what another one told is void.
         """
-        mine = {"run": str(uuid4()), "try": self._try}
-        while (kept := (yield self._result([], [], mine)))["acts"] != mine:
-            self._number = kept["number"] + 1
-            self._last_try = kept["acts"].get("try", self._last_try)
-            self.told.take(kept["messages"])
-        self._passed()
+        yield from self._kept([], [])
         if self._last_try is not None and (self._last_try != self._try or not self._saves):
             yield from self._results(self.told.begin_anew())
 
@@ -434,12 +430,22 @@ class _Run:
         for messages, void in changes:
             for message in messages:
                 self._activation.check("the message", message)
-            yield self._result(messages, void, {})
-            self._passed()
+            yield from self._kept(messages, void)
+            self.told.take(messages)
 
-    def _result(
-        self, messages: list[BaseMessage], void: list[str], acts: dict[str, Any]
-    ) -> tuple[Teller, TaskResult]:
+    def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
+        """Have a change kept, and take what tasks of other runs kept where this one would be.
+
+        Where a process was killed, a change may be kept without the one before it: LangGraph saves both
+        at the same time.
+        """
+        while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
+            self._number = kept["number"] + 1
+            self._last_try = kept["acts"].get("try", self._last_try)
+            self.told.take(kept["messages"])
+        self._passed()
+
+    def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Teller, TaskResult]:
         teller, at = self._activation.new_teller(is_beside=True), self._activation.address
         if void:
             teller.note("discarded", void)
@@ -447,9 +453,9 @@ class _Run:
             if address_of(message) is not None:
                 teller.say(message)
         position = Position(next=None, cursor=[], tree="", at=at)
-        number = self._number
+        acts = {"run": self._run, "try": self._try}
         return teller, TaskResult(
-            messages=messages, values=[], position=position, acts=acts, number=number
+            messages=messages, values=[], position=position, acts=acts, number=self._number
         )
 
     def _passed(self) -> None:
