@@ -30,6 +30,7 @@ from agentgraph.threads.threads import (
     opened,
     order_of,
     place_of,
+    position_in,
     position_of,
     ran_behind,
     writes_by_task,
@@ -157,7 +158,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
     lane's has none before it is asked again; but where there was only one, and nothing had been
     answered, the next answer is for that.
     """
-    position = position_of(origin)
+    position = position_in(tree, origin)
     tasks = (yield State()).tasks
     questions = yield from _questions(tree, origin)
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
@@ -245,7 +246,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     A task of LangGraph's keeps its last question also when it was answered and the task failed
     then, so a question is looked for where it was asked, with the answers that came since.
     """
-    position = position_of(saved) if saved else None
+    position = position_in(tree, saved) if saved else None
     place = place_of(tree, position)
     if saved is None or position is None or place is None:
         return []

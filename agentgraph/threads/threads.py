@@ -31,7 +31,7 @@ from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import address, as_cursor, way_to
+from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.changes import can_go_on, fingerprint_of
 from agentgraph.tree.places import Place, Tree
 
@@ -47,6 +47,8 @@ _ERROR = "__error__"
 _CAME_TO = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """How LangGraph marks the checkpoints that `update_state` writes."""
+_LEADS_TO = "branch:to:"
+"""How the channels begin by which LangGraph triggers nodes."""
 _RAN = "loop"
 """How it marks the checkpoints that a step ended with."""
 _FORK = "fork"
@@ -250,6 +252,21 @@ def position_of(saved: CheckpointTuple) -> Position | None:
     """Return where the lane of a checkpoint is."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
     return position
+
+
+def position_in(tree: Tree, saved: CheckpointTuple) -> Position | None:
+    """Return where the lane of a checkpoint is: where LangGraph goes on.
+
+    LangGraph takes an edit to come from the node that ran last, and follows the edge from there, maybe
+    elsewhere than the position in the state says.
+    """
+    position, values = position_of(saved), saved.checkpoint["channel_values"]
+    led = [name.removeprefix(_LEADS_TO) for name in values if name.startswith(_LEADS_TO)]
+    place = tree.by_node.get(led[0]) if len(led) == 1 else None
+    if position is None or place is None or position["next"] == led[0]:
+        return position
+    cursor = cursor_at(place, place_of(tree, position), as_cursor(position["cursor"]))
+    return Position({**position, "next": led[0], "cursor": list(cursor)})
 
 
 def place_of(tree: Tree, position: Position | None) -> Place | None:

@@ -40,6 +40,7 @@ from agentgraph.threads.threads import (
     namespace_of,
     order_of,
     place_of,
+    position_in,
     position_of,
     writes_by_task,
 )
@@ -124,7 +125,7 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     """
     state = yield from _state_at(saved)
     _, origin = yield from before_edits(saved)
-    place = _place(tree, position_of(origin))
+    place = _place(tree, position_in(tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
     every = (yield from all_saved()) if runs_lanes else []
     return (yield from _under_way(tree, every, origin, state.get("messages", [])))
@@ -146,7 +147,7 @@ def _under_way(
     tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, said: Sequence[BaseMessage]
 ) -> Reads[Kept]:
     """Return what came of the step behind a checkpoint of a lane in which was `said`."""
-    position, by_task = position_of(saved), writes_by_task(saved)
+    position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
         return Kept([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)

@@ -265,12 +265,14 @@ class TestQuestions:
         thread.resume("yes")
         assert thread.lines() == ["a0", "h?", "yes", "z1"]
 
+    @pytest.mark.parametrize("waits", ["alone", "beside"])
     def test_an_edit_before_the_input_is_read_asks_once_what_is_next(
-        self, drive: Drive, path: Path | None
+        self, drive: Drive, path: Path | None, waits: str
     ) -> None:
         """LangGraph takes the edit to come from what ran last, and goes on behind that."""
         pair = ag.parallel("p", [asking("q"), Counted()("d")])
-        thread = Thread(drive, ag.sequential("s", [Counted()("a"), asking("h"), pair]), path)
+        first = asking("h") if waits == "alone" else ag.parallel("w", [asking("h"), Counted()("v")])
+        thread = Thread(drive, ag.sequential("s", [Counted()("a"), first, pair]), path)
         thread.run()
         thread.run("And again.", drop_pending=True)
         thread.edit(thread.before("__start__", -1))
