@@ -122,11 +122,14 @@ def test_every_public_name_is_there_and_told_once():
     assert [name for name in agentgraph.__all__ if not hasattr(agentgraph, name)] == []
 
 
-def test_the_package_is_imported_without_its_extras_and_loads_no_compiled_schemas():
+def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
     without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
-    loaded = "print([name for name in ('openai', 'rpds', 'yaml') if name in sys.modules])"
+    heavy = "'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds'"
+    loaded = f"print([name for name in ({heavy}) if name in sys.modules])"
+    ask = "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))"
+    answer = "list(runner.resume('t', 'yes'))"
     run = subprocess.run(
-        [sys.executable, "-c", f"{without}; import agentgraph; {loaded}"],
+        [sys.executable, "-c", f"{without}; import agentgraph as ag; {ask}; {answer}; {loaded}"],
         capture_output=True,
         text=True,
         check=False,

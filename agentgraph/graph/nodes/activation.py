@@ -456,5 +456,5 @@ def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
     """Pause until a person has answered, and again until the answer fits a JSON schema."""
     while True:
         answer = interrupt(value, response_schema=schema)
-        if answer_fault(schema, answer) is None:
+        if answer_fault(unaddressed(schema), answer) is None:
             return answer
