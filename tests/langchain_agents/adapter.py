@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 import agentgraph as ag
+import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
 from agentgraph.graph.chat.step import edited
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP
