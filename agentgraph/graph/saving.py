@@ -10,6 +10,7 @@ from traceback import walk_tb
 from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentgraph.errors import InvalidOutputError
@@ -17,6 +18,8 @@ from agentgraph.safe_repr import shown
 
 _SAVER = "__pregel_checkpointer"
 """Where LangGraph's config has the saver of a run."""
+DURABILITY = "__pregel_durability"
+"""Where it says when a run saves."""
 _SERIALIZER = "langgraph.checkpoint.serde"
 """Where LangGraph turns what is saved to bytes."""
 _AROUND = 8
@@ -41,9 +44,28 @@ def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
 
 
 def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
-    """Return the saver of a run; None where nothing is saved."""
-    saver = config.get("configurable", {}).get(_SAVER)
-    return saver if isinstance(saver, BaseCheckpointSaver) else None
+    """Return the saver of a run; None where nothing is saved before it ends."""
+    configurable = config.get("configurable", {})
+    saver = configurable.get(_SAVER)
+    is_used = isinstance(saver, BaseCheckpointSaver) and configurable.get(DURABILITY) != "exit"
+    return saver if is_used else None
+
+
+def step_config(config: Mapping[str, Any]) -> RunnableConfig:
+    """Return where a saver keeps what is written beside the step in which a node runs.
+
+    Args:
+        config: LangGraph's config of the node.
+    """
+    configurable = config["configurable"]
+    around = str(configurable["checkpoint_ns"]).rpartition("|")[0]
+    return {
+        "configurable": {
+            "thread_id": configurable["thread_id"],
+            "checkpoint_ns": around,
+            "checkpoint_id": configurable["checkpoint_map"][around],
+        }
+    }
 
 
 def save_fault(serializer: Serializer, value: Any) -> str | None:

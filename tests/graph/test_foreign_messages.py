@@ -268,16 +268,17 @@ tree = ag.sequential("s", [ag.graph_agent("g", builder.compile())])
 
 
 def child(path, puts, method, *args, **options):
-    left = [puts]
+    left, by_task = [puts], set()
 
     def dying(put):
         def putting(*given):
             left[0] -= 1
             is_of_task = put.__name__ == "put_writes" and given[1][0][0] == "__return__"
-            if left[0] == 0 and LATER and is_of_task:
-                return None  # it comes after those that were given later
+            if LATE and is_of_task and given[2] in by_task:
+                return None  # LangGraph's own save, beside the run, comes too late
+            by_task.update(given[2:3] if is_of_task else ())
             done = put(*given)
-            if -500 < left[0] <= -LATER:
+            if -500 < left[0] <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 
@@ -295,7 +296,7 @@ def forked(*args, **options):
     os._exit(0)
 
 
-LATER = int(sys.argv[2])
+LATE = sys.argv[2] == "late"
 ended = puts = 0
 while not ended:
     puts += 1
@@ -316,20 +317,19 @@ while not ended:
 """
 
 
-@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("how", ["in time", "late"])
 def test_a_process_that_is_killed_wherever_it_saves_leaves_one_story(
-    program: Commands, tmp_path: Path, later: int
+    program: Commands, tmp_path: Path, how: str
 ) -> None:
-    """LangGraph saves in threads: writes may be lost that were given before so many that are kept."""
+    """What a task keeps is saved before the graph goes on, however late LangGraph saves it beside."""
     (tmp_path / "killed.py").write_text(KILLED)
-    ran = program(str(tmp_path / "killed.py"), str(tmp_path), str(later))
+    ran = program(str(tmp_path / "killed.py"), str(tmp_path), how)
     assert ran.code == 0, ran.err
     outcomes = [json.loads(line) for line in ran.lines]
     assert len(outcomes) > 10
     ever = {"one": "ONE", "gone": "gone", "call": "", "2": "two", "three": "three"}
     for told, kept in outcomes:
         assert kept[0] == ["user", "*"]
-        assert dict(kept[1:]) == ever
-        assert later or kept[1:] == [*map(list, ever.items())]
+        assert kept[1:] == [*map(list, ever.items())]
         assert dict(told) == ever
         assert len(told) == len(ever)

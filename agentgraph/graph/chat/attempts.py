@@ -29,7 +29,7 @@ from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.failures import Failure, failures, keep_failures
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
-from agentgraph.graph.saving import saver_of
+from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address
 
@@ -93,7 +93,7 @@ class Attempts:
         if self._is_loaded or self._saver is None:
             return
         read = self._saver.get_tuple, self._saver.aget_tuple
-        saved = yield Call(*read, (self._at(),))
+        saved = yield Call(*read, (step_config(self._activation.config),))
         self._is_loaded = True
         self._kept = [each for each in attempts_in(saved) if each["number"] == self._number]
         if self._kept:
@@ -104,7 +104,7 @@ class Attempts:
         if self._last is None or self._saver is None:
             return
         try:
-            arguments = (self._at(), *self._record(*self._last))
+            arguments = (step_config(self._activation.config), *self._record(*self._last))
             yield Call(self._saver.put_writes, self._saver.aput_writes, arguments)
         except BaseException:
             self.current -= 1  # this one has not begun
@@ -159,20 +159,13 @@ class Attempts:
             told = teller.told_where(lambda at: is_in_call(tree, at, *found))
             teller.void([*told, *self.said], before)
 
-    def _at(self) -> RunnableConfig:
-        """Return the checkpoint behind which the call runs."""
-        around = str(self._configurable["checkpoint_ns"]).rpartition("|")[0]
-        return self._within(around, checkpoint_id=self._configurable["checkpoint_map"][around])
-
     def _at_next(self) -> RunnableConfig:
         """Return where the lane is kept of the attempt after those that are over."""
         last = self._kept[-1]
         node = last["namespace"].rpartition(":")[0]
-        return self._within(namespace_of_attempt(node, last["task"], last["attempt"] + 1))
-
-    def _within(self, namespace: str, **more: str) -> RunnableConfig:
+        namespace = namespace_of_attempt(node, last["task"], last["attempt"] + 1)
         thread_id = self._configurable["thread_id"]
-        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, **more}}
+        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace}}
 
     def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, Any]], str]:
         """Return how the attempt before this one ended, and the id under which that is kept."""

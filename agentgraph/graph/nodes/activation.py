@@ -314,7 +314,7 @@ class Activation:
             position["told"] = notes
         position["clock"] = [self.seen.clock.turn, self.seen.clock.last]
         update = Update(position=position)
-        if self._said:
+        if self._said or notes:  # LangGraph saves what is new of a history before it goes on
             update["messages"] = self._said
         if self._writes:
             update["values"] = self.site.update(self._writes)

@@ -18,6 +18,7 @@ one after the other says all: also to a resume, which sees only the last list of
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph import START
@@ -49,7 +51,7 @@ from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import sent
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Teller
-from agentgraph.graph.saving import arose_in_saving
+from agentgraph.graph.saving import DURABILITY, arose_in_saving, saver_of, step_config
 from agentgraph.graph.state import (
     GRAPH_AGENT,
     Position,
@@ -225,8 +227,6 @@ _MOST_TRIED = 100
 """Of how many runs that failed it is remembered what they told; most are never tried again."""
 _STEPS = 10_007
 """LangGraph's own limit of supersteps, for a graph that has none."""
-_DURABILITY = "__pregel_durability"
-"""Where a graph finds when to save; one without a saver fails in LangGraph where that is "sync"."""
 
 
 class GraphNode(LeafNode):
@@ -250,37 +250,39 @@ class GraphNode(LeafNode):
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
         ran = self._begun(activation)
-        self._keep_all(ran.begin())
+        keep = partial(self._keep_all, activation)
+        keep(ran.begin())
         with self._failing(activation, ran):
             with ran.handing_over():
                 config = self._config(activation)
                 for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
-                    self._keep_all(ran.told_by(kind, part))
-            self._keep_all(ran.handed_over())
+                    keep(ran.told_by(kind, part))
+            keep(ran.handed_over())
         self._end(activation, ran)
 
     async def arun(self, activation: Activation) -> None:
         """Run the graph step by step, on the event loop."""
         ran = self._begun(activation)
-        await self._akeep_all(ran.begin())
+        keep = partial(self._akeep_all, activation)
+        await keep(ran.begin())
         with self._failing(activation, ran), stoppable(is_thread=_is_sync(self.agent.graph)):
             with ran.handing_over():
                 config = self._config(activation)
                 async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
-                    await self._akeep_all(ran.told_by(kind, part))
-            await self._akeep_all(ran.handed_over())
+                    await keep(ran.told_by(kind, part))
+            await keep(ran.handed_over())
         self._end(activation, ran)
 
-    def _keep_all(self, results: _Results) -> None:
+    def _keep_all(self, activation: Activation, results: _Results) -> None:
         """Keep results by a task each; what is kept of them goes back to the one who gives them."""
         kept = None
         while (telling := sent(results, kept)) is not None:
-            kept = self.task(*telling).result()
+            kept = self.task(*telling, activation.config).result()
 
-    async def _akeep_all(self, results: _Results) -> None:
+    async def _akeep_all(self, activation: Activation, results: _Results) -> None:
         kept = None
         while (telling := sent(results, kept)) is not None:
-            kept = await self.atask(*telling)
+            kept = await self.atask(*telling, activation.config)
 
     def _graph(self) -> Any:
         """Return what streams the graph."""
@@ -328,7 +330,7 @@ class GraphNode(LeafNode):
         limit = own.get("recursion_limit", _STEPS)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
         if getattr(self.agent.graph, "checkpointer", None) is False:
-            config["configurable"] = {**config["configurable"], _DURABILITY: "exit"}
+            config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
         return cast(RunnableConfig, config)
 
     def _end(self, activation: Activation, ran: "_Run") -> None:
@@ -434,11 +436,7 @@ class _Run:
             self.told.take(messages)
 
     def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
-        """Have a change kept, and take what tasks of other runs kept where this one would be.
-
-        Where a process was killed, a change may be kept without the one before it: LangGraph saves both
-        at the same time.
-        """
+        """Have a change kept, and take what tasks of other runs kept where this one would be."""
         while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
             self._number = kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
@@ -508,11 +506,25 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _kept(teller: Teller, result: TaskResult) -> TaskResult:
-    """Tell a change, and return what the task keeps."""
+def _kept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
+    """Tell a change, and return what the task keeps, once that is saved.
+
+    LangGraph saves it too, but while the graph goes on: a kill could lose it, and keep what came next.
+    """
     result["position"]["told"] = teller.end()
+    if (saver := saver_of(around)) is not None:
+        saver.put_writes(*_as_saved(result, around))
     return result
 
 
-async def _akept(teller: Teller, result: TaskResult) -> TaskResult:
-    return _kept(teller, result)
+async def _akept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
+    result["position"]["told"] = teller.end()
+    if (saver := saver_of(around)) is not None:
+        await saver.aput_writes(*_as_saved(result, around))
+    return result
+
+
+def _as_saved(result: TaskResult, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
+    """Return what LangGraph gives a saver for a task's result."""
+    task_id: str = get_config()["configurable"]["__pregel_task_id"]
+    return step_config(around), [("__return__", result)], task_id
