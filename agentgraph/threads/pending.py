@@ -27,11 +27,11 @@ from agentgraph.threads.threads import (
     before_edits,
     check_mapping,
     check_saved,
+    next_node,
     opened,
     order_of,
     place_of,
     position_in,
-    position_of,
     ran_behind,
     writes_by_task,
 )
@@ -102,8 +102,7 @@ def resumption(
             )
     yield from check_saved((), values or {})
     update: dict[str, Any] | None = {"values": dict(values)} if values else None
-    position = position_of(saved)
-    if update and position and position["next"]:  # at its node values may settle a conflict
+    if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}
     if named and answered == "by new id":
         update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only

@@ -38,6 +38,7 @@ from agentgraph.threads.threads import (
     keep_notes,
     kept_beside,
     namespace_of,
+    next_node,
     opened,
     position_of,
     writes_by_task,
@@ -176,8 +177,7 @@ def _turn(saved: CheckpointTuple) -> int:
 
 def _step_at(saved: CheckpointTuple) -> str:
     """Return the name of the step behind a checkpoint; empty where the lane has ended."""
-    position = position_of(saved)
-    node = position["next"] if position else None
+    node = next_node(saved)
     return step_name(saved.checkpoint["id"], node) if node else ""
 
 
@@ -229,12 +229,13 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         return GoingOn()
     ran, origin = yield from before_edits(saved)
     heard = yield from _heard(ran, is_edited=ran is not saved)
-    if position["next"] is None and heard == inf:
+    is_over = next_node(saved) is None
+    if is_over and heard == inf:
         turn, last = clock_in(position)
         is_turn = not isinstance(given, Command | None)
         return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
-    origin = origin if position["next"] else saved
-    is_cut = position["next"] is not None and _is_cut_short(origin)
+    origin = saved if is_over else origin
+    is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
         line = yield from all_saved()

@@ -199,7 +199,7 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
         if fingerprint_of(was) != position["tree"] or not can_go_on(
-            was, tree.outline, position["next"], visited
+            was, tree.outline, next_node(saved), visited
         ):
             raise _changed(tree, thread_id, was)
     return saved
@@ -221,7 +221,7 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
         origin = line.get(_parent(origin))
     ran = origin or saved
     was, now = position_of(ran), position_of(saved)
-    stayed = was and now and (was["next"], was["cursor"]) == (now["next"], now["cursor"])
+    stayed = was and now and was["cursor"] == now["cursor"] and next_node(ran) == next_node(saved)
     return ran, ran if stayed else saved
 
 
@@ -254,19 +254,28 @@ def position_of(saved: CheckpointTuple) -> Position | None:
     return position
 
 
-def position_in(tree: Tree, saved: CheckpointTuple) -> Position | None:
-    """Return where the lane of a checkpoint is: where LangGraph goes on.
+def next_node(saved: CheckpointTuple) -> str | None:
+    """Return the node of ours with which LangGraph goes on; None where the lane has ended.
 
     LangGraph takes an edit to come from the node that ran last, and follows the edge from there, maybe
     elsewhere than the position in the state says.
     """
-    position, values = position_of(saved), saved.checkpoint["channel_values"]
-    led = [name.removeprefix(_LEADS_TO) for name in values if name.startswith(_LEADS_TO)]
-    place = tree.by_node.get(led[0]) if len(led) == 1 else None
-    if position is None or place is None or position["next"] == led[0]:
+    position = position_of(saved)
+    if position is None:
+        return None
+    channels = saved.checkpoint["channel_values"]
+    led = [name.removeprefix(_LEADS_TO) for name in channels if name.startswith(_LEADS_TO)]
+    return led[0] if len(led) == 1 else position["next"]
+
+
+def position_in(tree: Tree, saved: CheckpointTuple) -> Position | None:
+    """Return where the lane of a checkpoint is: where LangGraph goes on, as `next_node`."""
+    position, node = position_of(saved), next_node(saved)
+    place = tree.by_node.get(node or "")
+    if position is None or place is None or position["next"] == node:
         return position
     cursor = cursor_at(place, place_of(tree, position), as_cursor(position["cursor"]))
-    return Position({**position, "next": led[0], "cursor": list(cursor)})
+    return Position({**position, "next": node, "cursor": list(cursor)})
 
 
 def place_of(tree: Tree, position: Position | None) -> Place | None:
@@ -277,7 +286,7 @@ def place_of(tree: Tree, position: Position | None) -> Place | None:
 
 def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
     """Return the address of the activation that is next; None where the lane has ended."""
-    position = position_of(saved)
+    position = position_in(tree, saved)
     place = place_of(tree, position)
     return address(place, as_cursor(position["cursor"])) if place and position else None
 

@@ -38,6 +38,7 @@ from agentgraph.threads.threads import (
     check_mapping,
     check_saved,
     namespace_of,
+    next_node,
     order_of,
     place_of,
     position_in,
@@ -100,8 +101,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
     """
     yield from check_saved(given["messages"], given.get("values", {}))
     saved = yield Saved()
-    position = None if saved is None else position_of(saved)
-    if not position or not position["next"]:
+    if saved is None or not next_node(saved):
         return given
     if not drop_pending and (questions := (yield from pending(tree, thread_id))):
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
