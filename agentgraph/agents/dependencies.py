@@ -52,16 +52,13 @@ def in_order(depends_on: DependsOn) -> list[str]:
     ['find', 'write', 'press', 'thank']
     """
     done: dict[str, None] = {}
-
-    def add(name: str) -> None:
-        for each in depends_on[name]:
-            if each not in done:
-                add(each)
-        done[name] = None
-
-    for name in depends_on:
-        if name not in done:
-            add(name)
+    left = [*depends_on][::-1]
+    while left:
+        before = [each for each in depends_on[left[-1]] if each not in done]
+        if before:
+            left += before[::-1]
+        else:
+            done[left.pop()] = None
     return list(done)
 
 

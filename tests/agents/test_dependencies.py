@@ -52,6 +52,11 @@ def test_what_is_depended_on_comes_first_and_else_the_declared_order():
     assert in_order({"z": ["b"], "a": [], "b": ["c"], "c": []}) == ["c", "b", "z", "a"]
 
 
+def test_a_chain_of_any_length_is_put_in_order() -> None:
+    chain = {f"s{i}": [f"s{i + 1}"] if i < 4999 else [] for i in range(5000)}
+    assert in_order(chain) == [*chain][::-1]
+
+
 def test_upstream_is_all_that_must_be_done_before():
     assert upstream(DIAMOND, "d") == {"a", "b", "c"}
     assert upstream(DIAMOND, "b") == {"a"}
