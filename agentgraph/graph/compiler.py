@@ -30,7 +30,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import May
-from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph
+from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
 from agentgraph.graph.nodes.context import Site
 from agentgraph.graph.nodes.fork import EachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
@@ -160,9 +160,9 @@ class _LaneBuilder:
             if node.picture is not None:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
-            return LaneGraph(**vars(graph))
+            return made(LaneGraph, graph)
         self._begin_turns(graph, begin)
-        return RootGraph(agent=self.tree.agent, **vars(graph))
+        return made(RootGraph, graph, agent=self.tree.agent)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Have each input set the position afresh, whatever the last turn left.

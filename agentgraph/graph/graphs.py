@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -62,6 +62,16 @@ def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
         if ways[edge.source] == 1 and edge.source.removesuffix(f":{END}") in names:
             drawn.edges[i] = edge._replace(conditional=False)
     return drawn
+
+
+Made = TypeVar("Made", bound=CompiledStateGraph[Any, Any, Any, Any])
+
+
+def made(kind: type[Made], graph: CompiledStateGraph[Any, Any, Any, Any], **attributes: Any) -> Made:
+    """Return a graph, just compiled, as one of ours: LangGraph compiles to its own class alone."""
+    graph.__class__ = kind
+    vars(graph).update(attributes)
+    return cast(Made, graph)
 
 
 class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -175,7 +185,7 @@ def picture_of(
             builder.add_edge(name, END)
     for name, undo in undoing.items():
         builder.add_conditional_edges(name, _nothing, [undo])
-    return Picture(**vars(builder.compile()))
+    return made(Picture, builder.compile())
 
 
 def _nothing(state: LaneState) -> Any:
