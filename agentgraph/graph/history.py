@@ -27,7 +27,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import M, address_of, speaker_of
+from agentgraph.graph.state import address_of, speaker_of
 from agentgraph.safe_repr import as_json
 
 MyPath = Callable[[], RunPath]
@@ -158,23 +158,6 @@ def is_said(message: BaseMessage) -> bool:
 def is_word(message: BaseMessage | None) -> bool:
     """Tell whether a message can be taken back: what a model said, without calls. What ran cannot."""
     return isinstance(message, AIMessage) and not calls_of(message)
-
-
-def folded(messages: Iterable[M]) -> list[M]:
-    """Return messages with each replaced by a later one of its id, and without those removed.
-
-    >>> told = [AIMessage("One", id="1"), AIMessage("Two", id="2"), RemoveMessage(id="1")]
-    >>> [message.text for message in folded(told)]
-    ['Two']
-    """
-    left: dict[Any, M] = {}
-    for i, message in enumerate(messages):
-        key = message.id or i
-        if isinstance(message, RemoveMessage) and key in left:
-            del left[key]
-        else:
-            left[key] = message
-    return list(left.values())
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:

@@ -6,11 +6,11 @@ only file that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
@@ -164,9 +164,9 @@ class Growing(DeltaChannel[list[Any]]):
 
 
 class History(Growing):
-    """The channel of the messages, with LangGraph's reducer of deltas, which cannot remove all.
+    """The channel of the messages, with a reducer of deltas, which cannot remove all.
 
-    The reducer itself is LangGraph's: where it is, LangGraph gives each message an id.
+    In the root that is LangGraph's: where it is, LangGraph gives each message an id.
     """
 
     def update(self, values: Sequence[Any]) -> bool:
@@ -195,10 +195,49 @@ def _behind_removal(writes: Sequence[Any]) -> list[Any] | None:
     return None
 
 
+M = TypeVar("M", bound=BaseMessage)
+
+
+def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages as the history takes changes: with new ones, and those replaced or removed."""
+    ids = {each.id for each in changes}
+    if len(ids) == len(changes) and not any(each.id in ids for each in messages):
+        return [*messages, *(each for each in changes if not isinstance(each, RemoveMessage))]
+    reduced: Any = _messages_delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
+    return cast(list[BaseMessage], reduced)
+
+
+def folded(messages: Iterable[M]) -> list[M]:
+    """Return changes of a history as fewer that come to the same; a removal stays one.
+
+    >>> from langchain_core.messages import AIMessage
+    >>> told = [("1", "One"), ("2", "Two"), ("1", "ONE")]
+    >>> [message.text for message in folded(AIMessage(text, id=key) for key, text in told)]
+    ['ONE', 'Two']
+    """
+    left: dict[Any, M] = {}
+    for message in messages:
+        if isinstance(message, RemoveMessage):
+            left.pop(message.id, None)
+            left.pop((message.id,), None)
+            left[(message.id,)] = message
+        else:
+            left[message.id or id(message)] = message
+    return list(left.values())
+
+
+def changes_of_lane(kept: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
+    """Reduce what is written to the messages of a lane: changes of the history around it."""
+    flat = [each for given in writes for each in (given if isinstance(given, list) else [given])]
+    return folded([*kept, *convert_to_messages(flat)])
+
+
 Messages = Annotated[
     list[AnyMessage], History(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)
 ]
-M = TypeVar("M", bound=BaseMessage)
+_LANE_MESSAGES = Annotated[
+    list[AnyMessage], History(changes_of_lane, snapshot_frequency=SNAPSHOT_FREQUENCY)
+]
 Where = Annotated[Position | None, moved]
 _RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=_RECORD_FREQUENCY)]
 _CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=_RECORD_FREQUENCY)]
@@ -244,7 +283,7 @@ def state_types(reducers: Reducers) -> StateTypes:
     return StateTypes(
         root=make("LaneState", {"messages": Messages, "values": values, "position": Where}),
         conversation=make("Conversation", conversation),
-        lane=make("LaneState", {"messages": Messages, "values": writes, "position": Where}),
+        lane=make("LaneState", {"messages": _LANE_MESSAGES, "values": writes, "position": Where}),
         begun=make("Begun", conversation | {"middleware": NotRequired[_RECORDS]}),
     )
 

@@ -203,7 +203,8 @@ class GoingOn(NamedTuple):
         questions: What was told of the questions of the step, by their ids: one that a run was killed
             with, though it was answered, may be asked again.
         before: What its nodes must know.
-        notes: What it keeps beside the step that goes on.
+        mark: What it keeps before it tells that, beside the step that goes on: it may end there.
+        notes: What it keeps behind that.
         beside: That step; None where none is under way.
     """
 
@@ -211,6 +212,7 @@ class GoingOn(NamedTuple):
     first: Sequence[AgentEvent] = ()
     questions: Mapping[str, AgentEvent] | None = None
     before: Before = (0, ())
+    mark: Sequence[Note] = ()
     notes: Sequence[Note] = ()
     beside: CheckpointTuple | None = None
 
@@ -271,6 +273,7 @@ def _behind(
     numbers = map(number_told, [*told, *kept_beside(saved), *kept_beside(origin)])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(_note, clock, root_address(tree))
+    mark = [note("resumed", [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     keeps = [note("discarded", dropped)] if dropped else []
     event = Translator(tree, thread_id).event
@@ -280,6 +283,7 @@ def _behind(
         first=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
         before=(clock.last, [_known(each, left) for each in told]),
+        mark=mark,
         notes=[*(open_[each] for each in answered), *void.failed, *keeps, note("resumed", answered)],
         beside=origin,
     )

@@ -160,13 +160,16 @@ class Telling:
             self.upto = max(self.upto, event.time or 0.0)
 
     def _told(self) -> Story:
-        yield from self._on.first
+        on = self._on
+        if on.beside is not None:
+            yield from keep_notes(on.beside, on.mark)
+        yield from on.first
         if self.control.drain_requested:  # it was left before anything began
             return
-        self.upto = self._on.begin.time
+        self.upto = on.begin.time
         try:
-            if self._on.beside is not None:
-                yield from keep_notes(self._on.beside, self._on.notes)
+            if on.beside is not None:
+                yield from keep_notes(on.beside, on.notes)
             yield from self._streamed()
         except GeneratorExit:  # its event loop is gone, and nobody answers any more
             self.upto = None

@@ -18,14 +18,14 @@ What an agent says that runs as a tool is for itself: its caller gets the result
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graphs import Admitted, unstamped
-from agentgraph.graph.history import call_id, calls_of, folded
+from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.middleware_state import Changes, collected
-from agentgraph.graph.state import Position, address_of, stamped
+from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.pending import pending
 from agentgraph.threads.threads import (
@@ -208,8 +208,7 @@ def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple
     """Return what a lane said and wrote that has not ended."""
     kept = _written((yield from _state_at(head)))
     kept = _joined([kept, (yield from _under_way(tree, every, head, kept.messages))])
-    removed = {each.id for each in kept.messages if isinstance(each, RemoveMessage)}
-    return kept._replace(messages=[each for each in kept.messages if each.id not in removed])
+    return kept._replace(messages=folded(kept.messages))
 
 
 def _written(written: Mapping[str, Any]) -> Kept:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 from commands import Commands
-from driving import Disk, Drive, scripted, standing
+from driving import Disk, Drive, says, scripted, standing
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -333,3 +333,60 @@ def test_a_process_that_is_killed_wherever_it_saves_leaves_one_story(
         assert kept[1:] == [*map(list, ever.items())]
         assert dict(told) == ever
         assert len(told) == len(ever)
+
+
+def write(ctx: ag.Context) -> Any:
+    if len(ctx.messages) == 1:
+        yield AIMessage("draft", id="draft")
+        yield AIMessage("note", id="note")
+
+
+def edit(ctx: ag.Context) -> Any:
+    yield AIMessage("better", id="draft")
+    yield RemoveMessage(id="note")
+
+
+def looks(name: str, seen: list[list[str]]) -> ag.Agent:
+    def look(ctx: ag.Context) -> None:
+        seen.append([each.text for each in ctx.messages])
+
+    return ag.function_agent(name, look)
+
+
+@pytest.mark.parametrize("where", ["loop", "branch", "loop in a branch", "branch in it", "step"])
+def test_what_is_replaced_or_removed_is_so_for_all_that_comes_behind(drive: Drive, where: str) -> None:
+    seen: list[list[str]] = []
+
+    def until(ctx: ag.Context) -> bool:
+        seen.append([each.text for each in ctx.messages])
+        return True
+
+    first, editor = ag.function_agent("w", write), ag.function_agent("e", edit)
+    again = ag.loop("l", [editor], until=until, max_iterations=2)
+    pair = ag.sequential("q", [editor, looks("in", seen)])
+    dependent = ag.step(looks("in", seen), depends_on=["e"])
+    inside: dict[str, ag.Agent] = {
+        "loop": again,
+        "branch": ag.parallel("p", [pair, says("other")]),
+        "loop in a branch": ag.parallel("p", [again, says("other")]),
+        "branch in it": ag.parallel("p", [ag.sequential("o", [ag.parallel("i", [pair])])]),
+        "step": ag.workflow("flow", [ag.step(editor), dependent]),
+    }
+    runner = ag.Runner(ag.sequential("s", [first, inside[where], looks("z", seen)]))
+    told = list(drive.run(runner, "Go.", thread_id="t"))
+    assert seen[0][0] == "Go."
+    assert seen[0][-1].removeprefix("[e] said: ") == "better"
+    assert len(seen[0]) == 2
+    assert history_of(runner)[:2] == ["Go.", "better"]
+    assert "note" not in history_of(runner)
+    assert list(runner.events("t")) == standing(told)
+
+
+def test_a_turn_that_is_given_up_keeps_what_a_branch_replaced_and_removed(drive: Drive) -> None:
+    edits = ag.sequential("q", [ag.function_agent("e", edit), ag.human("h", "Sure?")])
+    branches = ag.parallel("p", [edits, says("other")])
+    runner = ag.Runner(ag.sequential("s", [ag.function_agent("w", write), branches]))
+    told = list(drive.run(runner, "Go.", thread_id="t"))
+    told += drive.run(runner, "Next.", thread_id="t", drop_pending=True)
+    assert history_of(runner)[:4] == ["Go.", "better", "other", "Next."]
+    assert list(runner.events("t")) == standing(told)

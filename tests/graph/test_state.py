@@ -26,10 +26,12 @@ from typing_extensions import TypedDict
 from agentgraph.graph.state import (
     SNAPSHOT_FREQUENCY,
     address_of,
+    changes_of_lane,
     speaker_at,
     speaker_of,
     stamped,
     state_types,
+    with_changes,
 )
 from agentgraph.graph.values import Reducers
 
@@ -172,14 +174,23 @@ writes = st.lists(
 )
 
 
+@pytest.mark.parametrize("reduce", [reduced, changes_of_lane])
 @given(writes, st.integers(0, 6), st.integers(0, 6))
-def test_the_reducer_gives_the_same_however_writes_are_cut_into_batches(given_writes, first, second):
+def test_reducers_give_the_same_however_writes_are_cut_into_batches(
+    reduce: Any, given_writes: Any, first: int, second: int
+) -> None:
     cut, again = sorted((first, second))
     batches = given_writes[:cut], given_writes[cut:again], given_writes[again:]
-    state: list[BaseMessage] = []
+    state: list[Any] = []
     for batch in batches:
-        state = reduced(state, batch)
-    assert state == reduced([], given_writes)
+        state = reduce(state, batch)
+    assert state == reduce([], given_writes)
+
+
+@given(writes, writes)
+def test_the_messages_of_a_lane_change_the_history_as_each_would(before: Any, inside: Any) -> None:
+    history = reduced([], before)
+    assert with_changes(history, changes_of_lane([], inside)) == reduced(history, inside)
 
 
 def counting(state: type, rounds: int) -> Any:
@@ -205,10 +216,13 @@ class OftenSaved(TypedDict):
     values: Annotated[dict[str, Any], operator.or_]
 
 
-@pytest.mark.parametrize("state", [LaneState, Conversation, InnerState])
-def test_the_messages_of_a_lane_are_a_channel_of_deltas(state):
+@pytest.mark.parametrize(
+    ("state", "reduce"),
+    [(LaneState, reduced), (Conversation, reduced), (InnerState, changes_of_lane)],
+)
+def test_the_messages_of_a_lane_are_a_channel_of_deltas(state, reduce):
     (channel,) = state.__annotations__["messages"].__metadata__
-    assert channel == DeltaChannel(reduced, snapshot_frequency=SNAPSHOT_FREQUENCY)
+    assert channel == DeltaChannel(reduce, snapshot_frequency=SNAPSHOT_FREQUENCY)
 
 
 def test_no_checkpoint_between_snapshots_holds_the_messages():

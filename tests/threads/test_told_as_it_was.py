@@ -198,6 +198,17 @@ def test_questions_that_a_turn_drops_are_void(drive: Drive, tmp_path: Path) -> N
     assert again(drive, path, tree) == standing([*told, *more])
 
 
+def test_a_turn_that_is_left_as_it_drops_a_question_leaves_it_to_be_answered(drive: Drive) -> None:
+    tree = ag.sequential("s", [says("a", "a"), ag.human("h", "Sure?"), says("z", "z")])
+    runner = ag.Runner(tree)
+    told = list(drive.run(runner, "Go.", thread_id="t"))
+    told.append(next(drive.run(runner, "Again.", thread_id="t", drop_pending=True)))
+    assert told[-1].kind == "discarded"
+    told += drive.resume(runner, "t", "yes")
+    assert standing(told) == list(runner.events("t"))
+    assert transcript(standing(told)) == ["s/a: a", "s/a/h: [asks] Sure?", "s/a/h: yes", "s/a/h/z: z"]
+
+
 def test_questions_that_are_left_are_told_again_behind_what_was_told_since(
     drive: Drive, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ never saved, and is raised there; a resume does not find it, and asks the functi
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
@@ -177,8 +177,6 @@ class Completion:
         """Return what was said inside a place in this attempt: the last messages."""
         said: list[BaseMessage] = []
         for message in reversed(self._now().messages):
-            if isinstance(message, RemoveMessage):
-                continue
             at = address_of(message)
             if at is None or not is_inside(self._site.tree, at, place, cursor):
                 break

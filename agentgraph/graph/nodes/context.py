@@ -20,7 +20,7 @@ from agentgraph.errors import ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.telling import TOLD_BEFORE, Before, Clock
-from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of
+from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of, with_changes
 from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
@@ -56,9 +56,9 @@ class RunState:
     """Numbers what is told in the step of the root."""
 
     def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
-        """Return this with new messages after its own, and with what was written applied."""
+        """Return this with changes of its messages applied, and with what was written."""
         values = self.reducers.applied(self.values, as_writes(written))
-        return replace(self, messages=[*self.messages, *messages], values=values)
+        return replace(self, messages=with_changes(self.messages, messages), values=values)
 
     def check(self, where: str, writes: Sequence[Write]) -> None:
         """Refuse what a reducer fails on, before the agent at an address writes it.
