@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_config
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.safe_repr import shown
@@ -66,6 +67,31 @@ def step_config(config: Mapping[str, Any]) -> RunnableConfig:
             "checkpoint_id": configurable["checkpoint_map"][around],
         }
     }
+
+
+def save_result(result: Any, around: RunnableConfig) -> None:
+    """Save what the task that runs here is about to hand back.
+
+    LangGraph saves it too, but while the run goes on: a kill could lose it, and keep what came next.
+
+    Args:
+        result: What it hands back.
+        around: LangGraph's config of the node that runs the task.
+    """
+    if (saver := saver_of(around)) is not None:
+        saver.put_writes(*_as_saved(result, around))
+
+
+async def asave_result(result: Any, around: RunnableConfig) -> None:
+    """Save what the task that runs here is about to hand back, on the event loop."""
+    if (saver := saver_of(around)) is not None:
+        await saver.aput_writes(*_as_saved(result, around))
+
+
+def _as_saved(result: Any, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
+    """Return what LangGraph gives a saver for a task's result."""
+    task_id: str = get_config()["configurable"]["__pregel_task_id"]
+    return step_config(around), [("__return__", result)], task_id
 
 
 def save_fault(serializer: Serializer, value: Any) -> str | None:

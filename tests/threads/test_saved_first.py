@@ -1,9 +1,12 @@
-"""What is told is saved before the step behind it, however late a saver saves: no kill loses it."""
+"""What is told is saved before what comes next, however late a saver saves: no kill loses it."""
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
+import pytest
+from commands import Commands
 from driving import Drive
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
@@ -46,3 +49,65 @@ def test_what_is_no_message_is_saved_before_the_step_behind_it(drive: Drive) -> 
     assert len(list(drive.run(runner, "Go.", thread_id="t"))) == 6
     assert len(saver.open_at_steps) > 6
     assert not any(saver.open_at_steps)
+
+
+UNDOES = """
+import asyncio, os, signal, sys
+import agentgraph as ag
+
+_, mode, method = sys.argv
+
+
+def fails(ctx) -> str:
+    if method == "resume":
+        return "mended"
+    raise ValueError("down")
+
+
+def undo(ctx) -> str:
+    if method == "run":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "undone"
+
+
+def late(put):
+    def putting(config, writes, task_id, task_path=None):
+        if task_path is not None and writes[0][0] == "__return__":  # LangGraph's own comes too late
+            return asyncio.sleep(0) if mode == "async" else None
+        return put(config, writes, task_id)
+
+    return putting
+
+
+does = ag.step(ag.function_agent("a", lambda ctx: "a"), compensate=ag.function_agent("u", undo))
+tree = ag.workflow("w", [does, ag.step(ag.function_agent("b", fails), depends_on=["a"])])
+given = {"thread_id": "t"} if method == "resume" else {"messages": "Go.", "thread_id": "t"}
+
+
+async def go():
+    async with ag.async_sqlite_saver("t.db") as saver:
+        saver.aput_writes = late(saver.aput_writes)
+        async for event in getattr(ag.Runner(tree, checkpointer=saver), f"a{method}")(**given):
+            print(event.error or event.text, flush=True)
+
+
+if mode == "async":
+    asyncio.run(go())
+else:
+    with ag.sqlite_saver("t.db") as saver:
+        saver.put_writes = late(saver.put_writes)
+        for event in getattr(ag.Runner(tree, checkpointer=saver), method)(**given):
+            print(event.error or event.text, flush=True)
+"""
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_step_that_failed_is_not_tried_again_once_others_are_undone(
+    program: Commands, tmp_path: Path, mode: str
+) -> None:
+    (tmp_path / "undoes.py").write_text(UNDOES)
+    assert program(str(tmp_path / "undoes.py"), mode, "run").code == -9
+    resumed = program(str(tmp_path / "undoes.py"), mode, "resume")
+    assert "undone" in resumed.lines
+    assert "mended" not in resumed.lines
+    assert "StepFailedError" in resumed.lines[-1]

@@ -30,6 +30,7 @@ from agentgraph.graph.nodes.schedule import (
     slots,
 )
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.saving import asave_result, save_result
 from agentgraph.graph.state import LaneState, Position, Update, stamped, with_id
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
@@ -148,7 +149,10 @@ class ForkNode(Runnable[LaneState, Update]):
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
-            return self._result(fork, job, schedule, number, *ended)
+            result = self._result(fork, job, schedule, number, *ended)
+            if "failed" in result:  # what comes next may undo what was done
+                save_result(result, fork.config)
+            return result
 
         return run
 
@@ -159,7 +163,10 @@ class ForkNode(Runnable[LaneState, Update]):
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
-            return self._result(fork, job, schedule, number, *ended)
+            result = self._result(fork, job, schedule, number, *ended)
+            if "failed" in result:
+                await asave_result(result, fork.config)
+            return result
 
         return run
 

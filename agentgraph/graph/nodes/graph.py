@@ -31,7 +31,6 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import run_in_executor
-from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph import START
@@ -51,7 +50,7 @@ from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import sent
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.telling import Teller
-from agentgraph.graph.saving import DURABILITY, arose_in_saving, saver_of, step_config
+from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
     GRAPH_AGENT,
     Position,
@@ -507,24 +506,13 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
 
 
 def _kept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
-    """Tell a change, and return what the task keeps, once that is saved.
-
-    LangGraph saves it too, but while the graph goes on: a kill could lose it, and keep what came next.
-    """
+    """Tell a change, and return what the task keeps, once that is saved."""
     result["position"]["told"] = teller.end()
-    if (saver := saver_of(around)) is not None:
-        saver.put_writes(*_as_saved(result, around))
+    save_result(result, around)
     return result
 
 
 async def _akept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
     result["position"]["told"] = teller.end()
-    if (saver := saver_of(around)) is not None:
-        await saver.aput_writes(*_as_saved(result, around))
+    await asave_result(result, around)
     return result
-
-
-def _as_saved(result: TaskResult, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
-    """Return what LangGraph gives a saver for a task's result."""
-    task_id: str = get_config()["configurable"]["__pregel_task_id"]
-    return step_config(around), [("__return__", result)], task_id
