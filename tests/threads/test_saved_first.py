@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from commands import Commands
-from driving import Drive
+from driving import Drive, standing
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
+from langgraph.graph import START, MessagesState, StateGraph
 
 import agentgraph as ag
 
@@ -111,3 +113,30 @@ def test_a_step_that_failed_is_not_tried_again_once_others_are_undone(
     assert "undone" in resumed.lines
     assert "mended" not in resumed.lines
     assert "StepFailedError" in resumed.lines[-1]
+
+
+class FullSaver(InMemorySaver):
+    """Fails once, where what a task hands back is saved for the first time that says "two"."""
+
+    is_full = True
+
+    def put_writes(self, config: Any, writes: Any, *args: Any) -> None:
+        if self.is_full and writes[0][0] == "__return__" and "two" in repr(writes[0][1]):
+            self.is_full = False
+            raise OSError("disk full")
+        super().put_writes(config, writes, *args)
+
+
+def test_what_a_graph_said_is_void_if_it_cannot_be_saved(drive: Drive) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("one", lambda state: {"messages": [AIMessage("one", id="1")]})
+    builder.add_node("two", lambda state: {"messages": [AIMessage("two", id="2")]})
+    builder.add_edge(START, "one")
+    builder.add_edge("one", "two")
+    runner = ag.Runner(ag.graph_agent("g", builder.compile()), checkpointer=FullSaver())
+    told: list[ag.AgentEvent] = []
+    with pytest.raises(OSError, match="disk full"):
+        told.extend(drive.run(runner, "Go.", thread_id="t"))
+    told += drive.resume(runner, "t")
+    assert [each.text for each in standing(told) if each.message] == ["one", "two"]
+    assert list(runner.events("t")) == standing(told)

@@ -507,12 +507,23 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
 
 def _kept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
     """Tell a change, and return what the task keeps, once that is saved."""
-    result["position"]["told"] = teller.end()
-    save_result(result, around)
+    with _told(teller, result):
+        save_result(result, around)
     return result
 
 
 async def _akept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
-    result["position"]["told"] = teller.end()
-    await asave_result(result, around)
+    with _told(teller, result):
+        await asave_result(result, around)
     return result
+
+
+@contextmanager
+def _told(teller: Teller, result: TaskResult) -> Iterator[None]:
+    """Tell a change, and void it if it is not saved in a `with` block."""
+    result["position"]["told"] = teller.end()
+    try:
+        yield
+    except BaseException:
+        teller.void(each.id for each in result["messages"] if address_of(each) is not None)
+        raise
