@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 FILE ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio notebooks lint format properties crash bench langchain clean
+.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -36,6 +36,9 @@ crash: .venv/ready  # the crash campaigns in all ways: each site, value and even
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks
+
+mutants: .venv/ready  # changes one thing in the code at a time; shows whether the tests notice
+	$(BIN)/python tests/mutants.py
 
 langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
 	$(BIN)/python tests/langchain_agents

@@ -8,9 +8,9 @@ import commands
 import forking
 import programs
 import pytest
-from driving import Async, Drive, Sync
 from forking import Forker
 from guarded.guard import stay_on_loopback
+from helpers import Async, Disk, Drive, Sync
 from openai_server import OpenAIServer, serving
 
 
@@ -26,6 +26,12 @@ def drive(request: pytest.FixtureRequest) -> Drive:
     """Run a test on the sync and on the async methods of the runner."""
     driver: Drive = request.param
     return driver
+
+
+@pytest.fixture
+def disk(drive: Drive, tmp_path: Path) -> Disk:
+    """Run a test on a SQLite file, with a new runner for each call."""
+    return Disk(drive, tmp_path / "threads.db")
 
 
 @pytest.fixture(scope="module")

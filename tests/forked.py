@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from driving import Drive, Sync, standing
+from helpers import Drive, Sync, standing
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
@@ -156,7 +156,12 @@ class Thread:
         return [each.config for each in self.history()[::-1] if each.next == (node,)][nth]
 
     def _tell(self, method: str, *args: Any, **options: Any) -> list[str]:
-        return self._note(self._call(method, *args, **options))
+        came: list[ag.AgentEvent] = []
+        try:
+            self._call(method, *args, into=came, **options)
+        finally:
+            said = self._note(came)
+        return said
 
     def _note(self, events: Iterable[ag.AgentEvent]) -> list[str]:
         told = [replace(event, thread_id="t") for event in events]
@@ -165,15 +170,21 @@ class Thread:
         self.told.update((event.id, event) for event in told)
         return lines(told)
 
-    def _call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
+    def _call(
+        self, method: str, *args: Any, into: list[ag.AgentEvent] | None = None, **options: Any
+    ) -> list[ag.AgentEvent]:
+        came = [] if into is None else into
         if self.drive is Sync:
             with self._runner() as runner:
-                return list(getattr(runner, method)(*args, **options))
+                came.extend(getattr(runner, method)(*args, **options))
+            return came
 
-        async def collect(runner: ag.Runner) -> list[ag.AgentEvent]:
-            return [event async for event in getattr(runner, f"a{method}")(*args, **options)]
+        async def collect(runner: ag.Runner) -> None:
+            async for event in getattr(runner, f"a{method}")(*args, **options):
+                came.append(event)
 
-        return self._asked(collect)
+        self._asked(collect)
+        return came
 
     @contextmanager
     def _runner(self) -> Iterator[ag.Runner]:

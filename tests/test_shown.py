@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from driving import collect, failing, says, scripted
+from helpers import collect, failing, says, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage

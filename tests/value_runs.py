@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from driving import Drive, Sync
+from helpers import Drive, Sync
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag

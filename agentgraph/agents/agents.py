@@ -282,7 +282,7 @@ class WorkflowAgent(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of the work of an `EachAgent`."""
+    """One piece of the work of an `ForEachAgent`."""
 
     name: str
     """Its name, by which others depend on it."""
@@ -295,7 +295,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EachAgent(Shown):
+class ForEachAgent(Shown):
     """A composite that runs one agent for each of several items, each in a lane of its own."""
 
     name: str
@@ -353,7 +353,7 @@ class CheckedAgent(Shown):
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent
+Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | ForEachAgent
 Agent = Leaf | Composite | CheckedAgent
 """What a tree is made of: a frozen value that says what runs; no behaviour of its own."""
 
@@ -369,7 +369,7 @@ def called_agents(agent: "Agent") -> tuple["Agent", ...]:
     match agent:
         case ChatAgent():
             return tuple(tool.agent for tool in agent_tools(agent))
-        case EachAgent():
+        case ForEachAgent():
             return (agent.agent,)
         case CheckedAgent():
             return called_agents(agent.agent)

@@ -18,7 +18,7 @@ from collections.abc import (
 from contextlib import suppress
 from typing import Any
 
-from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Exit, May, TransferTo
+from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Capabilities, Exit, TransferTo
 
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
@@ -83,19 +83,19 @@ def gives_command(fn: Callable[..., Any]) -> bool:
     return any(getattr(hint, "__name__", "") == "Command" for hint in hints)
 
 
-def allowed(fn: Callable[..., Any]) -> May:
+def allowed(fn: Callable[..., Any]) -> Capabilities:
     """Return what `fn` may do by its return annotation.
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
     >>> allowed(stop_or_speak)
-    May(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
+    Capabilities(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
     """
     hints = _members(_return_hint(fn))
     kinds = {kind for hint in hints for kind in _given(hint)}
     if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
         return EVERYTHING
     may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
-    return May(
+    return Capabilities(
         go_on=may_be_empty or bool(kinds - {Exit, BreakLoop, TransferTo, Ask}),
         exit=Exit in kinds,
         break_loop=BreakLoop in kinds,

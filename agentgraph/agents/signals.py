@@ -138,7 +138,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class May:
+class Capabilities:
     """What a leaf may do when it ends.
 
     Attributes:
@@ -155,9 +155,9 @@ class May:
     transfer: bool = False
     ask: bool = False
 
-    def __or__(self, other: "May") -> "May":
+    def __or__(self, other: "Capabilities") -> "Capabilities":
         """Return what either may do."""
-        return May(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
+        return Capabilities(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
-EVERYTHING = May(exit=True, break_loop=True, transfer=True, ask=True)
+EVERYTHING = Capabilities(exit=True, break_loop=True, transfer=True, ask=True)

@@ -16,7 +16,7 @@ from agentgraph.agents.around_tools import AroundTool, around, inner_tool
 from agentgraph.agents.functions import allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools
-from agentgraph.agents.signals import BreakLoop, Exit, May, TransferTo
+from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, TransferTo
 
 TRANSFER_PREFIX = "transfer_to_"
 """How the names of the tools begin that hand over to another agent."""
@@ -177,20 +177,22 @@ def transfers_text(targets: Iterable[Agent]) -> str:
     return "\n".join([head, *lines])
 
 
-def tools_may(agent: ChatAgent) -> May:
+def tool_capabilities(agent: ChatAgent) -> Capabilities:
     """Return what a chat agent may do by its tools, as their return annotations say."""
-    may = May(
+    capabilities = Capabilities(
         go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,
         break_loop=agent.break_tool,
         transfer=True,
     )
     for each in (*agent.tools, *tools_of(agent.middleware)):
-        may |= May(go_on=bool(getattr(inner_tool(each) or each, "return_direct", False)))
+        capabilities |= Capabilities(
+            go_on=bool(getattr(inner_tool(each) or each, "return_direct", False))
+        )
         if not isinstance(each, AgentTool | Mapping):
             said = allowed(function_of(each))
-            may |= May(go_on=False, exit=said.exit, break_loop=said.break_loop)
-    return may
+            capabilities |= Capabilities(go_on=False, exit=said.exit, break_loop=said.break_loop)
+    return capabilities
 
 
 def function_of(given: Any) -> Callable[..., Any]:

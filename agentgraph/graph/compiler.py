@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore
 from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
-    EachAgent,
+    ForEachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -29,10 +29,10 @@ from agentgraph.agents.agents import (
     WorkflowAgent,
 )
 from agentgraph.agents.limits import Limits, check_limits
-from agentgraph.agents.signals import May
+from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
-from agentgraph.graph.nodes.context import Site
-from agentgraph.graph.nodes.fork import EachNode, ForkNode, ParallelNode
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.graph import GraphNode
 from agentgraph.graph.nodes.lane import Lane
@@ -42,7 +42,7 @@ from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import asks_functions, ends, may_do
+from agentgraph.tree.position import asks_functions, capabilities_at, ends
 from agentgraph.tree.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -149,7 +149,7 @@ class _LaneBuilder:
             self._keeping.add(lane)
         given = self.types.begun if is_root and keeps else outer
         builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
-        begin = Site(self.tree, lane, self.paths).beginning(lane)
+        begin = NodeContext(self.tree, lane, self.paths).beginning(lane)
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
             self._add(builder, node)
@@ -179,61 +179,67 @@ class _LaneBuilder:
 
     def _nodes(self, place: Place) -> Iterator[LaneNode]:
         """Yield the nodes of a place: the one place in which each kind of agent is known."""
-        agent, may = place.agent, may_do(self.tree, place)
+        agent, capabilities = place.agent, capabilities_at(self.tree, place)
         lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
-        site = self._site(place, may)
+        node_context = self._node_context(place, capabilities)
         match agent:
             case ChatAgent():
                 from agentgraph.graph.chat.wiring import chat_nodes
 
-                yield from chat_nodes(site, lanes)
+                yield from chat_nodes(node_context, lanes)
             case FunctionAgent():
-                yield LaneNode(FunctionNode(site), may, [place.question_node] if may.ask else ())
-                if may.ask:
-                    yield LaneNode(QuestionNode(site), None, [place.node])
+                yield LaneNode(
+                    FunctionNode(node_context),
+                    capabilities,
+                    [place.question_node] if capabilities.ask else (),
+                )
+                if capabilities.ask:
+                    yield LaneNode(QuestionNode(node_context), None, [place.node])
             case GraphAgent(graph=inner):
                 yield LaneNode(
-                    GraphNode(site), may, picture=inner if isinstance(inner, Pregel) else None
+                    GraphNode(node_context),
+                    capabilities,
+                    picture=inner if isinstance(inner, Pregel) else None,
                 )
             case HumanAgent():
-                yield LaneNode(HumanNode(site), may)
+                yield LaneNode(HumanNode(node_context), capabilities)
             case ParallelAgent():
-                yield self._fork(ParallelNode(site, lanes), may, len(lanes))
+                yield self._fork(ParallelNode(node_context, lanes), capabilities, len(lanes))
             case WorkflowAgent():
-                yield self._fork(WorkflowNode(site, lanes), may, len(lanes))
-            case EachAgent():
-                yield self._fork(EachNode(site, lanes), may, AT_ONCE)
+                yield self._fork(WorkflowNode(node_context, lanes), capabilities, len(lanes))
+            case ForEachAgent():
+                yield self._fork(ForEachNode(node_context, lanes), capabilities, AT_ONCE)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} is only the way from node to node")
             case _:
                 assert_never(agent)
 
-    def _site(self, place: Place, may: May) -> Site:
+    def _node_context(self, place: Place, capabilities: Capabilities) -> NodeContext:
         """Return a place as its nodes know it.
 
         A function may be asked where it ends, or a limit that a transfer has: then it has a border.
         """
-        transfers = may.transfer and bool(targets(self.tree, place))
-        has_border = transfers or asks_functions(self.tree, place, may)
-        return Site(
+        transfers = capabilities.transfer and bool(targets(self.tree, place))
+        has_border = transfers or asks_functions(self.tree, place, capabilities)
+        return NodeContext(
             self.tree, place, self.paths, self.reducers, has_border=has_border, limits=self.limits
         )
 
-    def _fork(self, node: ForkNode, may: May, at_once: int) -> LaneNode:
+    def _fork(self, node: ForkNode, capabilities: Capabilities, at_once: int) -> LaneNode:
         keeps = any(lane.place in self._keeping and not lane.place.is_called for lane in node.lanes)
         reads = ("middleware",) if keeps else ()
-        return LaneNode(node, may, reads=reads, picture=node.picture, at_once=at_once)
+        return LaneNode(node, capabilities, reads=reads, picture=node.picture, at_once=at_once)
 
     def _add(self, builder: Builder, each: LaneNode) -> None:
         """Add a node, and draw the ways on: what its agent may do, and the others."""
-        node, place = each.node, each.node.site.place
+        node, place = each.node, each.node.node_context.place
         self.at_once = max(self.at_once, each.at_once)
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
-        may_stay = node.site.has_border and node.name == place.node
+        may_stay = node.node_context.has_border and node.name == place.node
         if reads := (("failure",) if may_stay else ()) + each.reads:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
-        after = ends(self.tree, place, each.may) if each.may else ()
+        after = ends(self.tree, place, each.capabilities) if each.capabilities else ()
         ended = [END if end is None else end.entry_node for end in after]
         behind = list(dict.fromkeys([*ended, *each.others]))
         if len(behind) == 1 and not (may_stay or each.is_free):

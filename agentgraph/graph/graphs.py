@@ -24,7 +24,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
 from agentgraph.agents.agents import Agent
-from agentgraph.agents.signals import May
+from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
@@ -47,7 +47,7 @@ class LaneNode(NamedTuple):
     """
 
     node: Any
-    may: May | None
+    capabilities: Capabilities | None
     others: Sequence[str] = ()
     is_free: bool = False
     reads: tuple[str, ...] = ()

@@ -51,11 +51,11 @@ class Progress(TypedDict, total=False):
     """How many calls in a row gave no answer that fits."""
     passed: dict[str, Any]
     """The ephemeral state of its middleware, which the next node alone sees."""
-    ending: "Leaving"
+    ending: "ChatEnding"
     """How it ends when the hooks have run that come last."""
 
 
-class Leaving(TypedDict, total=False):
+class ChatEnding(TypedDict, total=False):
     """How a chat agent ends. Without a signal and a target it just ends."""
 
     signal: Signal
@@ -147,7 +147,7 @@ def is_remove_all(message: Any) -> bool:
     return found == REMOVE_ALL_MESSAGES
 
 
-class Growing(DeltaChannel[list[Any]]):
+class SnapshotList(DeltaChannel[list[Any]]):
     """A channel of a list, stored whole each time that a quarter as much again was written.
 
     So what a step takes on disk does not grow with the list, nor what is read besides it.
@@ -163,7 +163,7 @@ class Growing(DeltaChannel[list[Any]]):
         self._least = least
 
 
-class History(Growing):
+class History(SnapshotList):
     """The channel of the messages, with a reducer of deltas, which cannot remove all.
 
     In the root that is LangGraph's: where it is, LangGraph gives each message an id.
@@ -278,7 +278,9 @@ def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
     make: Any = TypedDict  # a checker wants the fields written out
     values = Annotated[dict[str, Any], reducers.merged]
-    writes = Annotated[list[Write], Growing(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)]
+    writes = Annotated[
+        list[Write], SnapshotList(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
+    ]
     conversation = {"messages": Messages, "values": NotRequired[values]}
     return StateTypes(
         root=make("LaneState", {"messages": Messages, "values": values, "position": Where}),

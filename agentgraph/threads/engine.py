@@ -13,7 +13,7 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.context import LIMITS
-from agentgraph.graph.nodes.telling import TOLD_BEFORE, Before
+from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
 from agentgraph.threads.replay import going_on
 from agentgraph.threads.runs import AsyncRun, Driver, Run, See, Step, Telling, ahold, hold
@@ -120,7 +120,7 @@ class Engine:
             *["tasks"] * (how.see is not None),
         ]
         config = config_of(thread_id)
-        config["configurable"][TOLD_BEFORE] = before
+        config["configurable"][EMITTED_BEFORE] = before
         if how.limits is not None:
             config["configurable"][LIMITS] = how.limits
         return {

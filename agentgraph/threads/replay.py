@@ -25,8 +25,8 @@ from langgraph.types import Command
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told, step_name
+from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import standing
-from agentgraph.graph.nodes.telling import Before, Clock
 from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (

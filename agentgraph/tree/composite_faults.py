@@ -17,7 +17,7 @@ from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_d
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.templates import bare_in, results_in, unreadable_in
 from agentgraph.safe_repr import shown
-from agentgraph.tree.kinds import kind_of, may_of
+from agentgraph.tree.kinds import capabilities_of, kind_of
 from agentgraph.tree.leaf_faults import is_agent, policy_faults
 
 
@@ -107,8 +107,8 @@ def _can_end(agent: Agent, nearest: bool = True) -> bool:
     inner = unchecked(agent)
     if not is_agent(inner):
         return False
-    may, kind = may_of(inner), kind_of(inner)
-    if may.exit or (nearest and may.break_loop):
+    capabilities, kind = capabilities_of(inner), kind_of(inner)
+    if capabilities.exit or (nearest and capabilities.break_loop):
         return True
     inside = called_agents(inner) if kind.is_fork and not sub_agents(inner) else sub_agents(inner)
     return any(_can_end(child, nearest and not kind.goes_round) for child in inside)

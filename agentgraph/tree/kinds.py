@@ -8,7 +8,7 @@ from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     Composite,
-    EachAgent,
+    ForEachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -19,8 +19,8 @@ from agentgraph.agents.agents import (
     WorkflowAgent,
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
-from agentgraph.agents.signals import May, Signal
-from agentgraph.agents.tools import tools_may
+from agentgraph.agents.signals import Capabilities, Signal
+from agentgraph.agents.tools import tool_capabilities
 
 WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
 """Suffixes of the further nodes and the task of an agent, after its own node, by its kind."""
@@ -77,22 +77,22 @@ def kind_of(agent: Leaf | Composite) -> Kind:
             return Kind("parallel", is_fork=True)
         case WorkflowAgent():
             return Kind("workflow", is_fork=True)
-        case EachAgent():
+        case ForEachAgent():
             return Kind("each", is_fork=True)
         case _:
             assert_never(agent)
 
 
-def may_of(agent: Leaf | Composite) -> May:
+def capabilities_of(agent: Leaf | Composite) -> Capabilities:
     """Return what a leaf may do when it ends; of a fork that is up to its lanes."""
     match agent:
         case FunctionAgent(fn=fn):
             return allowed(fn)
         case ChatAgent():
-            return May() | tools_may(agent)
+            return Capabilities() | tool_capabilities(agent)
         case GraphAgent():
-            return May(transfer=True)
-    return May()
+            return Capabilities(transfer=True)
+    return Capabilities()
 
 
 def speaks_early(agent: Leaf | Composite) -> bool:

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol, cast
 
 from agentgraph.agents.agents import LoopAgent
-from agentgraph.agents.signals import May, Signal
+from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.tree.addresses import Cursor, counts_around, settled
-from agentgraph.tree.kinds import joined, may_of
+from agentgraph.tree.kinds import capabilities_of, joined
 from agentgraph.tree.places import Place, Tree, targets
 
 
@@ -174,28 +174,30 @@ def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
     return found
 
 
-def ends(tree: Tree, place: Place, may: May | None = None) -> tuple[Place | None, ...]:
-    """Return every stop that can follow a place that does what it `may`, each once.
+def ends(
+    tree: Tree, place: Place, capabilities: Capabilities | None = None
+) -> tuple[Place | None, ...]:
+    """Return every stop that can follow a place that does what it `capabilities`, each once.
 
-    None stands for the lane's end. Without `may` it does all that the place may do.
+    None stands for the lane's end. Without `capabilities` it does all that the place may do.
     """
-    ways = _ways_on(tree, place, may or may_do(tree, place))
+    ways = _ways_on(tree, place, capabilities or capabilities_at(tree, place))
     return tuple(dict.fromkeys(way.place for way in ways))
 
 
-def asks_functions(tree: Tree, place: Place, may: May) -> bool:
+def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool:
     """Tell whether a function may be asked as a stop ends: an `until`, or a check."""
-    return any(way.asks for way in _ways(tree, place, may))
+    return any(way.asks for way in _ways(tree, place, capabilities))
 
 
-def may_do(tree: Tree, place: Place) -> May:
+def capabilities_at(tree: Tree, place: Place) -> Capabilities:
     """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
     if not place.kind.is_fork:
-        return may_of(place.agent)
+        return capabilities_of(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
     lanes = joined(place.agent, lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
-    return May(
+    return Capabilities(
         go_on=all(None in lane for lane in lanes),
         exit=any("exit" in lane for lane in lanes),
         break_loop=not must_exit and any("break_loop" in lane for lane in lanes),
@@ -252,7 +254,7 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     seen, left = {first}, [first]
     while left:
         place = left.pop()
-        for way in _ways_on(tree, place, may_do(tree, place)):
+        for way in _ways_on(tree, place, capabilities_at(tree, place)):
             if way.place is None:
                 found.add(way.signal)
             elif way.place not in seen:
@@ -261,24 +263,24 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     return found
 
 
-def _ways_on(tree: Tree, place: Place, may: May) -> Iterator[Next]:
+def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
     """Yield all that can come after a stop; what is counted does not matter."""
-    for way in _ways(tree, place, may):
+    for way in _ways(tree, place, capabilities):
         to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
         if way.kind != "again" or way.at.repeats:  # a check may only fail
             yield Next(to, (), way.signal)
-    if may.transfer:
+    if capabilities.transfer:
         for target in targets(tree, place).values():
             yield Next(_first(tree, target), ())
-    if may.exit:
+    if capabilities.exit:
         yield Next(None, (), "exit")
 
 
-def _ways(tree: Tree, place: Place, may: May) -> Iterator[_Way]:
-    """Yield the ways outwards from a stop that does what it `may`."""
-    if may.go_on:
+def _ways(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Way]:
+    """Yield the ways outwards from a stop that does what it `capabilities`."""
+    if capabilities.go_on:
         yield from _outwards(tree, place, None)
-    if may.break_loop:
+    if capabilities.break_loop:
         yield from _outwards(tree, place, "break_loop")
 
 

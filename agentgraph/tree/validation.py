@@ -9,7 +9,7 @@ from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     Composite,
-    EachAgent,
+    ForEachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -173,7 +173,7 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             yield from parallel_faults(agent)
         case WorkflowAgent():
             yield from workflow_faults(agent)
-        case EachAgent():
+        case ForEachAgent():
             return
         case _:
             assert_never(agent)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, scripted
+from helpers import Drive, failing, scripted
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -45,11 +44,6 @@ def sent(messages: Iterable[BaseMessage]) -> list[str]:
 def history(messages: list[BaseMessage]) -> list[BaseMessage]:
     """Return what a model was sent without the instruction."""
     return messages[1:] if isinstance(messages[0], SystemMessage) else messages
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestAHook:

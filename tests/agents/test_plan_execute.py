@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, fresh, gives, says, scripted
+from helpers import Disk, Drive, failing, fresh, gives, says, scripted, visits
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
@@ -65,18 +65,8 @@ def sent(messages: Iterable[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages]
 
 
-def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
-    """Return the addresses and run paths of a run, each once."""
-    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
-
-
 def refused(fault: str) -> str:
     return f"This plan cannot be used: {fault}. Give the whole plan again, with that put right."
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestARun:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import scripted, shapes
+from helpers import scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ContextEditingMiddleware,

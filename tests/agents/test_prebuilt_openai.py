@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from driving import Drive
+from helpers import Drive
 from langchain_openai import ChatOpenAI
 from openai_server import Call, Failure, OpenAIServer, Reply
 

@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.agents.functions import allowed, is_async, yields
-from agentgraph.agents.signals import EVERYTHING, May
+from agentgraph.agents.signals import EVERYTHING, Capabilities
 
 StrOrExit = str | Exit
 
@@ -36,52 +36,52 @@ def annotated(annotation: object):
 
 
 @pytest.mark.parametrize(
-    ("annotation", "may"),
+    ("annotation", "capabilities"),
     [
-        (str, May()),
-        (None, May()),
-        (AIMessage, May()),
-        (BaseMessage | str | None, May()),
-        (Custom, May()),
-        (SetValues | Custom, May()),
-        (Exit, May(go_on=False, exit=True)),
-        (BreakLoop, May(go_on=False, break_loop=True)),
-        (Ask, May(go_on=False, ask=True)),
-        (Exit | BreakLoop, May(go_on=False, exit=True, break_loop=True)),
-        (Exit | BreakLoop | Ask, May(go_on=False, exit=True, break_loop=True, ask=True)),
-        (str | Exit, May(exit=True)),
-        (BreakLoop | None, May(break_loop=True)),
-        (Optional[Exit], May(exit=True)),  # noqa: UP045
-        (Union[str, Ask], May(ask=True)),  # noqa: UP007
-        (Union[str, Union[Exit, None]], May(exit=True)),  # noqa: UP007
-        (Annotated[str | Exit, "a note"], May(exit=True)),
-        (StrOrExit, May(exit=True)),
+        (str, Capabilities()),
+        (None, Capabilities()),
+        (AIMessage, Capabilities()),
+        (BaseMessage | str | None, Capabilities()),
+        (Custom, Capabilities()),
+        (SetValues | Custom, Capabilities()),
+        (Exit, Capabilities(go_on=False, exit=True)),
+        (BreakLoop, Capabilities(go_on=False, break_loop=True)),
+        (Ask, Capabilities(go_on=False, ask=True)),
+        (Exit | BreakLoop, Capabilities(go_on=False, exit=True, break_loop=True)),
+        (Exit | BreakLoop | Ask, Capabilities(go_on=False, exit=True, break_loop=True, ask=True)),
+        (str | Exit, Capabilities(exit=True)),
+        (BreakLoop | None, Capabilities(break_loop=True)),
+        (Optional[Exit], Capabilities(exit=True)),  # noqa: UP045
+        (Union[str, Ask], Capabilities(ask=True)),  # noqa: UP007
+        (Union[str, Union[Exit, None]], Capabilities(exit=True)),  # noqa: UP007
+        (Annotated[str | Exit, "a note"], Capabilities(exit=True)),
+        (StrOrExit, Capabilities(exit=True)),
         (str | Exit | BreakLoop | TransferTo | Ask, EVERYTHING),
     ],
 )
-def test_a_function_may_do_what_its_annotation_names(annotation, may):
-    assert allowed(annotated(annotation)) == may
+def test_a_function_may_do_what_its_annotation_names(annotation, capabilities):
+    assert allowed(annotated(annotation)) == capabilities
 
 
 @pytest.mark.parametrize(
-    ("annotation", "may"),
+    ("annotation", "capabilities"),
     [
-        (Iterator[str], May()),
-        (Iterable[str | Exit], May(exit=True)),
-        (Iterator[str | Ask], May(ask=True)),
-        (Iterator[Optional[BreakLoop]], May(break_loop=True)),  # noqa: UP045
-        (Generator[str | Exit, None, None], May(exit=True)),
-        (Generator[str | Ask], May(ask=True)),
-        (AsyncIterator[str | Exit], May(exit=True)),
-        (AsyncIterable[str | BreakLoop], May(break_loop=True)),
-        (AsyncGenerator[str | Ask, None], May(ask=True)),
-        (typing.Iterator[str | Exit], May(exit=True)),
-        (typing.AsyncGenerator[Union[str, Ask], None], May(ask=True)),  # noqa: UP007
-        (Iterator[str | Exit] | None, May(exit=True)),
+        (Iterator[str], Capabilities()),
+        (Iterable[str | Exit], Capabilities(exit=True)),
+        (Iterator[str | Ask], Capabilities(ask=True)),
+        (Iterator[Optional[BreakLoop]], Capabilities(break_loop=True)),  # noqa: UP045
+        (Generator[str | Exit, None, None], Capabilities(exit=True)),
+        (Generator[str | Ask], Capabilities(ask=True)),
+        (AsyncIterator[str | Exit], Capabilities(exit=True)),
+        (AsyncIterable[str | BreakLoop], Capabilities(break_loop=True)),
+        (AsyncGenerator[str | Ask, None], Capabilities(ask=True)),
+        (typing.Iterator[str | Exit], Capabilities(exit=True)),
+        (typing.AsyncGenerator[Union[str, Ask], None], Capabilities(ask=True)),  # noqa: UP007
+        (Iterator[str | Exit] | None, Capabilities(exit=True)),
     ],
 )
-def test_a_generator_may_do_what_it_yields(annotation, may):
-    assert allowed(annotated(annotation)) == may
+def test_a_generator_may_do_what_it_yields(annotation, capabilities):
+    assert allowed(annotated(annotation)) == capabilities
 
 
 @pytest.mark.parametrize("annotation", [Generator[str, None, Exit], Generator[str, None, Exit | None]])
@@ -95,15 +95,15 @@ def test_a_generator_may_end_without_a_signal_though_it_yields_nothing_else(anno
 
 
 @pytest.mark.parametrize(
-    ("annotation", "may"),
+    ("annotation", "capabilities"),
     [
-        (Awaitable[str | Exit], May(exit=True)),
-        (Coroutine[Any, Any, str | Ask], May(ask=True)),
-        (Awaitable[Exit], May(go_on=False, exit=True)),
+        (Awaitable[str | Exit], Capabilities(exit=True)),
+        (Coroutine[Any, Any, str | Ask], Capabilities(ask=True)),
+        (Awaitable[Exit], Capabilities(go_on=False, exit=True)),
     ],
 )
-def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation, may):
-    assert allowed(annotated(annotation)) == may
+def test_a_function_that_returns_an_awaitable_may_do_what_that_gives(annotation, capabilities):
+    assert allowed(annotated(annotation)) == capabilities
 
 
 @pytest.mark.parametrize(
@@ -129,23 +129,23 @@ def test_an_annotation_that_says_nothing_allows_everything(annotation):
 
 
 @pytest.mark.parametrize(
-    ("annotation", "may"),
+    ("annotation", "capabilities"),
     [
-        (list[str], May()),
-        (list[str | Exit], May(exit=True)),
-        (list[ToolMessage | BreakLoop | SetValues], May(break_loop=True)),
-        (list[Exit], May(exit=True)),
-        (str | list[TransferTo | Custom], May(transfer=True)),
-        (tuple[str, Exit], May(exit=True)),
-        (list[list[int]], May()),
-        (dict[str, Exit], May()),
+        (list[str], Capabilities()),
+        (list[str | Exit], Capabilities(exit=True)),
+        (list[ToolMessage | BreakLoop | SetValues], Capabilities(break_loop=True)),
+        (list[Exit], Capabilities(exit=True)),
+        (str | list[TransferTo | Custom], Capabilities(transfer=True)),
+        (tuple[str, Exit], Capabilities(exit=True)),
+        (list[list[int]], Capabilities()),
+        (dict[str, Exit], Capabilities()),
         (list[Any], EVERYTHING),
         (list, EVERYTHING),
-        (Awaitable[list[str | Exit]], May(exit=True)),
+        (Awaitable[list[str | Exit]], Capabilities(exit=True)),
     ],
 )
-def test_a_function_and_a_tool_may_do_what_is_in_the_list_that_they_return(annotation, may):
-    assert allowed(annotated(annotation)) == may
+def test_a_function_and_a_tool_may_do_what_is_in_the_list_that_they_return(annotation, capabilities):
+    assert allowed(annotated(annotation)) == capabilities
 
 
 def test_a_function_without_annotation_may_do_everything():
@@ -159,7 +159,7 @@ def test_a_function_without_annotation_may_do_everything():
 
 
 def test_everything_is_all_that_there_is():
-    assert May(go_on=True, exit=True, break_loop=True, transfer=True, ask=True) == EVERYTHING
+    assert Capabilities(go_on=True, exit=True, break_loop=True, transfer=True, ask=True) == EVERYTHING
 
 
 def test_annotations_may_be_written_as_text():
@@ -169,8 +169,8 @@ def test_annotations_may_be_written_as_text():
     def stream(ctx) -> "Iterator[str | Ask]":
         yield ""
 
-    assert allowed(fn) == May(exit=True)
-    assert allowed(stream) == May(ask=True)
+    assert allowed(fn) == Capabilities(exit=True)
+    assert allowed(stream) == Capabilities(ask=True)
 
 
 def test_an_async_function_is_read_as_a_plain_one():
@@ -180,8 +180,8 @@ def test_an_async_function_is_read_as_a_plain_one():
     async def stream(ctx) -> AsyncIterator[str | BreakLoop]:
         yield ""
 
-    assert allowed(fn) == May(exit=True)
-    assert allowed(stream) == May(break_loop=True)
+    assert allowed(fn) == Capabilities(exit=True)
+    assert allowed(stream) == Capabilities(break_loop=True)
 
 
 def test_a_callable_object_is_read_by_its_call():
@@ -193,7 +193,7 @@ def test_a_callable_object_is_read_by_its_call():
         def __call__(self, ctx):
             return None
 
-    assert allowed(Speaker()) == May()
+    assert allowed(Speaker()) == Capabilities()
     assert allowed(Anything()) == EVERYTHING
 
 
@@ -205,7 +205,7 @@ def test_a_callable_object_with_annotated_fields_is_read_by_its_call():
         def __call__(self, ctx) -> str | Exit:
             return "said"
 
-    assert allowed(Speaker(words=3)) == May(exit=True)
+    assert allowed(Speaker(words=3)) == Capabilities(exit=True)
 
 
 def test_methods_are_read_as_functions():
@@ -221,9 +221,9 @@ def test_methods_are_read_as_functions():
         def static(ctx) -> str:
             return "said"
 
-    assert allowed(Speaker().bound) == May(ask=True)
-    assert allowed(Speaker.of_class) == May(exit=True)
-    assert allowed(Speaker.static) == May()
+    assert allowed(Speaker().bound) == Capabilities(ask=True)
+    assert allowed(Speaker.of_class) == Capabilities(exit=True)
+    assert allowed(Speaker.static) == Capabilities()
 
 
 def test_a_wrapped_function_is_read_as_the_one_inside():
@@ -234,14 +234,14 @@ def test_a_wrapped_function_is_read_as_the_one_inside():
     def wrapper(*args, **kwargs):
         return fn(*args, **kwargs)
 
-    assert allowed(wrapper) == May(exit=True)
+    assert allowed(wrapper) == Capabilities(exit=True)
 
 
 def test_a_partial_may_do_at_least_what_its_function_may():
     def fn(ctx, words: int) -> str | Exit:
         return "said"
 
-    assert allowed(functools.partial(fn, words=3)) in (May(exit=True), EVERYTHING)
+    assert allowed(functools.partial(fn, words=3)) in (Capabilities(exit=True), EVERYTHING)
 
 
 class Speaker:
@@ -309,7 +309,7 @@ def test_signals_are_equal_by_value():
 
 
 @pytest.mark.parametrize(
-    ("signal", "attribute"), [(Ask("ok?"), "value"), (Custom(1), "data"), (May(), "exit")]
+    ("signal", "attribute"), [(Ask("ok?"), "value"), (Custom(1), "data"), (Capabilities(), "exit")]
 )
 def test_signals_cannot_be_changed(signal, attribute):
     with pytest.raises(FrozenInstanceError):

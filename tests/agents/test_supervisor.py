@@ -5,11 +5,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, says, scripted
+from helpers import Disk, Drive, failing, says, scripted, visits
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import agentgraph as ag
@@ -59,21 +58,11 @@ def sent(messages: Iterable[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages if message.type != "system"]
 
 
-def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
-    """Return the addresses and run paths of a run, each once."""
-    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
-
-
 def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
     """Return a transcript without the messages that name workers."""
     return [
         line for line in transcript(events) if "[calls]" not in line and ": Transferred to" not in line
     ]
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestWorkersAsTools:

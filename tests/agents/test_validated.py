@@ -3,11 +3,10 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, gives, says, scripted
+from helpers import Disk, Drive, failing, gives, says, scripted, visits
 from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 from pydantic import BaseModel
@@ -42,16 +41,6 @@ def checked(agent: ag.Agent | None = None, check: Any = is_yes, **options: Any) 
 
 def sent(messages: Iterable[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages]
-
-
-def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
-    """Return the addresses and run paths of a run, each once."""
-    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestAnAttempt:

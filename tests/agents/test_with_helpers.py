@@ -1,10 +1,9 @@
 """An agent with helpers: what it is made of, what it sees of them, and how it fails."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, scripted
+from helpers import Disk, Drive, failing, scripted
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
@@ -25,11 +24,6 @@ def gives(name: str, item: Any) -> ag.Agent:
 
 def sent(messages: list[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages]
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 def test_it_is_a_sequence_of_a_parallel_and_the_agent() -> None:

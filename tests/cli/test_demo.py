@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from commands import CTRL_D, Commands
-from driving import standing
-from hearing import check_heard
+from helpers import check_heard, standing
 from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from campaign import Heard, Ledger, Way, check_told_again, ended, in_turn, shown, slug
-from driving import scripted
 from entrances import ENTRANCES, Giver, comes_in, custom_of
+from helpers import scripted
 from hostile import VALUES, comes_back
 from langchain_core.messages import HumanMessage
 from sites import BAD, chain, leaf

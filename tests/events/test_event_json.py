@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (

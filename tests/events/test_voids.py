@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive, fresh, scripted, standing
+from helpers import Drive, fresh, scripted, standing
 from langchain.agents.middleware import (
     AgentMiddleware,
     after_agent,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, failing, gives, says, scripted, standing
+from helpers import Async, Disk, Drive, failing, gives, says, scripted, standing
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
 
@@ -50,11 +50,6 @@ def foreign(*texts: str) -> Any:
         return {"messages": [("ai", left.pop(0))]}
 
     return StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 LEAVES: dict[str, Callable[[], Any]] = {

@@ -9,7 +9,7 @@ from agentgraph.agents.signals import CheckResult
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import RunPaths, address, attempts, is_inside, parse_address, settled
 from agentgraph.tree.places import Place, Tree, lay_out
-from agentgraph.tree.position import Next, advance, earlier, ends, may_do, start, transfer
+from agentgraph.tree.position import Next, advance, capabilities_at, earlier, ends, start, transfer
 
 
 def say(ctx) -> str:
@@ -181,5 +181,5 @@ def test_what_undoes_a_step_leads_nowhere():
     flow = workflow("f", [step(leaf("a"), compensate=lambda ctx: None)])
     tree = lay_out(sequential("s", [flow, leaf("z")]))
     place = named(tree, "f")
-    assert not may_do(tree, place).exit
+    assert not capabilities_at(tree, place).exit
     assert [end and end.name for end in ends(tree, place)] == ["z"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool
 

@@ -23,7 +23,7 @@ def says(name, text="ok"):
     return ag.function_agent(name, fn)
 
 
-def may(name, hint):
+def capabilities(name, hint):
     def fn(ctx):
         return "ok"
 
@@ -59,7 +59,11 @@ def test_a_loop_of_one_iteration_has_no_way_back():
 
 def test_a_loop_without_bound_has_only_the_ways_out_that_its_agents_name():
     tree = ag.sequential(
-        "s", [ag.loop("l", [says("a"), may("b", str | ag.BreakLoop)], max_iterations=None), says("c")]
+        "s",
+        [
+            ag.loop("l", [says("a"), capabilities("b", str | ag.BreakLoop)], max_iterations=None),
+            says("c"),
+        ],
     )
     assert edges(tree) == {
         "__start__ -> a",
@@ -71,12 +75,12 @@ def test_a_loop_without_bound_has_only_the_ways_out_that_its_agents_name():
 
 
 def test_an_exit_is_drawn_only_where_the_annotation_names_it():
-    tree = ag.sequential("s", [may("a", str | ag.Exit), says("b")])
+    tree = ag.sequential("s", [capabilities("a", str | ag.Exit), says("b")])
     assert {"a .. b", "a .. __end__", "b -> __end__"} <= edges(tree)
 
 
 def test_a_question_node_is_drawn_only_where_the_annotation_names_ask():
-    tree = ag.sequential("s", [may("a", Iterator[str | ag.Ask]), says("b")])
+    tree = ag.sequential("s", [capabilities("a", Iterator[str | ag.Ask]), says("b")])
     assert edges(tree) == {
         "__start__ -> a",
         "a .. a.ask",
@@ -126,7 +130,7 @@ def test_the_state_of_a_branch_is_found():
 
 
 def test_a_break_in_a_branch_leads_out_of_the_loop_behind_the_join():
-    both = ag.parallel("p", [may("a", str | ag.BreakLoop), says("b")])
+    both = ag.parallel("p", [capabilities("a", str | ag.BreakLoop), says("b")])
     tree = ag.sequential("s", [ag.loop("l", [both, says("c")], max_iterations=2), says("d")])
     assert {"p .. c", "p .. d", "c .. p", "c .. d"} <= edges(tree)
     assert "p .. __end__" not in edges(tree)
@@ -151,7 +155,9 @@ def test_an_agent_with_a_name_that_mermaid_cannot_read_is_drawn_with_its_path():
 
 
 def test_nodes_carry_the_name_of_their_agent():
-    nodes = ag.compile_agent(ag.sequential("s", [may("a", ag.Ask), says("b")])).get_graph().nodes
+    nodes = (
+        ag.compile_agent(ag.sequential("s", [capabilities("a", ag.Ask), says("b")])).get_graph().nodes
+    )
     named = {name: node.metadata and node.metadata["agent_name"] for name, node in nodes.items()}
     assert named == {
         "__start__": None,

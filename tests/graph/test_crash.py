@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from commands import Commands, Running, wait_until
-from hearing import check_heard, read, went_on
+from helpers import check_heard, read, went_on
 
 import agentgraph as ag
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typing import TypedDict as TypingTypedDict
 
 import pytest
-from driving import Drive, scripted
+from helpers import Drive, scripted
 from langchain_core.messages import AIMessage
 from langgraph.channels import EphemeralValue, Topic, UntrackedValue
 from langgraph.managed import RemainingSteps

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 from commands import Commands
-from driving import Disk, Drive, says, scripted, standing
+from helpers import Disk, Drive, says, scripted, standing
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage

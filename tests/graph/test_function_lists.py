@@ -1,7 +1,7 @@
 """A function agent may return a list: each item is taken in order, as if it were yielded."""
 
 import pytest
-from driving import failing, fresh, says
+from helpers import failing, fresh, says
 from langchain_core.messages import AIMessage
 
 import agentgraph as ag

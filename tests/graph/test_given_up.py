@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive, Sync, collect, gives, says, scripted, standing
+from helpers import Drive, Sync, collect, gives, says, scripted, standing
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from driving import Drive, scripted
-from hearing import check_heard
+from helpers import Drive, check_heard, scripted
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langgraph.types import interrupt

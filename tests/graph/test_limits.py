@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 
 import agentgraph as ag
 from agentgraph.graph.nodes.context import LIMITS

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, says, scripted
+from helpers import Disk, says, scripted
 
 import agentgraph as ag
 from agentgraph.testing import call, calls, transcript
@@ -36,11 +35,6 @@ def spoken(events: Iterable[ag.AgentEvent]) -> list[str]:
 def edges(agent: ag.Agent, *, xray: bool = False) -> set[str]:
     graph = ag.compile_agent(agent).get_graph(xray=xray)
     return {f"{e.source} {'..' if e.conditional else '->'} {e.target}" for e in graph.edges}
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 def flow() -> ag.Agent:

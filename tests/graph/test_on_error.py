@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, failing, scripted
+from helpers import Async, Disk, Drive, failing, scripted
 from langchain_core.messages import AIMessage
 
 import agentgraph as ag

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import pytest
-from driving import Drive, failing, says, scripted
+from helpers import Drive, failing, says, scripted
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from driving import Drive, scripted
+from helpers import Drive, scripted
 from langchain_core.messages import AIMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import START, MessagesState, StateGraph

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from driving import Drive, scripted
+from helpers import Drive, scripted
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId

@@ -1,7 +1,7 @@
 """What the input of a step names is checked before the run, and other braces stay as they are."""
 
 import pytest
-from driving import says
+from helpers import says
 
 import agentgraph as ag
 from agentgraph.agents.templates import bare_in

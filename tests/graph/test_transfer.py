@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, driven, failing, scripted, standing
+from helpers import Disk, Drive, driven, failing, scripted, standing, visits
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
@@ -51,11 +50,6 @@ def _line(event: ag.AgentEvent) -> str:
     return "".join(transcript([event]))
 
 
-def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
-    """Return the addresses and run paths of a run, each once."""
-    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
-
-
 def sent(messages: Iterable[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages if message.type != "system"]
 
@@ -63,11 +57,6 @@ def sent(messages: Iterable[BaseMessage]) -> list[str]:
 def edges(graph: CompiledStateGraph[Any, Any, Any, Any]) -> set[str]:
     drawn = graph.get_graph().edges
     return {f"{e.source} {'-.->' if e.conditional else '-->'} {e.target}" for e in drawn}
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestATransfer:

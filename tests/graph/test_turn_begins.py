@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from driving import Drive, failing, scripted, standing
+from helpers import Drive, failing, scripted, standing
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag

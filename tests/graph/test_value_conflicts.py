@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import pytest
 from commands import Commands
-from driving import Drive, scripted
+from helpers import Drive, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId
 from langgraph.types import Command

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, Sync, collect, failing, scripted, standing
+from helpers import Async, Disk, Drive, Sync, collect, failing, scripted, standing
 from langchain_core.messages import HumanMessage
 from langgraph.types import RetryPolicy, interrupt
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from commands import wait_until
-from hearing import check_heard, read
+from helpers import check_heard, read
 
 import agentgraph as ag
 from agentgraph.errors import StepFailedError

@@ -13,7 +13,7 @@ from typing import Any
 import acts
 import specs
 from conversations import Case, Heard, Turn
-from driving import standing
+from helpers import standing
 from lanes import Lane
 from record import Record, rendered, steps
 from reference import turn

@@ -16,7 +16,7 @@ import specs
 from calling import Result, decided, ends, tool
 from forks import CollectedError, collect, in_order, joined
 from lanes import Here, Lane, Said, targets
-from stacks import Leaving, Stack
+from stacks import ChatEnding, Stack
 
 
 def turn(tree: specs.Spec, lane: Lane, text: str) -> None:
@@ -243,7 +243,7 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
     return leaving.signal
 
 
-def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) -> Leaving:
+def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) -> ChatEnding:
     """Ask the model and run its calls, until it makes none or one of them ends the agent.
 
     How often it was asked before sub-agents handed back is how often its agent spoke.
@@ -262,7 +262,7 @@ def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) 
         if leaving := stack.hooks("after_model"):
             return leaving
         if len([said.message for said in lane.history if said.message[0] == "ai"][-1]) == 3:
-            return Leaving()
+            return ChatEnding()
         results = answered(
             spec, here, lane, calls, f"{here.address} {n}", made, decisions, given, stack
         )
@@ -277,7 +277,7 @@ def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) 
         if how is None and any("break_loop" in result.acts for result in results):
             lane.tell(here, "break_loop", None)
         if ending:
-            return Leaving(how, keeps=not (how or "").startswith("transfer_to_"))
+            return ChatEnding(how, keeps=not (how or "").startswith("transfer_to_"))
     raise AssertionError("the model is not asked for ever")
 
 

@@ -17,7 +17,7 @@ class _FailedError(Exception):
     """What a node fails with."""
 
 
-class Leaving(NamedTuple):
+class ChatEnding(NamedTuple):
     """How an activation ends: with which signal, and if what it said last is kept as its value."""
 
     signal: str | None = None
@@ -34,11 +34,11 @@ class Stack:
         if spec.history in ("last", "input", "entries"):
             self.kept.added, self.kept.replaced = {}, {}
 
-    def hooks(self, where: specs.Place) -> Leaving | None:
+    def hooks(self, where: specs.Place) -> ChatEnding | None:
         """Run the hooks of a place; return how one of them ends the activation, if one does."""
         for each in self.spec.stack(where):
             if self._hook(each):
-                return Leaving(keeps=not acts.are_open(self.seen()))
+                return ChatEnding(keeps=not acts.are_open(self.seen()))
         return None
 
     def _hook(self, each: specs.Middleware) -> bool:

@@ -12,7 +12,7 @@ import scripts
 from building import build, declared
 from comparison import check_told, errors, errors_in, expected_events, name_at, whole
 from conversations import MOST_RESUMES, Case, as_argument, some_of
-from driving import standing
+from helpers import standing
 from hypothesis import event, given
 from lanes import Kept, Lane, Said
 from langchain_core.messages import BaseMessage, ToolMessage

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
-from driving import Async, Drive, Sync, standing
 from forked import FORKS, Counted, Thread
+from helpers import Async, Drive, Sync, standing
 from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage

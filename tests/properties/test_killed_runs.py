@@ -14,7 +14,7 @@ import specs
 from building import build, declared
 from conversations import MOST_RESUMES, Case, as_argument, some_of
 from forking import Forker, serving
-from hearing import check_heard, read
+from helpers import check_heard, read
 from hypothesis import event, given
 from record import Record
 from test_spine import EXAMPLES, cases, share

@@ -14,7 +14,7 @@ import specs
 from building import build, declared
 from comparison import expected_events, name_at, plain, settled, whole
 from conversations import MOST_RESUMES, Case, as_argument, some_of
-from driving import standing
+from helpers import standing
 from hypothesis import event, given
 from lanes import Lane
 from record import Record, rendered

@@ -8,7 +8,7 @@ import scripts
 import specs
 from building import build
 from comparison import check_told, expected_events
-from driving import standing
+from helpers import standing
 from hypothesis import event, given
 from hypothesis import strategies as st
 from lanes import Lane

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from driving import Drive, Sync, says
+from helpers import Drive, Sync, says
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel.remote import RemoteException, RemoteGraph

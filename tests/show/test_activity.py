@@ -4,7 +4,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from driving import gives, says, scripted
+from helpers import gives, says, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
 

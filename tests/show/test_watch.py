@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 from commands import wait_until
-from driving import says, scripted
+from helpers import says, scripted
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from nbclient import NotebookClient

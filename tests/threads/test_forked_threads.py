@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive, scripted
 from forked import CONFIG, FORKS, Counted, Thread
+from helpers import Drive, scripted
 from langgraph.types import interrupt
 
 import agentgraph as ag

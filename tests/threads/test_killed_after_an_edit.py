@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
-from driving import standing
+from helpers import standing
 
 import agentgraph as ag
 

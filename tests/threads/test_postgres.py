@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from driving import says
+from helpers import says
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from driving import standing
+from helpers import standing
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import interrupt
 from pydantic import BaseModel

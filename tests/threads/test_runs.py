@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from driving import scripted
+from helpers import scripted
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from commands import Commands
-from driving import Drive, standing
+from helpers import Drive, standing
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer

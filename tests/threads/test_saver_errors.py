@@ -6,7 +6,7 @@ import sqlite3
 import threading
 
 import pytest
-from driving import Async, Sync, collect, fresh, says
+from helpers import Async, Sync, collect, fresh, says
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 
 import pytest
-from driving import collect, says
+from helpers import collect, says
 
 import agentgraph as ag
 

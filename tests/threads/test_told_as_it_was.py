@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive, Sync, collect, failing, fresh, scripted, standing
+from helpers import Drive, Sync, collect, failing, fresh, scripted, standing
 from langchain.agents.middleware import before_model
 from langchain_core.messages import AIMessage
 from langgraph.config import get_stream_writer

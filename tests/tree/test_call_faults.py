@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from driving import Disk, Drive, says, scripted
+from helpers import Disk, Drive, says, scripted
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId

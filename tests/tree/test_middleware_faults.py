@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 from langchain.agents.middleware import (
     AgentMiddleware,
     HumanInTheLoopMiddleware,

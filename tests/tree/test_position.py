@@ -22,11 +22,11 @@ from agentgraph import (
 )
 from agentgraph.agents.agents import ChatAgent, LoopAgent, ParallelAgent
 from agentgraph.agents.run_path import RunPath, RunStep
-from agentgraph.agents.signals import May, Signal
+from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, Tree, lay_out, targets
-from agentgraph.tree.position import Next, advance, ends, may_do, start, transfer
+from agentgraph.tree.position import Next, advance, capabilities_at, ends, start, transfer
 
 Ending = Callable[[Place, Cursor], Signal | None]
 
@@ -575,11 +575,11 @@ def test_what_an_agent_may_do_is_read_off_its_annotation():
         yield "said"
 
     tree = lay_out(sequential("S", [a, leaf("f", may_ask), leaf("g", stop), human("h", "?")]))
-    assert [may_do(tree, stop) for stop in tree.stops(tree.root)] == [
-        May(),
-        May(ask=True),
-        May(go_on=False, exit=True),
-        May(),
+    assert [capabilities_at(tree, stop) for stop in tree.stops(tree.root)] == [
+        Capabilities(),
+        Capabilities(ask=True),
+        Capabilities(go_on=False, exit=True),
+        Capabilities(),
     ]
 
 
@@ -679,8 +679,12 @@ def test_a_run_takes_only_edges_that_are_drawn(agent, data):
     tree = lay_out(agent)
 
     def signal_of(place: Place, cursor: Cursor):
-        may = may_do(tree, place)
-        choices = [None] * may.go_on + ["exit"] * may.exit + ["break_loop"] * may.break_loop
+        capabilities = capabilities_at(tree, place)
+        choices = (
+            [None] * capabilities.go_on
+            + ["exit"] * capabilities.exit
+            + ["break_loop"] * capabilities.break_loop
+        )
         return data.draw(st.sampled_from(choices))
 
     for place, cursor, comes in walk(tree, signal_of):
@@ -968,8 +972,8 @@ def test_random_transfers_give_unique_addresses_and_the_run_paths_of_the_referen
     chosen: list[str | None] = []
 
     def choose(names: list[str]) -> str | None:
-        may = [None, *names] if len(chosen) < 30 else [None]
-        chosen.append(data.draw(st.sampled_from(may)))
+        capabilities = [None, *names] if len(chosen) < 30 else [None]
+        chosen.append(data.draw(st.sampled_from(capabilities)))
         return chosen[-1]
 
     visited = list(transferring(tree, choose))

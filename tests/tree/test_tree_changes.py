@@ -1,11 +1,10 @@
 """Trees that change while a thread waits: what is added behind its place does not matter."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, says, scripted
+from helpers import Disk, says, scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,11 +13,6 @@ import agentgraph as ag
 from agentgraph.testing import transcript
 from agentgraph.tree.changes import inside, parsed
 from agentgraph.tree.validation import validate
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 def asks(name: str = "boss") -> ag.Agent:

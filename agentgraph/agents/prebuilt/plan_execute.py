@@ -10,7 +10,7 @@ from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     CheckedAgent,
-    EachAgent,
+    ForEachAgent,
     Instruction,
     LoopAgent,
     Model,
@@ -168,7 +168,7 @@ def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:
     if not parallel:
         return _checked(executor, Executed(name))
     key = results_key(name)
-    each = EachAgent(name=f"{name}_steps", agent=executor, items=StepsLeft(name), output_key=key)
+    each = ForEachAgent(name=f"{name}_steps", agent=executor, items=StepsLeft(name), output_key=key)
     return _checked(each, ExecutedAll(name))
 
 

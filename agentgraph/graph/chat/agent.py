@@ -24,9 +24,9 @@ from agentgraph.graph.chat.models import Instructing, Models, StandingIn
 from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
-from agentgraph.graph.state import Leaving, address_of
+from agentgraph.graph.state import ChatEnding, address_of
 from agentgraph.safe_repr import shown
 
 
@@ -34,7 +34,7 @@ class BuiltAgent:
     """What the nodes of a chat agent share; where it has no middleware, nothing of `create_agent`.
 
     Attributes:
-        site: Its place.
+        node_context: Its place.
         agent: The agent.
         tools: The tools that it runs.
         middleware: Its middleware, that of approval and of a summary included.
@@ -47,9 +47,9 @@ class BuiltAgent:
         channels: The channels of the state of its middleware.
     """
 
-    def __init__(self, site: Site) -> None:
-        self.site, self.agent = site, cast(ChatAgent, site.place.agent)
-        self.tools = run_tools(self.agent, site.target_agents)
+    def __init__(self, node_context: NodeContext) -> None:
+        self.node_context, self.agent = node_context, cast(ChatAgent, node_context.place.agent)
+        self.tools = run_tools(self.agent, node_context.target_agents)
         self.middleware = self._with_ours()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
@@ -57,8 +57,8 @@ class BuiltAgent:
         has_format = self.wanted is not None and self.wanted.response_format is not None
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
-        self._transfers = transfers_text(without_tools(self.agent, site.target_agents))
-        self.runs_tools = site.place.has_tools
+        self._transfers = transfers_text(without_tools(self.agent, node_context.target_agents))
+        self.runs_tools = node_context.place.has_tools
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
@@ -70,7 +70,9 @@ class BuiltAgent:
             isinstance(instruction, str) and not is_filled(instruction)
         )
         self._system = self._written(instruction, {}) if self._is_fixed else None
-        self.channels = Channels(self.flat.channels if self.middleware else {}, site.reducers.names)
+        self.channels = Channels(
+            self.flat.channels if self.middleware else {}, node_context.reducers.names
+        )
 
     @cached_property
     def flat(self) -> FlatAgent:
@@ -112,15 +114,15 @@ class BuiltAgent:
                 progress["answer"] = kept(activation, step.answer)
         activation.stay(node, chat=progress)
 
-    def leave(self, activation: Activation, how: Leaving, step: Step | None) -> None:
+    def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation, by way of the hooks that come last."""
-        node = self.site.place.after_agent_node
+        node = self.node_context.place.after_agent_node
         if node is None:
             self.end(activation, how, step)
         else:
             self.go_on(activation, node, step, ending=how)
 
-    def end(self, activation: Activation, how: Leaving, step: Step | None) -> None:
+    def end(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation."""
         if "target" in how:
             activation.transfer(how["target"])
@@ -143,7 +145,7 @@ class BuiltAgent:
         given, policy = list(self.agent.middleware), self.agent.history
         if isinstance(policy, Summarized):
             given.append(Summarizing(self.agent.name, policy))
-        if not self.site.place.asks_approval:
+        if not self.node_context.place.asks_approval:
             return given
         approval = Approval(self.agent, self.tools)
         return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]

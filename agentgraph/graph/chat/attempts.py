@@ -153,11 +153,11 @@ class Attempts:
         before = self._last[0] if self._last else None
         if self._last is None and self._kept and not self._has_begun:
             before = self._kept[-1]["address"]
-        found = parse_address(self._activation.site.tree, before) if before else None
+        found = parse_address(self._activation.node_context.tree, before) if before else None
         if before and found:
-            tree, teller = self._activation.site.tree, self._activation.teller
-            told = teller.told_where(lambda at: is_in_call(tree, at, *found))
-            teller.void([*told, *self.said], before)
+            tree, emitter = self._activation.node_context.tree, self._activation.emitter
+            told = emitter.ids_at(lambda at: is_in_call(tree, at, *found))
+            emitter.void([*told, *self.said], before)
 
     def _at_next(self) -> RunnableConfig:
         """Return where the lane is kept of the attempt after those that are over."""

@@ -31,7 +31,7 @@ from agentgraph.agents.tools import (
     function_of,
     is_async_tool,
     seconds_for,
-    tools_may,
+    tool_capabilities,
 )
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
@@ -41,10 +41,10 @@ from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.step import with_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import REQUEST, unchanged
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.stopping import run_coroutine, run_off_loop, stoppable, wait_for_lane
-from agentgraph.graph.nodes.telling import Writer, with_writer
 from agentgraph.graph.state import TaskResult, with_id
 from agentgraph.safe_repr import shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
@@ -63,14 +63,14 @@ class CallRunner:
     """
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
-        self._built, agent, site, tools = built, built.agent, built.site, built.tools
+        self._built, agent, node_context, tools = built, built.agent, built.node_context, built.tools
         self.agents = {
-            lane.place.name: LaneTool(site, lane, tool)
+            lane.place.name: LaneTool(node_context, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
-        self.handing_over = {tool.name for tool in tools if destination(tool) in site.targets}
-        self._may, self._unknown_tool = tools_may(agent), agent.unknown_tool
+        self.handing_over = {tool.name for tool in tools if destination(tool) in node_context.targets}
+        self._may, self._unknown_tool = tool_capabilities(agent), agent.unknown_tool
         self._known = {tool.name for tool in tools}
         self._tool_node = built.tool_node(self._ready)
         found = self._tool_node.tools_by_name
@@ -88,7 +88,7 @@ class CallRunner:
     def talk(self, running: RunningCall) -> Talk[TaskResult]:
         """Run a call, and return what it came to."""
         activation, number = running.activation, running.opened.number
-        with activation.reported(number, running.teller), self._in_scope(running):
+        with activation.reported(number, running.emitter), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
             return running.result(self._may)
 
@@ -172,7 +172,7 @@ class CallRunner:
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
-        config = with_writer(get_config(), Writer(running.teller))
+        config = with_writer(get_config(), Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.state, running.update)
         tokens = RUNNING.set(running), var_child_runnable_config.set(config)
         try:
@@ -258,8 +258,8 @@ class LaneTool:
     counts. Those before it are over: they are kept, and a resume runs none of them.
     """
 
-    def __init__(self, site: Site, lane: Lane, tool: AgentTool) -> None:
-        self.site, self.lane, self.tool = site, lane, tool
+    def __init__(self, node_context: NodeContext, lane: Lane, tool: AgentTool) -> None:
+        self.node_context, self.lane, self.tool = node_context, lane, tool
 
     def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
@@ -288,8 +288,8 @@ class LaneTool:
                 raise
             except Exception as error:
                 # The caller may go on with it; then nobody has to answer what was asked beside it.
-                running.left = lambda at: is_in_call(self.site.tree, at, place, cursor)
-                running.teller.fail(error)
+                running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
+                running.emitter.fail(error)
                 raise
         return running.message(attempts.came)
 
@@ -305,7 +305,7 @@ class LaneTool:
         around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(seen, messages=[*around, request])
         namespace = running.attempts.namespace()
-        return LaneCall(self.site, cursor, lambda: surroundings, running.control, namespace)
+        return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
     def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
         running.attempts.said = [message.id for message in result["messages"]]

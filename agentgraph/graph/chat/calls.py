@@ -109,7 +109,7 @@ def last_message(activation: Activation, state: LaneState) -> AIMessage:
             return message
     raise AgentGraphError(
         f"{activation.address}: there is no message whose tool calls could run; go to "
-        f"{activation.site.place.node!r}"
+        f"{activation.node_context.place.node!r}"
     )
 
 

@@ -31,7 +31,7 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.saving import serializer_of
-from agentgraph.graph.state import Leaving, address_of, with_id
+from agentgraph.graph.state import ChatEnding, address_of, with_id
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier
@@ -41,7 +41,7 @@ class ChatNode(LeafNode):
     """A node of a chat agent: what it does is a talk."""
 
     def __init__(self, built: BuiltAgent, *, retry: Any = None, timeout: Any = None) -> None:
-        super().__init__(built.site, retry=retry, timeout=timeout)
+        super().__init__(built.node_context, retry=retry, timeout=timeout)
         self.built, self.agent = built, built.agent
 
     @abstractmethod
@@ -66,7 +66,7 @@ class ModelNode(ChatNode):
     """
 
     def __init__(self, built: BuiltAgent) -> None:
-        policy = built.site.place.policy
+        policy = built.node_context.place.policy
         super().__init__(built, retry=policy("retry"), timeout=policy("timeout"))
         self.node = built.flat.model if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
@@ -124,7 +124,7 @@ class ModelNode(ChatNode):
 
     def _asked_before(self, activation: Activation) -> int:
         """Return how often the model was asked before sub-agents handed back: each time it spoke."""
-        place = self.site.place
+        place = self.node_context.place
         before = [address(place, cursor) for cursor in earlier(place, activation.cursor)]
         if not before:
             return 0
@@ -163,7 +163,7 @@ class ModelNode(ChatNode):
         self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: Kept | None
     ) -> None:
         """Go on with the calls that have no result among the messages, or end the activation."""
-        activation, step, place = asking.activation, asking.step, self.site.place
+        activation, step, place = asking.activation, asking.step, self.node_context.place
         progress, calls = activation.progress, calls_of(made)
         open_ids = {*map(call_id, calls)} - results_behind(None, messages)
         counts = {"model_calls": progress.get("model_calls", 0) + max(asking.replies, 1)}
@@ -181,7 +181,7 @@ class ModelNode(ChatNode):
             is_last = place.after_agent_node is None
             if is_last:
                 keep(activation, self.agent, data, asking.wanted, str(made.text))
-            self.built.leave(activation, Leaving(keeps=not is_last), step)
+            self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with ids of its own, and without calls where it may have none."""
@@ -224,7 +224,7 @@ class HookNode(ChatNode):
     def __init__(self, built: BuiltAgent, hook: str) -> None:
         super().__init__(built)
         self.hook = hook
-        self.name = built.site.place.hook_node(hook)
+        self.name = built.node_context.place.hook_node(hook)
         self.runnable = built.flat.hooks[hook]
         self.policies["trace_policy"] = built.flat.trace_policies[hook]
 
@@ -249,7 +249,7 @@ class HookNode(ChatNode):
         self._go_on(activation, step, to)
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
-        place = self.site.place
+        place = self.node_context.place
         if self.hook == ASKS and is_chosen(step.own):
             self.built.go_on(activation, place.approve_node, step)
             return
@@ -272,13 +272,13 @@ class HookNode(ChatNode):
         is_open = not asked <= results_behind(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
-            self.built.go_on(activation, self.site.place.tools_node, step)
+            self.built.go_on(activation, self.node_context.place.tools_node, step)
         elif self.hook.endswith(".after_agent"):
-            how = activation.progress.get("ending", Leaving(keeps=True))
+            how = activation.progress.get("ending", ChatEnding(keeps=True))
             leave = self.built.end if to == END else self.built.leave
             leave(activation, how, step)
         else:
-            self.built.leave(activation, Leaving(keeps=not is_open), step)
+            self.built.leave(activation, ChatEnding(keeps=not is_open), step)
 
 
 def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:

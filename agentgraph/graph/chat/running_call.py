@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, con
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
-from agentgraph.agents.signals import Ask, BreakLoop, Custom, Exit, May, SetValues, TransferTo
+from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit, SetValues, TransferTo
 from agentgraph.agents.tools import Content
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
@@ -63,7 +63,7 @@ class RunningCall:
         self.seen = activation.seen
         self.before: list[Mapping[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
-        self.teller = activation.new_teller(is_beside=True)
+        self.emitter = activation.new_teller(is_beside=True)
         self.left: Callable[[str], bool] = lambda _: False
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
@@ -81,7 +81,7 @@ class RunningCall:
 
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
-        self.teller.take_back()
+        self.emitter.take_back()
         self.writes: list[Write] = []
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class RunningCall:
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run as others wrote them, in order."""
-        self.writes = self.activation.site.reducers.collected(self.writes, writes)
+        self.writes = self.activation.node_context.reducers.collected(self.writes, writes)
 
     def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
         """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
@@ -155,26 +155,26 @@ class RunningCall:
             is_removal = isinstance(message, RemoveMessage)
             is_here = address_of(was) == self.activation.address
             if not is_removal or (is_word(was) and is_here):
-                self.teller.note("discarded", [was.id])
+                self.emitter.note("discarded", [was.id])
                 self._messages.append(message)
 
-    def result(self, may: May) -> TaskResult:
+    def result(self, capabilities: Capabilities) -> TaskResult:
         """Return all of it, if the graph has edges for it.
 
         Raises:
             InvalidOutputError: A tool gave an action that no return annotation of the tools names,
                 or a question.
         """
-        self._check_acts(may)
+        self._check_acts(capabilities)
         self._check_saved()
         at, messages = self.activation.address, []
-        self.teller.void_questions(self.left)
+        self.emitter.void_questions(self.left)
         for message in self._messages:
             is_said = not isinstance(message, RemoveMessage) and message.id not in self._rewritten
             messages.append(stamped(message, at) if is_said else message)
             if is_said:
-                self.teller.say(messages[-1])
-        position = Position(next=None, cursor=[], tree="", at=at, told=self.teller.end())
+                self.emitter.say(messages[-1])
+        position = Position(next=None, cursor=[], tree="", at=at, told=self.emitter.end())
         result = TaskResult(
             messages=messages,
             values=self.writes,
@@ -188,7 +188,7 @@ class RunningCall:
             result["transfers"] = self.transfers
         return result
 
-    def _check_acts(self, may: May) -> None:
+    def _check_acts(self, capabilities: Capabilities) -> None:
         where = f"{self.activation.address}: the tool {self.opened.call['name']!r} gave"
         if self._refused is not None:
             raise InvalidOutputError(
@@ -196,8 +196,8 @@ class RunningCall:
                 "returns the answer"
             )
         for kind, given, permitted in (
-            ("exit", "Exit", may.exit),
-            ("break_loop", "BreakLoop", may.break_loop),
+            ("exit", "Exit", capabilities.exit),
+            ("break_loop", "BreakLoop", capabilities.break_loop),
         ):
             if kind in self._acts and not permitted:
                 raise InvalidOutputError(
@@ -256,7 +256,7 @@ class RunningCall:
             case Custom(data=data):
                 named = f"custom data of the tool {self.opened.call['name']!r}"
                 self._custom.append(self.activation.plain(named, data))
-                self.teller.note("custom", self._custom[-1])
+                self.emitter.note("custom", self._custom[-1])
             case Ask():
                 self._refused = item
             case Content(content=content):
@@ -267,7 +267,7 @@ class RunningCall:
 
     def _transfer(self, name: str) -> ToolMessage | None:
         """Note a transfer; one to an agent that there is not goes back to the model."""
-        there = self.activation.site.targets
+        there = self.activation.node_context.targets
         if name in there:
             self._acts["transfer_to"] = name
             return None

@@ -338,7 +338,7 @@ class Step:
 
     def _write_value(self, key: str, value: Any) -> None:
         self._activation.set_values({key: value})
-        self._values = self._activation.site.reducers.applied(self._values, {key: value})
+        self._values = self._activation.node_context.reducers.applied(self._values, {key: value})
 
     def _reduce(self, key: str, value: Any) -> None:
         channel = _channel(self._channels.own, self.own, key)

@@ -33,7 +33,7 @@ from agentgraph.graph.nodes.schedule import (
     slots,
 )
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.state import LaneState, Leaving, Progress, TaskResult, Update
+from agentgraph.graph.state import ChatEnding, LaneState, Progress, TaskResult, Update
 from agentgraph.graph.values import Write
 
 _INSTEAD = "or make it more than {}"
@@ -43,17 +43,20 @@ class ToolsNode(Runnable[LaneState, Update]):
     """Runs the open calls of the agent's last message, and goes on with what they come to."""
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
-        self.site, self.agent, self.built = built.site, built.agent, built
-        site = built.site
-        self.name = site.place.tools_node
+        self.node_context, self.agent, self.built = built.node_context, built.agent, built
+        node_context = built.node_context
+        self.name = node_context.place.tools_node
         self.runner = CallRunner(built, lanes)
-        names = {"": site.place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
+        names = {
+            "": node_context.place.call_task,
+            **{lane.place.name: lane.place.node for lane in lanes},
+        }
         self.tasks = {tool: gated_task(name, self.runner.run) for tool, name in names.items()}
         self.atasks = {tool: gated_task(name, self.runner.arun) for tool, name in names.items()}
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
-        check_threads(self.site.place.tools_node, config or {}, _INSTEAD)
+        check_threads(self.node_context.place.tools_node, config or {}, _INSTEAD)
         return run_talk(self._talk(input, config or {}, "sync"))
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -61,7 +64,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         return await arun_talk(self._talk(input, config or {}, "async"))
 
     def _talk(self, state: LaneState, config: RunnableConfig, mode: Mode) -> Talk[Update]:
-        activation, control = Activation(self.site, state, config), inner_stop()
+        activation, control = Activation(self.node_context, state, config), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, mode)
             calls = self._calls(activation, state, control)
@@ -153,11 +156,11 @@ class ToolsNode(Runnable[LaneState, Update]):
             activation.keep_told(result["messages"], [*notes])
         step = self._merged(activation, (), updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
-            activation.tell("break_loop")  # there is no loop: it changes nothing
+            activation.emit("break_loop")  # there is no loop: it changes nothing
         if ending is not None:
             self._end(activation, ending, how, step)
         elif activation.progress.get("answer"):
-            self.built.leave(activation, Leaving(keeps=True), step)
+            self.built.leave(activation, ChatEnding(keeps=True), step)
         else:
             self._ask_again(activation, state, step)
         return activation.update()
@@ -178,7 +181,7 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, if one does, and how; of several the last."""
         acts = ("exit", "break_loop", "transfer_to")
-        for act in acts if self.site.place.in_loop else ("exit", "transfer_to"):
+        for act in acts if self.node_context.place.in_loop else ("exit", "transfer_to"):
             for result in reversed(results):
                 if act in result["acts"]:
                     return result, act
@@ -195,17 +198,17 @@ class ToolsNode(Runnable[LaneState, Update]):
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed
-        activation.stay(self.site.place.round_node, chat=progress)
+        activation.stay(self.node_context.place.round_node, chat=progress)
 
     def _end(self, activation: Activation, ending: TaskResult, how: str, step: Step | None) -> None:
         """End the agent by an action of a call, or with its result."""
-        leaving, is_last = Leaving(), self.site.place.after_agent_node is None
+        leaving, is_last = ChatEnding(), self.node_context.place.after_agent_node is None
         match how:
             case "exit" | "break_loop":
                 leaving["signal"] = how
             case "transfer_to":
                 leaving["target"] = ending["acts"]["transfer_to"]
         is_kept = "target" not in leaving
-        self.built.leave(activation, Leaving(**leaving, keeps=is_kept and not is_last), step)
+        self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
             keep(activation, self.agent, None, self.built.wanted, activation.last_text() or "")

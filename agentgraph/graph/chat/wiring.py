@@ -8,23 +8,23 @@ from langgraph.graph import END
 from langgraph.prebuilt import ToolCallTransformer
 
 from agentgraph.agents.schemas import answer_tools
-from agentgraph.agents.signals import May
-from agentgraph.agents.tools import tools_may
+from agentgraph.agents.signals import Capabilities
+from agentgraph.agents.tools import tool_capabilities
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
 from agentgraph.graph.chat.tools import ToolsNode
 from agentgraph.graph.graphs import AT_ONCE, LaneNode, picture_of
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.tree.kinds import may_of
+from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Tree
 
 
-def chat_nodes(site: Site, lanes: list[Lane]) -> Iterator[LaneNode]:
+def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNode]:
     """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
-    built = BuiltAgent(site)
-    place, agent = site.place, built.agent
+    built = BuiltAgent(node_context)
+    place, agent = node_context.place, built.agent
     reads = ("middleware", "untracked") if built.middleware else ()
     last, again = place.after_agent_node, [place.round_node]
     if place.after_model_node:
@@ -33,14 +33,14 @@ def chat_nodes(site: Site, lanes: list[Lane]) -> Iterator[LaneNode]:
         corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
         others = [place.tools_node] if built.runs_tools else []
         others += again if corrects else []
-        model = _by_way_of(last, LaneNode(ModelNode(built), May(), others))
+        model = _by_way_of(last, LaneNode(ModelNode(built), Capabilities(), others))
     yield model._replace(reads=reads)
     for hook in place.hooks:
         yield _hook_node(HookNode(built, hook))._replace(reads=reads)
     if built.runs_tools:
         calls = [place.call_task] if len(lanes) < len(agent.tools) else []
         picture = picture_of(lanes, calls) if lanes else None
-        node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tools_may(agent), again))
+        node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tool_capabilities(agent), again))
         yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
 
 
@@ -51,11 +51,11 @@ def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:
 
 def _hook_node(node: HookNode) -> LaneNode:
     """Return the node of a hook, with the ways on that LangChain draws."""
-    place, ways = node.site.place, node.built.flat.ways(node.hook)
+    place, ways = node.node_context.place, node.built.flat.ways(node.hook)
     named = {"model": [place.node], "tools": [place.tools_node], END: []}
     others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
     is_last = node.hook.endswith(".after_agent")
-    ends_by = may_of(place.agent) if is_last else May()
+    ends_by = capabilities_of(place.agent) if is_last else Capabilities()
     is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
     return LaneNode(node, ends_by if END in ways else None, others, is_free)
 

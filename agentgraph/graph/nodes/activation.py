@@ -21,9 +21,9 @@ from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Changes, Record
 from agentgraph.graph.moments import Note, addressed, asked_when, asker, asking_call, unaddressed
 from agentgraph.graph.nodes.completion import Completion
-from agentgraph.graph.nodes.context import ActivationContext, RunState, Site
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
-from agentgraph.graph.nodes.telling import Teller, Writer, with_writer
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
     STAMP,
@@ -45,7 +45,7 @@ class Activation:
     """One activation of a leaf, or of a fork.
 
     Attributes:
-        site: The place.
+        node_context: The place.
         cursor: The counters at it.
         address: Its address.
         asked: The question that this step is to ask.
@@ -53,7 +53,7 @@ class Activation:
         has_ended: Whether it ended in a step before, and only what comes after it is still asked.
         seen: What is visible to it.
         transfers: How many transfers there were in this turn, its own left out.
-        teller: What tells what it says.
+        emitter: What tells what it says.
         config: LangGraph's config for what runs in it.
         mark: The metadata of what runs in it.
         written_here: The messages of its lane.
@@ -62,7 +62,7 @@ class Activation:
 
     def __init__(
         self,
-        site: Site,
+        node_context: NodeContext,
         state: LaneState,
         config: RunnableConfig,
         *,
@@ -72,7 +72,7 @@ class Activation:
         """Enter a node.
 
         Args:
-            site: The place.
+            node_context: The place.
             state: The state of the lane.
             config: LangGraph's config of the node.
             runs_lanes: Whether the node runs lanes, which may tell at the same time.
@@ -82,23 +82,23 @@ class Activation:
         if isinstance(self._control, Stop):
             self._control.begin_step(config)
         self._given = config
-        position = site.arrived(state.get("position"))
-        self.site = site
+        position = node_context.arrived(state.get("position"))
+        self.node_context = node_context
         self.cursor = as_cursor(position["cursor"])
-        self.address = site.address(self.cursor)
+        self.address = node_context.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
         self.asked_behind: int | None = None
-        self.seen = site.run_state(state, config)
+        self.seen = node_context.run_state(state, config)
         self.transfers = self.seen.transfers
-        is_beside = runs_lanes or site.is_inner
-        self.teller = Teller(self.seen.clock, self.address, config, is_beside=is_beside)
-        self.config = with_writer(config, Writer(self.teller, passes_ours=runs_trees))
+        is_beside = runs_lanes or node_context.is_inner
+        self.emitter = Emitter(self.seen.clock, self.address, config, is_beside=is_beside)
+        self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.mark = {
             "agent_name": self.name,
             "agent_address": self.address,
             "agent_turn": self.seen.clock.turn,
-            "agent_step": self.teller.step,
+            "agent_step": self.emitter.step,
             "lc_agent_name": self.name,
         }
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
@@ -116,7 +116,7 @@ class Activation:
     @property
     def name(self) -> str:
         """The agent's name."""
-        return self.site.place.name
+        return self.node_context.place.name
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -126,7 +126,7 @@ class Activation:
     @property
     def record(self) -> Record:
         """What the middleware of this agent keeps."""
-        return self.seen.middleware.get(self.site.place.node, {})
+        return self.seen.middleware.get(self.node_context.place.node, {})
 
     @property
     def untracked(self) -> Mapping[str, Any]:
@@ -138,9 +138,9 @@ class Activation:
         """Return what the agent is to know; of what else is visible now, where that is given."""
         seen = seen or self.seen
         return ActivationContext(
-            self.site.place,
+            self.node_context.place,
             self.cursor,
-            self.site.paths,
+            self.node_context.paths,
             messages=seen.messages,
             values=seen.values,
             history=history,
@@ -155,7 +155,7 @@ class Activation:
             history,
             self.name,
             self.address,
-            self.site.paths.of,
+            self.node_context.paths.of,
             self._under_way,
             is_open=True,
         )
@@ -173,9 +173,9 @@ class Activation:
             self._said.append(message)
             return
         self._said.append(stamped(message, at or self.address))
-        self.teller.say(self._said[-1])
+        self.emitter.say(self._said[-1])
         if live:
-            self.teller.tell()
+            self.emitter.flush()
 
     def rewrite(self, message: BaseMessage) -> None:
         """Replace a message of the user's under its id; that is not told."""
@@ -187,7 +187,7 @@ class Activation:
 
         One of the agent's own keeps its address; another's is said at this one.
         """
-        self.teller.note("discarded", [was.id])
+        self.emitter.note("discarded", [was.id])
         self.say(message, at=address_of(was) if speaker_of(was) == self.name else None)
 
     def take_back(self, message_id: str) -> None:
@@ -195,31 +195,31 @@ class Activation:
 
         That is told when the node has ended: one that fails voids nothing.
         """
-        self.teller.note("discarded", [message_id])
+        self.emitter.note("discarded", [message_id])
         self._said.append(RemoveMessage(id=message_id))
 
     def keep_told(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
         """Write what tasks, or a call, have told."""
         self._said += messages
-        self.teller.notes += notes
+        self.emitter.notes += notes
 
-    def tell(self, kind: str, data: Any = None) -> None:
+    def emit(self, kind: str, data: Any = None) -> None:
         """Tell at once something that is no message: `custom` data, or a signal."""
         self.check("custom data", data)
-        self.teller.note(kind, data)
-        self.teller.tell()
+        self.emitter.note(kind, data)
+        self.emitter.flush()
 
     def signal(self, signal: Signal, *, is_told: bool = False) -> None:
         """End with a signal, which outweighs a transfer; it is told, unless a lane has told it."""
         self._how = Border(signal=signal, given=[])
         if not is_told:
-            self.tell(signal)
+            self.emit(signal)
 
     def transfer(self, target: str) -> None:
         """End with a transfer to one of the site's targets."""
         if "signal" not in self._how:
             self._how = Border(target=target, given=[])
-        self.tell("transfer_to", target)
+        self.emit("transfer_to", target)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
@@ -227,7 +227,7 @@ class Activation:
 
     def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
         """Write what the middleware changed of its record, and its untracked state if that is new."""
-        self._changes = {self.site.place.node: change} if change else {}
+        self._changes = {self.node_context.place.node: change} if change else {}
         self._new_untracked = untracked
 
     def keep_changes(self, changes: Changes) -> None:
@@ -242,7 +242,7 @@ class Activation:
                 check_names(self.address, values)
                 named = ((f"the value {name!r}", value) for name, value in values.items())
                 check_saved(self.config, self.address, named)
-        self._writes = self.site.reducers.collected(self._writes, writes)
+        self._writes = self.node_context.reducers.collected(self._writes, writes)
 
     def plain(self, named: str, value: Any) -> Any:
         """Return what the agent gives as plain JSON data, or refuse it."""
@@ -254,7 +254,7 @@ class Activation:
 
     def stay(self, node: str, **more: Any) -> None:
         """Go on at another node of this activation, or this one again, with more in the position."""
-        position = self.site.position(node, self.cursor, self.transfers)
+        position = self.node_context.position(node, self.cursor, self.transfers)
         self._stays = cast(Position, {**position, **more})
 
     def ask(self, question: Question) -> Any:
@@ -292,12 +292,12 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        if self.site.reducers.channels:
+        if self.node_context.reducers.channels:
             self.seen.check(self.address, self._writes)
         completion, position = None, self._stays
         if position is None:
             completion = Completion(
-                self.site,
+                self.node_context,
                 self.cursor,
                 self._how,
                 lambda: self.seen.with_new(self._said, self._writes),
@@ -305,19 +305,19 @@ class Activation:
                 is_border=self.has_ended,
             )
             position = completion.position(self.config)
-            completion.tell(self.teller)
+            completion.tell(self.emitter)
             self._said += completion.messages
             if completion.values:
                 self._writes = [*self._writes, Write(by="", values=completion.values)]
         position["at"] = self.address
-        if notes := self.teller.end():
+        if notes := self.emitter.end():
             position["told"] = notes
         position["clock"] = [self.seen.clock.turn, self.seen.clock.last]
         update = Update(position=position)
         if self._said or notes:  # LangGraph saves what is new of a history before it goes on
             update["messages"] = self._said
         if self._writes:
-            update["values"] = self.site.update(self._writes)
+            update["values"] = self.node_context.update(self._writes)
         if self._changes:
             update["middleware"] = self._changes
         if self._new_untracked is not None:
@@ -328,44 +328,44 @@ class Activation:
                 self._control.fail_next()
         return update
 
-    def new_teller(self, *, is_beside: bool) -> Teller:
+    def new_teller(self, *, is_beside: bool) -> Emitter:
         """Return a teller of this activation, for all that it tells or for one tool call of several."""
-        return Teller(self.seen.clock, self.address, self._given, is_beside=is_beside)
+        return Emitter(self.seen.clock, self.address, self._given, is_beside=is_beside)
 
-    def reported(self, call: int | None = None, teller: Teller | None = None) -> "_Reported":
+    def reported(self, call: int | None = None, emitter: Emitter | None = None) -> "_Reported":
         """Write on questions and failures from a `with` block at what address they arose.
 
         What was told in it before is void then.
 
         Args:
             call: The number of the tool call that runs in it, if one does.
-            teller: What that call tells with.
+            emitter: What that call tells with.
         """
-        return _Reported(self, call, teller or self.teller)
+        return _Reported(self, call, emitter or self.emitter)
 
-    def left_by(self, error: BaseException, call: int | None, teller: Teller) -> BaseException:
+    def left_by(self, error: BaseException, call: int | None, emitter: Emitter) -> BaseException:
         """Return what leaves the activation for an exception, with its address on it.
 
         A question says, too, which tool call asks, or behind how many messages of a graph: there
         it is the graph agent's, whoever asks inside.
         """
-        teller.take_back()
+        emitter.take_back()
         if isinstance(error, GraphInterrupt):
             self._check_questions(error.args[0])
-            self._put_all(error.args[0], call, teller)
+            self._put_all(error.args[0], call, emitter)
         elif isinstance(error, ParentCommand):
             return self._report(self._led_out(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
-            self._put_all(asked_beside(error), call, teller)
+            self._put_all(asked_beside(error), call, emitter)
             return self._report(error)
         return error
 
-    def _put_all(self, asked: Sequence[Any], call: int | None, teller: Teller) -> None:
+    def _put_all(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
         for one in asked:
             if asked_when(one.response_schema) is None or self.asked_behind is not None:
-                self._put(one, call, teller)
+                self._put(one, call, emitter)
 
-    def _put(self, asked: Any, call: int | None, teller: Teller) -> None:
+    def _put(self, asked: Any, call: int | None, emitter: Emitter) -> None:
         """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
         given = asked.response_schema
         is_ours = asker(given) is not None and self.asked_behind is None
@@ -373,7 +373,7 @@ class Activation:
         number = self.asked_behind if call is None else call
         if is_ours:
             number = asking_call(given)
-        moment = teller.ask(asked.id, asked.value, schema).moment if call is None else None
+        moment = emitter.ask(asked.id, asked.value, schema).moment if call is None else None
         asked.response_schema = addressed(schema, self.address, number, moment)
 
     def _check_questions(self, asked: Sequence[Any]) -> None:
@@ -383,8 +383,8 @@ class Activation:
                 if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
                     self.check("the question", one.value)
         except InvalidOutputError as error:
-            mark_failure(error, self.address, self.name, self.teller.step)
-            self.teller.failed(error)
+            mark_failure(error, self.address, self.name, self.emitter.step)
+            self.emitter.failed(error)
             raise error from None
 
     def said_before(self) -> list[BaseMessage]:
@@ -395,7 +395,7 @@ class Activation:
     @cached_property
     def _under_way(self) -> int:
         """How many of the last messages are those of this activation, and of attempts before."""
-        place = self.site.place
+        place = self.node_context.place
         if not self.progress and not attempt(place, self.cursor):
             return 0
         mine = {self.address}
@@ -410,10 +410,10 @@ class Activation:
 
     def _report(self, error: BaseException) -> BaseException:
         """Tell of a failure, and return what to raise for it."""
-        marked = mark_failure(error, self.address, self.name, self.teller.step)
+        marked = mark_failure(error, self.address, self.name, self.emitter.step)
         if self.has_ended:
             mark_border(marked)
-        self.teller.failed(marked)
+        self.emitter.failed(marked)
         return marked
 
     def _led_out(self, command: Command[Any]) -> InvalidOutputError:
@@ -432,10 +432,10 @@ class _Reported(Contained):
     No `@contextmanager`: nodes are entered too often for what one costs.
     """
 
-    __slots__ = ("_activation", "_call", "_teller")
+    __slots__ = ("_activation", "_call", "_emitter")
 
-    def __init__(self, activation: Activation, call: int | None, teller: Teller) -> None:
-        self._activation, self._call, self._teller = activation, call, teller
+    def __init__(self, activation: Activation, call: int | None, emitter: Emitter) -> None:
+        self._activation, self._call, self._emitter = activation, call, emitter
         self._in_task = False
 
     def __exit__(
@@ -444,7 +444,7 @@ class _Reported(Contained):
         if error is None:
             return
         contained = self.contained(error)
-        leaves = self._activation.left_by(contained, self._call, self._teller)
+        leaves = self._activation.left_by(contained, self._call, self._emitter)
         if leaves is error:
             return
         if leaves is contained:

@@ -23,8 +23,8 @@ from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError, LimitError
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.moments import Entry, Note
-from agentgraph.graph.nodes.context import ActivationContext, RunState, Site
-from agentgraph.graph.nodes.telling import Teller
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.state import Border, Position, address_of, stamped
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, settled
@@ -45,7 +45,7 @@ class Completion:
 
     def __init__(
         self,
-        site: Site,
+        node_context: NodeContext,
         cursor: Cursor,
         how: Border,
         see: Callable[[], RunState],
@@ -56,14 +56,14 @@ class Completion:
         """Begin to ask.
 
         Args:
-            site: Where the activation was.
+            node_context: Where the activation was.
             cursor: The counters at it.
             how: How it ended, and what functions gave before.
             see: Called for what is visible when it has ended.
             transfers: How many transfers there were in this turn.
             is_border: Whether it ended in a step before.
         """
-        self._site, self._cursor, self._how, self._see = site, cursor, how, see
+        self._node_context, self._cursor, self._how, self._see = node_context, cursor, how, see
         self._transfers, self._is_border = transfers, is_border
         self._kept = iter(how["given"])
         self._new: list[bool] = []
@@ -79,25 +79,25 @@ class Completion:
         Raises:
             BaseException: The function failed that is asked first at the border: all before is kept.
         """
-        site, target, transfers = self._site, self._how.get("target"), self._transfers
+        node_context, target, transfers = self._node_context, self._how.get("target"), self._transfers
         try:
             if target is None:
                 signal = self._how.get("signal")
-                comes = advance(site.tree, site.place, self._cursor, signal, self)
+                comes = advance(node_context.tree, node_context.place, self._cursor, signal, self)
             else:
                 self._check_limit(config)
-                comes = transfer(site.tree, site.place, self._cursor, target)
+                comes = transfer(node_context.tree, node_context.place, self._cursor, target)
                 transfers += 1
         except BaseException as error:
             border = self._border(error)
-            if not site.has_border or (self._is_border and border == self._how):
+            if not node_context.has_border or (self._is_border and border == self._how):
                 raise  # to stay would keep nothing new
             self.failure = None if isinstance(error, GraphInterrupt) else error
-            position = site.position(site.place.node, self._cursor, transfers)
+            position = node_context.position(node_context.place.node, self._cursor, transfers)
             position["border"] = border
             return position
         node = comes.place.entry_node if comes.place else None
-        return site.position(node, comes.cursor, transfers, comes.signal)
+        return node_context.position(node, comes.cursor, transfers, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Tell whether a loop ends, by its `until`."""
@@ -113,23 +113,23 @@ class Completion:
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Tell whether a place is to run again, by its checks, the innermost first."""
-        cursor = settled(self._site.tree, place, cursor)
+        cursor = settled(self._node_context.tree, place, cursor)
         return any(self._sends_back(checked, place, cursor) for checked in place.checks)
 
-    def tell(self, teller: Teller) -> None:
+    def tell(self, emitter: Emitter) -> None:
         """Tell what the checks said and told, in order."""
         for entry in self._entries:
             if isinstance(entry, Note):
-                teller.note(entry.kind, entry.data, address=entry.address)
+                emitter.note(entry.kind, entry.data, address=entry.address)
             else:
-                teller.say(entry)
+                emitter.say(entry)
 
     def _check_limit(self, config: RunnableConfig) -> None:
         """Refuse one more transfer than a turn may have."""
-        bound = self._site.limits(config).transfers
+        bound = self._node_context.limits(config).transfers
         if bound is not None and self._transfers >= bound:
-            at = self._site.address(self._cursor)
-            raise LimitError(self._site.place.name, at, "transfers", bound)
+            at = self._node_context.address(self._cursor)
+            raise LimitError(self._node_context.place.name, at, "transfers", bound)
 
     def _border(self, error: BaseException) -> Border:
         """Return how the activation ended, and what all functions gave up to the one that failed."""
@@ -165,7 +165,7 @@ class Completion:
     def _context(self, place: Place, cursor: Cursor) -> Context:
         now = self._now()
         return ActivationContext(
-            place, cursor, self._site.paths, messages=now.messages, values=now.values
+            place, cursor, self._node_context.paths, messages=now.messages, values=now.values
         )
 
     def _now(self) -> RunState:
@@ -178,7 +178,7 @@ class Completion:
         said: list[BaseMessage] = []
         for message in reversed(self._now().messages):
             at = address_of(message)
-            if at is None or not is_inside(self._site.tree, at, place, cursor):
+            if at is None or not is_inside(self._node_context.tree, at, place, cursor):
                 break
             said.append(message)
         return said[::-1]

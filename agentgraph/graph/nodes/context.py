@@ -19,7 +19,7 @@ from agentgraph.agents.signals import Signal
 from agentgraph.errors import ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
-from agentgraph.graph.nodes.telling import TOLD_BEFORE, Before, Clock
+from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of, with_changes
 from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
 from agentgraph.safe_repr import shown
@@ -104,7 +104,7 @@ class RunState:
         return writes
 
 
-class Site:
+class NodeContext:
     """A place of a tree as its node knows it: the same for all activations.
 
     Attributes:
@@ -163,7 +163,7 @@ class Site:
             seen = around.with_new(state["messages"], state["values"])
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
-        before: Before = config.get("configurable", {}).get(TOLD_BEFORE) or (0, ())
+        before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())
         told = () if last > before[0] else before[1]  # only the first step of a run goes on with it
         return RunState(
             state["messages"],

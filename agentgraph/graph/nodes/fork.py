@@ -13,13 +13,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from agentgraph.agents.agents import EachAgent, Item, ParallelAgent
+from agentgraph.agents.agents import ForEachAgent, Item, ParallelAgent
 from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graphs import Picture, picture_of
 from agentgraph.graph.middleware_state import collected
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import RunState, Site
+from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import (
     Schedule,
@@ -60,9 +60,9 @@ class Job(NamedTuple):
 class ForkNode(Runnable[LaneState, Update]):
     """Runs lanes; a kind of fork says which, when each may begin, and what comes of failures."""
 
-    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
-        self.site, self.lanes = site, lanes
-        self.name = site.place.node
+    def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
+        self.node_context, self.lanes = node_context, lanes
+        self.name = node_context.place.node
         self.tasks = [gated_task(lane.place.node, self._runner(lane)) for lane in lanes]
         self.atasks = [gated_task(lane.place.node, self._arunner(lane)) for lane in lanes]
 
@@ -103,9 +103,9 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes in threads."""
-        fork = Activation(self.site, input, config or {}, runs_lanes=True)
+        fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         if not fork.has_ended:
-            check_threads(self.site.place.node, config or {}, _INSTEAD)
+            check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
                 jobs = self.jobs(fork)
@@ -117,7 +117,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes on the event loop."""
-        fork = Activation(self.site, input, config or {}, runs_lanes=True)
+        fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
                 jobs = self.jobs(fork)
@@ -138,7 +138,7 @@ class ForkNode(Runnable[LaneState, Update]):
         except Exception as error:
             if fork.has_ended:
                 raise
-            marked = mark_failure(error, fork.address, fork.name, fork.teller.step)
+            marked = mark_failure(error, fork.address, fork.name, fork.emitter.step)
             named = self.failure(fork, marked)
             raise named from (marked.__cause__ if named is marked else marked)
 
@@ -172,7 +172,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _call(self, job: Job, schedule: Schedule) -> LaneCall:
         see = partial(job.sees, schedule.results)
-        return LaneCall(self.site, job.cursor, see, schedule.control)
+        return LaneCall(self.node_context, job.cursor, see, schedule.control)
 
     def _result(
         self,
@@ -202,15 +202,15 @@ class ForkNode(Runnable[LaneState, Update]):
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, shown, _ = failures(marked)[0]
-        teller = fork.new_teller(is_beside=True)
-        teller.void_questions(self._inside(job))
-        teller.fail(marked)
+        emitter = fork.new_teller(is_beside=True)
+        emitter.void_questions(self._inside(job))
+        emitter.fail(marked)
         instead = [stamped(message, at) for message in self.instead(shown)]
         for message in instead:
-            teller.say(message)
+            emitter.say(message)
         result["messages"] = [*result["messages"], *instead]
         result["failed"] = shown
-        result["position"] = Position(next=None, cursor=[], tree="", at=at, told=teller.end())
+        result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
     def _take(
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
@@ -228,17 +228,17 @@ class ForkNode(Runnable[LaneState, Update]):
         if not self.lanes[0].place.is_called:  # what runs for one item begins anew
             fork.keep_changes(collected({}, [each.get("middleware", {}) for each in ended]))
         for number, job in enumerate(jobs):
-            void = () if number in results else fork.teller.told_where(self._inside(job))
+            void = () if number in results else fork.emitter.ids_at(self._inside(job))
             if void:
-                fork.teller.note("discarded", [*dict.fromkeys(void)])
+                fork.emitter.note("discarded", [*dict.fromkeys(void)])
         for failure in failed:
-            fork.teller.error(failure)
+            fork.emitter.error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
         """Return what tells whether an address is inside the lane that a job runs."""
         place = self.lanes[job.lane].place
         cursor = entered(place, job.cursor)
-        return lambda at: is_inside(self.site.tree, at, place, cursor)
+        return lambda at: is_inside(self.node_context.tree, at, place, cursor)
 
     def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return what the lanes wrote, in declared order, and then what the fork itself writes."""
@@ -267,9 +267,9 @@ def _starts(
 class ParallelNode(ForkNode):
     """Runs the branches; each goes as far as it can before the run pauses."""
 
-    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
-        self.agent = cast(ParallelAgent, site.place.agent)
-        super().__init__(site, lanes)
+    def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
+        self.agent = cast(ParallelAgent, node_context.place.agent)
+        super().__init__(node_context, lanes)
 
     def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each branch."""
@@ -290,7 +290,7 @@ class ParallelNode(ForkNode):
         return [AIMessage(f"Failed: {error}")]
 
 
-class EachNode(ForkNode):
+class ForEachNode(ForkNode):
     """Runs the agent's lane for each item; each sees its request, and what those before it said."""
 
     def jobs(self, fork: Activation) -> list[Job]:
@@ -319,7 +319,7 @@ class EachNode(ForkNode):
 
     def values(self, fork: Activation, results: Results) -> dict[str, Any]:
         """Return the last messages by the names of the items, as the agent's value."""
-        key = cast(EachAgent, self.site.place.agent).output_key
+        key = cast(ForEachAgent, self.node_context.place.agent).output_key
         return {
             key: {
                 name: last_text(results[n]) for n, name in enumerate(self._items(fork)) if n in results
@@ -328,7 +328,7 @@ class EachNode(ForkNode):
 
     def _items(self, fork: Activation) -> dict[str, Item]:
         """Return the items by their names, each behind those that it depends on."""
-        agent = cast(EachAgent, self.site.place.agent)
+        agent = cast(ForEachAgent, self.node_context.place.agent)
         items = {item.name: item for item in agent.items(fork.seen.values)}
         order = in_order({name: item.depends_on for name, item in items.items()})
         return {name: items[name] for name in order}

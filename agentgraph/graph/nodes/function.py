@@ -29,7 +29,7 @@ from agentgraph.agents.signals import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
 from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
@@ -40,10 +40,14 @@ from agentgraph.safe_repr import shown
 class FunctionNode(LeafNode):
     """Calls the function; what a generator yields is told as it is yielded."""
 
-    def __init__(self, site: Site) -> None:
-        self.agent = cast(FunctionAgent, site.place.agent)
-        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
-        self.may = allowed(self.agent.fn)
+    def __init__(self, node_context: NodeContext) -> None:
+        self.agent = cast(FunctionAgent, node_context.place.agent)
+        super().__init__(
+            node_context,
+            retry=node_context.place.policy("retry"),
+            timeout=node_context.place.policy("timeout"),
+        )
+        self.capabilities = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
 
     def run(self, activation: Activation) -> None:
@@ -115,23 +119,23 @@ class FunctionNode(LeafNode):
             case BaseMessage():
                 _say(activation, item, live=live)
             case Custom(data=data):
-                activation.tell("custom", activation.plain("custom data", data))
+                activation.emit("custom", activation.plain("custom data", data))
             case KeptValues(values=values):
                 activation.write([Write(by="", values=dict(values))])
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():
-                return self._signal(activation, "exit", item, self.may.exit)
+                return self._signal(activation, "exit", item, self.capabilities.exit)
             case BreakLoop():
-                return self._signal(activation, "break_loop", item, self.may.break_loop)
+                return self._signal(activation, "break_loop", item, self.capabilities.break_loop)
             case TransferTo(agent_name=target):
-                self._permit(activation, item, self.may.transfer)
+                self._permit(activation, item, self.capabilities.transfer)
                 activation.transfer(known_target(activation, target))
                 return True
             case Ask():
-                self._permit(activation, item, self.may.ask)
+                self._permit(activation, item, self.capabilities.ask)
                 question = _question(activation, item)
-                activation.stay(self.site.place.question_node, ask=question)
+                activation.stay(self.node_context.place.question_node, ask=question)
                 return True
             case _:
                 raise InvalidOutputError(
@@ -200,7 +204,7 @@ def _remove(activation: Activation, removal: RemoveMessage) -> None:
 
 def known_target(activation: Activation, target: str) -> str:
     """Return the name of an agent that the activation may transfer to."""
-    there = activation.site.targets
+    there = activation.node_context.targets
     if target not in there:
         names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
         raise InvalidOutputError(

@@ -44,12 +44,12 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.handoffs import handed_on, sole_target, transferred
 from agentgraph.graph.history import call_id, calls_of, is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import sent
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.telling import Teller
 from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
     GRAPH_AGENT,
@@ -219,7 +219,7 @@ def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
     return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
 
 
-_Results = Generator[tuple[Teller, TaskResult], TaskResult, None]
+_Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """What tasks are to tell and to keep: each is answered by what the task has kept."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
@@ -239,10 +239,14 @@ class GraphNode(LeafNode):
 
     runs_trees = True
 
-    def __init__(self, site: Site) -> None:
-        self.agent = cast(GraphAgent, site.place.agent)
-        super().__init__(site, retry=site.place.policy("retry"), timeout=site.place.policy("timeout"))
-        as_task: Any = task(name=site.place.call_task)
+    def __init__(self, node_context: NodeContext) -> None:
+        self.agent = cast(GraphAgent, node_context.place.agent)
+        super().__init__(
+            node_context,
+            retry=node_context.place.policy("retry"),
+            timeout=node_context.place.policy("timeout"),
+        )
+        as_task: Any = task(name=node_context.place.call_task)
         self.task, self.atask = as_task(_kept), as_task(_akept)
         self._tried: dict[str, _Run] = {}
 
@@ -286,7 +290,7 @@ class GraphNode(LeafNode):
     def _graph(self) -> Any:
         """Return what streams the graph."""
         graph: Any = self.agent.graph
-        return RemoteRun(graph, self.site) if is_remote(graph) else graph
+        return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
     def _begun(self, activation: Activation) -> "_Run":
         context = activation.context(self.agent.history)
@@ -442,16 +446,16 @@ class _Run:
             self.told.take(kept["messages"])
         self._passed()
 
-    def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Teller, TaskResult]:
-        teller, at = self._activation.new_teller(is_beside=True), self._activation.address
+    def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Emitter, TaskResult]:
+        emitter, at = self._activation.new_teller(is_beside=True), self._activation.address
         if void:
-            teller.note("discarded", void)
+            emitter.note("discarded", void)
         for message in messages:
             if address_of(message) is not None:
-                teller.say(message)
+                emitter.say(message)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try}
-        return teller, TaskResult(
+        return emitter, TaskResult(
             messages=messages, values=[], position=position, acts=acts, number=self._number
         )
 
@@ -494,7 +498,7 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     Raises:
         InvalidOutputError: It goes to several, or to an agent that there is not.
     """
-    target, there = sole_target(command.goto), activation.site.targets
+    target, there = sole_target(command.goto), activation.node_context.targets
     if target in there:
         return str(target)
     names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
@@ -505,25 +509,25 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _kept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
+def _kept(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
     """Tell a change, and return what the task keeps, once that is saved."""
-    with _told(teller, result):
+    with _told(emitter, result):
         save_result(result, around)
     return result
 
 
-async def _akept(teller: Teller, result: TaskResult, around: RunnableConfig) -> TaskResult:
-    with _told(teller, result):
+async def _akept(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
+    with _told(emitter, result):
         await asave_result(result, around)
     return result
 
 
 @contextmanager
-def _told(teller: Teller, result: TaskResult) -> Iterator[None]:
+def _told(emitter: Emitter, result: TaskResult) -> Iterator[None]:
     """Tell a change, and void it if it is not saved in a `with` block."""
-    result["position"]["told"] = teller.end()
+    result["position"]["told"] = emitter.end()
     try:
         yield
     except BaseException:
-        teller.void(each.id for each in result["messages"] if address_of(each) is not None)
+        emitter.void(each.id for each in result["messages"] if address_of(each) is not None)
         raise

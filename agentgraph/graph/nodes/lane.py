@@ -22,9 +22,9 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
 from agentgraph.graph.middleware_state import Changes
-from agentgraph.graph.nodes.context import PARENT_STATE, RunState, Site
+from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
+from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
-from agentgraph.graph.nodes.telling import without_writer
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
@@ -59,14 +59,14 @@ class LaneCall(NamedTuple):
     """One run of a lane.
 
     Attributes:
-        site: The place of the node that runs it.
+        node_context: The place of the node that runs it.
         cursor: The counters around the lane's place.
         see: Returns what is visible to it.
         control: What stops it.
         namespace: Where it is kept; None for the namespace of the task that runs it.
     """
 
-    site: Site
+    node_context: NodeContext
     cursor: Cursor
     see: Callable[[], RunState]
     control: Stop
@@ -116,7 +116,9 @@ class Lane(NamedTuple):
         named = _in_namespace(call.namespace)
         configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
         return {
-            "input": {"position": call.site.beginning(self.place, call.cursor, state.transfers)},
+            "input": {
+                "position": call.node_context.beginning(self.place, call.cursor, state.transfers)
+            },
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
         }

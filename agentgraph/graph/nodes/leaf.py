@@ -20,7 +20,7 @@ from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import arose_at_border
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.state import LaneState, Question, Update
 
 
@@ -37,13 +37,13 @@ class LeafNode(Runnable[LaneState, Update]):
 
     runs_trees = False
 
-    def __init__(self, site: Site, *, retry: Any = None, timeout: Any = None) -> None:
-        self.site = site
-        self.name = site.place.node
+    def __init__(self, node_context: NodeContext, *, retry: Any = None, timeout: Any = None) -> None:
+        self.node_context = node_context
+        self.name = node_context.place.node
         self._timeout = TimeoutPolicy.coerce(timeout)
         self.policies: dict[str, Any] = {}
         if retry:
-            self.policies["retry_policy"] = _of_the_agent(retry) if site.has_border else retry
+            self.policies["retry_policy"] = _of_the_agent(retry) if node_context.has_border else retry
         if self._timeout and self._timeout.idle_timeout:
             self.policies["timeout"] = replace(self._timeout, run_timeout=None)
 
@@ -57,7 +57,7 @@ class LeafNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, from the state of the lane to what the node writes."""
-        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
         with activation.reported():
             if activation.has_ended:
                 return activation.update()
@@ -72,13 +72,13 @@ class LeafNode(Runnable[LaneState, Update]):
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
-        activation = Activation(self.site, input, config or {}, runs_trees=self.runs_trees)
+        activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
         with activation.reported():
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
             if self._timeout and self._timeout.run_timeout:
-                async with _stopped(self.site.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
+                async with _stopped(self.node_context.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                     await self.arun(activation)
             else:
                 await self.arun(activation)
@@ -121,9 +121,9 @@ async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
 class HumanNode(LeafNode):
     """Asks, and says the answer. Nothing comes before the question: a resume runs all again."""
 
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self.agent = cast(HumanAgent, site.place.agent)
+    def __init__(self, node_context: NodeContext) -> None:
+        super().__init__(node_context)
+        self.agent = cast(HumanAgent, node_context.place.agent)
         self.response_schema = json_schema(self.agent.response_schema)
 
     def run(self, activation: Activation) -> None:
@@ -143,17 +143,17 @@ class HumanNode(LeafNode):
 class QuestionNode(LeafNode):
     """Asks what a function agent left to ask, and hands the answer back to it."""
 
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self.name = site.place.question_node
+    def __init__(self, node_context: NodeContext) -> None:
+        super().__init__(node_context)
+        self.name = node_context.place.question_node
 
     def run(self, activation: Activation) -> None:
         """Ask the question that stands in the position."""
         if activation.asked is None:
             raise AgentGraphError(
-                f"{activation.address}: there is no question to ask; go to {self.site.place.node!r}"
+                f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"
             )
-        activation.stay(self.site.place.node, answer=[activation.ask(activation.asked)])
+        activation.stay(self.node_context.place.node, answer=[activation.ask(activation.asked)])
 
 
 def _text(answer: Any) -> str:

@@ -20,7 +20,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.types import Command, Interrupt
 
-from agentgraph.graph.nodes.context import Site
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
@@ -76,11 +76,11 @@ class RemoteRun:
 
     Args:
         graph: The `RemoteGraph`.
-        site: Where its agent is.
+        node_context: Where its agent is.
     """
 
-    def __init__(self, graph: Any, site: Site) -> None:
-        self._graph, self._site = graph, site
+    def __init__(self, graph: Any, node_context: NodeContext) -> None:
+        self._graph, self._node_context = graph, node_context
         self._before: set[str] = set()
         self._asked: dict[str, Interrupt] = {}
 
@@ -128,8 +128,8 @@ class RemoteRun:
             sent[_STREAM] = _relayed(around[_STREAM], self._namespace)
         self._thread = ""
         if "thread_id" in around:
-            own, site = str(around["thread_id"]), self._site
-            self._thread = remote_thread(own, site.tree, site.place, self._namespace)
+            own, node_context = str(around["thread_id"]), self._node_context
+            self._thread = remote_thread(own, node_context.tree, node_context.place, self._namespace)
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
         self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}

@@ -16,7 +16,7 @@ from agentgraph.errors import StepFailedError
 from agentgraph.graph.failures import asked_beside, failures, join_failures, keep_asked, mark_failure
 from agentgraph.graph.graphs import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import RunState, Site
+from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, run_tasks
@@ -32,14 +32,14 @@ class WorkflowNode(ForkNode):
     for that runs in tasks, one after the other.
     """
 
-    def __init__(self, site: Site, lanes: Sequence[Lane]) -> None:
-        self.agent = cast(WorkflowAgent, site.place.agent)
+    def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
+        self.agent = cast(WorkflowAgent, node_context.place.agent)
         steps = {step.name: step for step in self.agent.steps}
         self.depends_on = {name: step.depends_on for name, step in steps.items()}
         self.steps = [steps[name] for name in in_order(self.depends_on)]
         undone = [step.name for step in self.agent.steps if step.compensate is not None]
         self.undo = {name: len(steps) + i for i, name in enumerate(undone)}
-        super().__init__(site, lanes)
+        super().__init__(node_context, lanes)
 
     @property
     def picture(self) -> Picture:
@@ -149,7 +149,7 @@ class WorkflowNode(ForkNode):
             undone=undone,
             not_undone={name: shown_error(each) for name, each in failed.items()},
         )
-        mark_failure(error, fork.address, self.site.place.name)
+        mark_failure(error, fork.address, self.node_context.place.name)
         join_failures(error, [*failed.values(), error])
         raise error
 

@@ -4,11 +4,10 @@ import asyncio
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Disk, Drive, failing, scripted, standing
+from helpers import Disk, Drive, failing, scripted, standing, visits
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -62,11 +61,6 @@ def sent(messages: Iterable[BaseMessage]) -> list[str]:
     return [f"{message.type}: {message.text}" for message in messages]
 
 
-def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
-    """Return the addresses and run paths of a run, each once."""
-    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
-
-
 def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
     """Return a transcript without the messages that call agents."""
     return [line for line in transcript(events) if "[calls]" not in line]
@@ -74,11 +68,6 @@ def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
 
 def by_id(events: Iterable[ag.AgentEvent]) -> dict[str, ag.AgentEvent]:
     return {event.id: event for event in events}
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 class TestAnAgentAsATool:

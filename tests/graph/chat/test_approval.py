@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import pytest
-from driving import Drive, failing, fresh, scripted
+from helpers import Drive, failing, fresh, scripted
 from langchain.agents.middleware.human_in_the_loop import (
     ActionRequest,
     Decision,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from driving import Drive, fresh, scripted
+from helpers import Drive, fresh, scripted
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from commands import Commands
-from driving import Async, Drive, fresh, scripted, shapes
-from hearing import check_heard
+from helpers import Async, Drive, check_heard, fresh, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
-from hearing import check_heard, read
+from helpers import check_heard, read
 
 import agentgraph as ag
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, standing
+from helpers import Async, Disk, Drive, standing
 from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain_core.messages import BaseMessage, ToolMessage
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from driving import Drive, failing, scripted
+from helpers import Drive, failing, scripted
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,

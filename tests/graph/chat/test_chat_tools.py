@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from driving import Drive, driven, failing, fresh, scripted, standing
+from helpers import Drive, driven, failing, fresh, scripted, standing
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda

@@ -8,7 +8,7 @@ import pytest
 from deepagents.backends import StateBackend
 from deepagents.middleware import FilesystemMiddleware, SubAgentMiddleware
 from deepagents.middleware.patch_tool_calls import PatchToolCallsMiddleware
-from driving import Async, Drive, Sync, fresh, scripted, shapes
+from helpers import Async, Drive, Sync, fresh, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import HumanMessage

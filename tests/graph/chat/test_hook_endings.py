@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NotRequired
 
-from driving import Disk, Drive, scripted
+from helpers import Disk, Drive, scripted
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 
 import agentgraph as ag

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired
 
 import pytest
-from driving import Async, Drive, fresh, scripted, shapes, standing
+from helpers import Async, Drive, fresh, scripted, shapes, standing
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,

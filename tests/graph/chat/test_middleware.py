@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driving import Async, Drive, scripted, shapes, standing
+from helpers import Async, Drive, scripted, shapes, standing
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,

@@ -7,8 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from driving import scripted
-from hearing import check_heard
+from helpers import check_heard, scripted
 from langchain.agents.middleware import AgentMiddleware
 
 import agentgraph as ag

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from driving import Async, Drive, fresh, scripted
+from helpers import Async, Drive, fresh, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent

@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 from langchain.agents.middleware import SummarizationMiddleware
 from langgraph.prebuilt import ToolCallTransformer
 from langgraph.stream import StreamTransformer

@@ -5,7 +5,7 @@ from typing import Any
 
 import langchain.chat_models.base
 import pytest
-from driving import Drive, scripted
+from helpers import Drive, scripted
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, LLMToolSelectorMiddleware
 from langchain_core.language_models import FakeListChatModel

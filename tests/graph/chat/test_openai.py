@@ -10,7 +10,7 @@ from typing import Any
 
 import openai
 import pytest
-from driving import Drive, failing, standing
+from helpers import Drive, failing, standing
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Failure, OpenAIServer, Reply, serving
 

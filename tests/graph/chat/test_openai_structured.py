@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from driving import Drive
+from helpers import Drive
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
 from langgraph.types import RetryPolicy

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive
+from helpers import Drive
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Call, OpenAIServer, Reply
 

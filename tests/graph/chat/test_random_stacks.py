@@ -5,7 +5,7 @@ import operator
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from driving import Async, Drive, Sync, standing
+from helpers import Async, Drive, Sync, standing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent

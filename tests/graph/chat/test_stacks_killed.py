@@ -10,7 +10,7 @@ from typing import Any
 import forking
 import pytest
 import stack_process
-from hearing import check_heard, read
+from helpers import check_heard, read
 from stack_process import NOWHERE
 
 import agentgraph as ag

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Drive, Sync, fresh, says, scripted, shapes
+from helpers import Drive, Sync, fresh, says, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, after_agent, after_model, wrap_model_call
 from langchain.agents.structured_output import (

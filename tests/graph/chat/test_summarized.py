@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import Iterable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Async, Disk, Drive, failing, says, scripted, shapes
+from helpers import Async, Disk, Drive, failing, says, scripted, shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -58,11 +57,6 @@ def to_sum_up(asked: list[BaseMessage]) -> str:
 def reader(model: Any, summarising: Any, max_tokens: int = 6, **options: Any) -> Any:
     policy = ag.summarized(summarising, max_tokens, token_counter=len)
     return ag.chat_agent("w", model, history=policy, **options)
-
-
-@pytest.fixture
-def disk(drive: Drive, tmp_path: Path) -> Disk:
-    return Disk(drive, tmp_path / "threads.db")
 
 
 @pytest.fixture

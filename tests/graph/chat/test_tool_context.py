@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from driving import Disk, Drive, says, scripted
+from helpers import Disk, Drive, says, scripted
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, tool

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from driving import Drive, failing, scripted
+from helpers import Drive, failing, scripted
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -41,7 +41,7 @@ def of_all(error) -> str:  # type: ignore[no-untyped-def]
     return f"Failed: {error}."
 
 
-class Teller:
+class Emitter:
     def told(self, error: ConnectionError) -> str:
         return f"Told: {error}."
 
@@ -53,7 +53,7 @@ GIVEN: dict[str, Any] = {
     "a function of connections": of_connections,
     "a function of two": of_two,
     "a function of any": of_all,
-    "a method": Teller().told,
+    "a method": Emitter().told,
     "a sentence": "It failed. Try another.",
 }
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from driving import Drive, failing, scripted
+from helpers import Drive, failing, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 

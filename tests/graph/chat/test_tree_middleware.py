@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driving import scripted
+from helpers import scripted
 from langchain.agents.middleware import (
     AgentMiddleware,
     ModelCallLimitMiddleware,

@@ -1,7 +1,9 @@
-"""Runs a runner sync and async in one way, for tests of what must be the same in both."""
+"""What tests share: scripted agents, a runner driven sync or async, and what a reader has heard."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 import agentgraph as ag
+from agentgraph.show.lines import event_text
 from agentgraph.testing import ScriptedChatModel
 
 
@@ -34,6 +37,29 @@ def gives(name: str, *items: Any) -> ag.Agent:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return ag.function_agent(name, fn)
+
+
+def asks(name: str, prompt: str = "Well?", **options: Any) -> ag.Agent:
+    """Return a human agent."""
+    return ag.human(name, prompt, **options)
+
+
+def fails(name: str, times: int = 1, **options: Any) -> ag.Agent:
+    """Return a function agent that raises `ValueError` some times, and then says its name."""
+    tries = count(1)
+
+    def fn(ctx: ag.Context) -> str:
+        number = next(tries)
+        if number <= times:
+            raise ValueError(f"{name} failed, time {number}")
+        return name
+
+    return ag.function_agent(name, fn, **options)
+
+
+def chat(name: str, *responses: Any, **options: Any) -> ag.Agent:
+    """Return a chat agent whose model follows a script."""
+    return ag.chat_agent(name, scripted(*responses), **options)
 
 
 class Sync:
@@ -158,3 +184,50 @@ def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
         )
         for each in messages
     ]
+
+
+def read(lines: Iterable[str]) -> list[ag.AgentEvent]:
+    """Return the events that lines of JSON tell, chunks aside."""
+    events = [ag.AgentEvent.from_dict(json.loads(line)) for line in lines]
+    return [event for event in events if not event.partial]
+
+
+def check_heard(heard: Sequence[ag.AgentEvent], again: Sequence[ag.AgentEvent]) -> None:
+    """Check that what stands of all that was heard is what is told again, and was never there twice.
+
+    Args:
+        heard: All that was read of all runs of a thread, in order.
+        again: What `events()` tells afterwards.
+    """
+    assert standing(heard) == again
+    times = [event.time for event in again]
+    assert times == sorted(set(times))
+    for number, event in enumerate(heard):
+        assert event.id not in {each.id for each in standing(heard[:number])}
+
+
+def went_on(heard: Sequence[ag.AgentEvent], rest: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
+    """Return what a run told that is new, which goes on behind one that was killed.
+
+    First it makes void what the step in flight had told, and tells the same again, which was kept.
+    """
+    left = standing([*heard, rest[0]])
+    void = [event for event in standing(heard) if event not in left]
+    assert rest[0].kind == "discarded"
+    assert list(rest[1 : 1 + len(void)]) == void
+    return list(rest[1 + len(void) :])
+
+
+def texts(messages: Iterable[BaseMessage], *, system: bool = True) -> list[str]:
+    """Return messages as lines: `human: Go.`"""
+    return [f"{each.type}: {each.text}" for each in messages if system or each.type != "system"]
+
+
+def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
+    """Return the addresses and run paths of a run, each once."""
+    return list(dict.fromkeys((event.address, str(event.run_path)) for event in events))
+
+
+def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
+    """Return events as lines led by their addresses: `report/refine[1]/critic: [break_loop]`."""
+    return [f"{event.address}: {event_text(event)}" for event in events if not event.partial]

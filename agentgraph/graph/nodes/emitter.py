@@ -23,7 +23,7 @@ from agentgraph.graph.state import STAMP, address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
-TOLD_BEFORE = "__agentgraph_told_before"
+EMITTED_BEFORE = "__agentgraph_told_before"
 """Where a run that goes on finds in `config["configurable"]` what its thread knows: a `Before`."""
 
 Before = tuple[int, Sequence[tuple[str, str, bool]]]
@@ -62,14 +62,14 @@ class Clock:
             for each in ids:
                 told.pop(each, None)
 
-    def told_where(self, is_meant: Callable[[str], bool], *, only_questions: bool = False) -> list[str]:
+    def ids_at(self, is_meant: Callable[[str], bool], *, only_questions: bool = False) -> list[str]:
         """Return the ids of what was told at the addresses that are meant."""
         with self.lock:
             told = [each for at, ids in self._told.items() if is_meant(at) for each in ids.items()]
         return [told_id for told_id, is_question in told if is_question or not only_questions]
 
 
-class Teller:
+class Emitter:
     """Tells what one activation, or one tool call of it, tells, in its order.
 
     Attributes:
@@ -94,22 +94,22 @@ class Teller:
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
         self.writer, self._is_beside = runtime.stream_writer, is_beside
-        self._untold: list[Entry] = []
+        self._queued: list[Entry] = []
         self._streamed: list[str] = []
         self._given: dict[str, Any] = {}
         self._is_over = False
 
     def say(self, message: BaseMessage) -> None:
         """Tell a message, a copy of ours, with what is told next, or at the end."""
-        self._untold.append(message)
+        self._queued.append(message)
 
     def note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
         """Tell what is no message, likewise."""
-        self._untold.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
+        self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Tell at once what is to be told."""
-        self._tell(is_streamed=True)
+        self._flush(is_streamed=True)
 
     def end(self) -> list[list[Any]]:
         """Tell the rest, as the node ends, and return all that is no message, as plain data.
@@ -117,8 +117,8 @@ class Teller:
         What is alone in the root is told by the update of its node. A server's stream leaves out of
         that what is no message, so then all of it is written to the stream.
         """
-        has_notes = Note in map(type, self._untold)
-        self._tell(is_streamed=self._is_beside or has_notes)
+        has_notes = Note in map(type, self._queued)
+        self._flush(is_streamed=self._is_beside or has_notes)
         self._streamed.clear()
         self._is_over = True
         return [note.plain() for note in self.notes]
@@ -126,7 +126,7 @@ class Teller:
     def ask(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
         """Tell at once a question that LangGraph asks, and return what told it."""
         self.note("interrupted", [value, schema], note_id=question_id)
-        self.tell()
+        self.flush()
         return self.notes[-1]
 
     def error(self, failure: Failure) -> None:
@@ -146,7 +146,7 @@ class Teller:
 
     def take_back(self) -> None:
         """Void what was told so far: the activation, or the call, does not end."""
-        self._untold.clear()
+        self._queued.clear()
         void, self._streamed = self._streamed, []
         self.void(void)
         self.notes.clear()
@@ -160,15 +160,15 @@ class Teller:
         """
         if void := [*dict.fromkeys(each for each in ids if each)]:
             self.note("discarded", void, address=address)
-            self.tell()
+            self.flush()
 
-    def told_where(self, is_meant: Callable[[str], bool]) -> list[str]:
+    def ids_at(self, is_meant: Callable[[str], bool]) -> list[str]:
         """Return the ids of what was told in this step of the root at the addresses that are meant."""
-        return self._clock.told_where(is_meant)
+        return self._clock.ids_at(is_meant)
 
     def void_questions(self, is_meant: Callable[[str], bool]) -> None:
         """Void at once the questions that nobody has to answer any more, at the addresses meant."""
-        self.void(self._clock.told_where(is_meant, only_questions=True))
+        self.void(self._clock.ids_at(is_meant, only_questions=True))
 
     def write(self, data: Any) -> None:
         """Tell at once what something writes to LangGraph's own stream, as plain data."""
@@ -177,17 +177,17 @@ class Teller:
             return
         self.note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
         self._given[note_id] = data
-        self.tell()
+        self.flush()
 
-    def _tell(self, *, is_streamed: bool) -> None:
-        untold, self._untold = self._untold, []
-        if not untold:
+    def _flush(self, *, is_streamed: bool) -> None:
+        queued, self._queued = self._queued, []
+        if not queued:
             return
         with self._clock.lock:
-            for entry in untold:
-                self._tell_one(entry, is_streamed)
+            for entry in queued:
+                self._emit(entry, is_streamed)
 
-    def _tell_one(self, entry: Entry, is_streamed: bool) -> None:
+    def _emit(self, entry: Entry, is_streamed: bool) -> None:
         moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
             entry = entry._replace(moment=moment)
@@ -227,22 +227,22 @@ class Teller:
 class Writer:
     """LangGraph's stream writer as what runs in a node finds it: what it writes is told."""
 
-    def __init__(self, teller: Teller, *, passes_ours: bool = False) -> None:
+    def __init__(self, emitter: Emitter, *, passes_ours: bool = False) -> None:
         """Make a writer.
 
         Args:
-            teller: What tells it.
+            emitter: What tells it.
             passes_ours: Whether what an inner tree tells goes on as it is: it is not this tree's.
         """
-        self._teller, self._passes_ours = teller, passes_ours
-        self.around = teller.writer
+        self._emitter, self._passes_ours = emitter, passes_ours
+        self.around = emitter.writer
 
     def __call__(self, data: Any) -> None:
         """Write something."""
         if self._passes_ours and is_ours(data):
             self.around(data)
         else:
-            self._teller.write(data)
+            self._emitter.write(data)
 
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:
