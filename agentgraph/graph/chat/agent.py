@@ -112,7 +112,7 @@ class BuiltAgent:
                 progress["passed"] = passed
             if step.answer is not None or "answer" in progress:
                 progress["answer"] = kept(activation, step.answer)
-        activation.stay(node, chat=progress)
+        activation.continue_at(node, chat=progress)
 
     def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation, by way of the hooks that come last."""

@@ -289,7 +289,7 @@ class LaneTool:
             except Exception as error:
                 # The caller may go on with it; then nobody has to answer what was asked beside it.
                 running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
-                running.emitter.fail(error)
+                running.emitter.add_errors(error)
                 raise
         return running.message(attempts.came)
 

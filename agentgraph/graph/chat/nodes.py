@@ -153,7 +153,7 @@ class ModelNode(ChatNode):
             answer = self._read(asking, asking.wanted, made)
         data = kept(activation, answer)
         for message in messages:
-            activation.say(made if message is reply else told(message, answer, data))
+            activation.emit_message(made if message is reply else told(message, answer, data))
         if step is not None:
             step.answer = answer
             step.say()

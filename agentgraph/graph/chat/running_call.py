@@ -63,7 +63,7 @@ class RunningCall:
         self.seen = activation.seen
         self.before: list[Mapping[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
-        self.emitter = activation.new_teller(is_beside=True)
+        self.emitter = activation.new_emitter(is_beside=True)
         self.left: Callable[[str], bool] = lambda _: False
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
@@ -81,7 +81,7 @@ class RunningCall:
 
     def restart(self) -> None:
         """Forget the actions of the tool: it is run, maybe again."""
-        self.emitter.take_back()
+        self.emitter.void_all()
         self.writes: list[Write] = []
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
@@ -144,7 +144,7 @@ class RunningCall:
 
         What ran, and what others said, stays as it was said.
         """
-        was = self.activation.standing(message.id) if message.id else None
+        was = self.activation.current_message(message.id) if message.id else None
         if was is None:
             self._messages += [] if isinstance(message, RemoveMessage) else [message]
         elif address_of(was) is None:
@@ -155,7 +155,7 @@ class RunningCall:
             is_removal = isinstance(message, RemoveMessage)
             is_here = address_of(was) == self.activation.address
             if not is_removal or (is_word(was) and is_here):
-                self.emitter.note("discarded", [was.id])
+                self.emitter.add_note("discarded", [was.id])
                 self._messages.append(message)
 
     def result(self, capabilities: Capabilities) -> TaskResult:
@@ -173,7 +173,7 @@ class RunningCall:
             is_said = not isinstance(message, RemoveMessage) and message.id not in self._rewritten
             messages.append(stamped(message, at) if is_said else message)
             if is_said:
-                self.emitter.say(messages[-1])
+                self.emitter.add_message(messages[-1])
         position = Position(next=None, cursor=[], tree="", at=at, told=self.emitter.end())
         result = TaskResult(
             messages=messages,
@@ -256,7 +256,7 @@ class RunningCall:
             case Custom(data=data):
                 named = f"custom data of the tool {self.opened.call['name']!r}"
                 self._custom.append(self.activation.plain(named, data))
-                self.emitter.note("custom", self._custom[-1])
+                self.emitter.add_note("custom", self._custom[-1])
             case Ask():
                 self._refused = item
             case Content(content=content):

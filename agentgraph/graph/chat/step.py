@@ -274,7 +274,7 @@ class Step:
         for message in self.messages:
             before = known.get(message.id)
             if before is None and is_said(message):
-                self._activation.say(message)
+                self._activation.emit_message(message)
                 said.add(message.id)
             elif before is not None and not is_same(before, message) and self._write(message):
                 written[message.id] = message
@@ -311,7 +311,7 @@ class Step:
         gone: set[str | None] = set()
         for message in self._activation.said_before():
             if is_word(message) and message.id in self._removed - left:
-                self._activation.take_back(str(message.id))
+                self._activation.remove_message(str(message.id))
                 gone.add(message.id)
         return gone
 
@@ -322,10 +322,10 @@ class Step:
         if was is None:
             return False
         if address_of(was) is None and was.type == message.type == "human":
-            activation.rewrite(message)
+            activation.replace_user_message(message)
             return True
         if speaker_of(was) == activation.name:
-            activation.say_instead(message, was)
+            activation.replace_message(message, was)
             return True
         return False
 

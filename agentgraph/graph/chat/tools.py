@@ -153,10 +153,10 @@ class ToolsNode(Runnable[LaneState, Update]):
             updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
-            activation.keep_told(result["messages"], [*notes])
+            activation.add_emitted(result["messages"], [*notes])
         step = self._merged(activation, (), updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
-            activation.emit("break_loop")  # there is no loop: it changes nothing
+            activation.emit_note("break_loop")  # there is no loop: it changes nothing
         if ending is not None:
             self._end(activation, ending, how, step)
         elif activation.progress.get("answer"):
@@ -198,7 +198,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed
-        activation.stay(self.node_context.place.round_node, chat=progress)
+        activation.continue_at(self.node_context.place.round_node, chat=progress)
 
     def _end(self, activation: Activation, ending: TaskResult, how: str, step: Step | None) -> None:
         """End the agent by an action of a call, or with its result."""

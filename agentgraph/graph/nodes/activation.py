@@ -57,7 +57,7 @@ class Activation:
         config: LangGraph's config for what runs in it.
         mark: The metadata of what runs in it.
         written_here: The messages of its lane.
-        asked_behind: Behind how many messages of a graph that runs in it questions are asked.
+        asked_after: Behind how many messages of a graph that runs in it questions are asked.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Activation:
         self.address = node_context.address(self.cursor)
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
-        self.asked_behind: int | None = None
+        self.asked_after: int | None = None
         self.seen = node_context.run_state(state, config)
         self.transfers = self.seen.transfers
         is_beside = runs_lanes or node_context.is_inner
@@ -106,9 +106,9 @@ class Activation:
         self._said: list[BaseMessage] = []
         self._writes: list[Write] = []
         self.has_ended = "border" in position
-        self._how = position.get("border", Border(given=[]))
+        self._ending = position.get("border", Border(given=[]))
         self._failure = state.get("failure") if self.has_ended else None
-        self._stays: Position | None = None
+        self._next: Position | None = None
         self._untracked = state.get("untracked")
         self._changes: Changes = {}
         self._new_untracked: Mapping[str, Any] | None = None
@@ -160,7 +160,7 @@ class Activation:
             is_open=True,
         )
 
-    def say(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
+    def emit_message(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
         """Say a message.
 
         Args:
@@ -173,53 +173,53 @@ class Activation:
             self._said.append(message)
             return
         self._said.append(stamped(message, at or self.address))
-        self.emitter.say(self._said[-1])
+        self.emitter.add_message(self._said[-1])
         if live:
             self.emitter.flush()
 
-    def rewrite(self, message: BaseMessage) -> None:
+    def replace_user_message(self, message: BaseMessage) -> None:
         """Replace a message of the user's under its id; that is not told."""
         self.check("the message", message)
         self._said.append(message)
 
-    def say_instead(self, message: BaseMessage, was: BaseMessage) -> None:
+    def replace_message(self, message: BaseMessage, was: BaseMessage) -> None:
         """Replace a message under its id: void it, and say it as it is now.
 
         One of the agent's own keeps its address; another's is said at this one.
         """
-        self.emitter.note("discarded", [was.id])
-        self.say(message, at=address_of(was) if speaker_of(was) == self.name else None)
+        self.emitter.add_note("discarded", [was.id])
+        self.emit_message(message, at=address_of(was) if speaker_of(was) == self.name else None)
 
-    def take_back(self, message_id: str) -> None:
+    def remove_message(self, message_id: str) -> None:
         """Void a message that this activation said, and remove it from the history.
 
         That is told when the node has ended: one that fails voids nothing.
         """
-        self.emitter.note("discarded", [message_id])
+        self.emitter.add_note("discarded", [message_id])
         self._said.append(RemoveMessage(id=message_id))
 
-    def keep_told(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
+    def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
         """Write what tasks, or a call, have told."""
         self._said += messages
         self.emitter.notes += notes
 
-    def emit(self, kind: str, data: Any = None) -> None:
+    def emit_note(self, kind: str, data: Any = None) -> None:
         """Tell at once something that is no message: `custom` data, or a signal."""
         self.check("custom data", data)
-        self.emitter.note(kind, data)
+        self.emitter.add_note(kind, data)
         self.emitter.flush()
 
-    def signal(self, signal: Signal, *, is_told: bool = False) -> None:
+    def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which outweighs a transfer; it is told, unless a lane has told it."""
-        self._how = Border(signal=signal, given=[])
-        if not is_told:
-            self.emit(signal)
+        self._ending = Border(signal=signal, given=[])
+        if not is_emitted:
+            self.emit_note(signal)
 
     def transfer(self, target: str) -> None:
         """End with a transfer to one of the site's targets."""
-        if "signal" not in self._how:
-            self._how = Border(target=target, given=[])
-        self.emit("transfer_to", target)
+        if "signal" not in self._ending:
+            self._ending = Border(target=target, given=[])
+        self.emit_note("transfer_to", target)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
@@ -252,17 +252,17 @@ class Activation:
         """Refuse what the run's saver cannot save."""
         check_saved(self.config, self.address, [(named, value)])
 
-    def stay(self, node: str, **more: Any) -> None:
+    def continue_at(self, node: str, **more: Any) -> None:
         """Go on at another node of this activation, or this one again, with more in the position."""
         position = self.node_context.position(node, self.cursor, self.transfers)
-        self._stays = cast(Position, {**position, **more})
+        self._next = cast(Position, {**position, **more})
 
     def ask(self, question: Question) -> Any:
         """Pause until a person has answered, and again until the answer fits the schema."""
         schema = addressed(question["response_schema"], self.address)
         return ask_until_it_fits(question["value"], schema)
 
-    def standing(self, message_id: str | None) -> BaseMessage | None:
+    def current_message(self, message_id: str | None) -> BaseMessage | None:
         """Return the message of an id as it is now, if this activation sees one in the history."""
         for message in reversed(self._said):
             if message.id == message_id:
@@ -294,18 +294,18 @@ class Activation:
             raise self._failure
         if self.node_context.reducers.channels:
             self.seen.check(self.address, self._writes)
-        completion, position = None, self._stays
+        completion, position = None, self._next
         if position is None:
             completion = Completion(
                 self.node_context,
                 self.cursor,
-                self._how,
+                self._ending,
                 lambda: self.seen.with_new(self._said, self._writes),
                 transfers=self.transfers,
                 is_border=self.has_ended,
             )
             position = completion.position(self.config)
-            completion.tell(self.emitter)
+            completion.emit(self.emitter)
             self._said += completion.messages
             if completion.values:
                 self._writes = [*self._writes, Write(by="", values=completion.values)]
@@ -328,7 +328,7 @@ class Activation:
                 self._control.fail_next()
         return update
 
-    def new_teller(self, *, is_beside: bool) -> Emitter:
+    def new_emitter(self, *, is_beside: bool) -> Emitter:
         """Return a teller of this activation, for all that it tells or for one tool call of several."""
         return Emitter(self.seen.clock, self.address, self._given, is_beside=is_beside)
 
@@ -343,37 +343,37 @@ class Activation:
         """
         return _Reported(self, call, emitter or self.emitter)
 
-    def left_by(self, error: BaseException, call: int | None, emitter: Emitter) -> BaseException:
+    def leaving_error(self, error: BaseException, call: int | None, emitter: Emitter) -> BaseException:
         """Return what leaves the activation for an exception, with its address on it.
 
         A question says, too, which tool call asks, or behind how many messages of a graph: there
         it is the graph agent's, whoever asks inside.
         """
-        emitter.take_back()
+        emitter.void_all()
         if isinstance(error, GraphInterrupt):
             self._check_questions(error.args[0])
-            self._put_all(error.args[0], call, emitter)
+            self._report_questions(error.args[0], call, emitter)
         elif isinstance(error, ParentCommand):
-            return self._report(self._led_out(error.args[0]))
+            return self._report(self._left_by_command(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
-            self._put_all(asked_beside(error), call, emitter)
+            self._report_questions(asked_beside(error), call, emitter)
             return self._report(error)
         return error
 
-    def _put_all(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
+    def _report_questions(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
         for one in asked:
-            if asked_when(one.response_schema) is None or self.asked_behind is not None:
-                self._put(one, call, emitter)
+            if asked_when(one.response_schema) is None or self.asked_after is not None:
+                self._report_question(one, call, emitter)
 
-    def _put(self, asked: Any, call: int | None, emitter: Emitter) -> None:
+    def _report_question(self, asked: Any, call: int | None, emitter: Emitter) -> None:
         """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
         given = asked.response_schema
-        is_ours = asker(given) is not None and self.asked_behind is None
+        is_ours = asker(given) is not None and self.asked_after is None
         schema = unaddressed(given if is_ours else checkable(given))
-        number = self.asked_behind if call is None else call
+        number = self.asked_after if call is None else call
         if is_ours:
             number = asking_call(given)
-        moment = emitter.ask(asked.id, asked.value, schema).moment if call is None else None
+        moment = emitter.emit_question(asked.id, asked.value, schema).moment if call is None else None
         asked.response_schema = addressed(schema, self.address, number, moment)
 
     def _check_questions(self, asked: Sequence[Any]) -> None:
@@ -384,7 +384,7 @@ class Activation:
                     self.check("the question", one.value)
         except InvalidOutputError as error:
             mark_failure(error, self.address, self.name, self.emitter.step)
-            self.emitter.failed(error)
+            self.emitter.stream_failures(error)
             raise error from None
 
     def said_before(self) -> list[BaseMessage]:
@@ -413,10 +413,10 @@ class Activation:
         marked = mark_failure(error, self.address, self.name, self.emitter.step)
         if self.has_ended:
             mark_border(marked)
-        self.emitter.failed(marked)
+        self.emitter.stream_failures(marked)
         return marked
 
-    def _led_out(self, command: Command[Any]) -> InvalidOutputError:
+    def _left_by_command(self, command: Command[Any]) -> InvalidOutputError:
         """Return the error for a command to the graph around one that runs in this activation."""
         return InvalidOutputError(
             f"{self.address}: a LangGraph graph in the agent {self.name!r} ended by Command(goto="
@@ -444,7 +444,7 @@ class _Reported(Contained):
         if error is None:
             return
         contained = self.contained(error)
-        leaves = self._activation.left_by(contained, self._call, self._emitter)
+        leaves = self._activation.leaving_error(contained, self._call, self._emitter)
         if leaves is error:
             return
         if leaves is contained:

@@ -47,7 +47,7 @@ class Completion:
         self,
         node_context: NodeContext,
         cursor: Cursor,
-        how: Border,
+        ending: Border,
         see: Callable[[], RunState],
         *,
         transfers: int,
@@ -58,14 +58,14 @@ class Completion:
         Args:
             node_context: Where the activation was.
             cursor: The counters at it.
-            how: How it ended, and what functions gave before.
+            ending: How it ended, and what functions gave before.
             see: Called for what is visible when it has ended.
             transfers: How many transfers there were in this turn.
             is_border: Whether it ended in a step before.
         """
-        self._node_context, self._cursor, self._how, self._see = node_context, cursor, how, see
+        self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
         self._transfers, self._is_border = transfers, is_border
-        self._kept = iter(how["given"])
+        self._kept = iter(ending["given"])
         self._new: list[bool] = []
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
@@ -79,10 +79,10 @@ class Completion:
         Raises:
             BaseException: The function failed that is asked first at the border: all before is kept.
         """
-        node_context, target, transfers = self._node_context, self._how.get("target"), self._transfers
+        node_context, target, transfers = self._node_context, self._ending.get("target"), self._transfers
         try:
             if target is None:
-                signal = self._how.get("signal")
+                signal = self._ending.get("signal")
                 comes = advance(node_context.tree, node_context.place, self._cursor, signal, self)
             else:
                 self._check_limit(config)
@@ -90,7 +90,7 @@ class Completion:
                 transfers += 1
         except BaseException as error:
             border = self._border(error)
-            if not node_context.has_border or (self._is_border and border == self._how):
+            if not node_context.has_border or (self._is_border and border == self._ending):
                 raise  # to stay would keep nothing new
             self.failure = None if isinstance(error, GraphInterrupt) else error
             position = node_context.position(node_context.place.node, self._cursor, transfers)
@@ -116,13 +116,13 @@ class Completion:
         cursor = settled(self._node_context.tree, place, cursor)
         return any(self._sends_back(checked, place, cursor) for checked in place.checks)
 
-    def tell(self, emitter: Emitter) -> None:
+    def emit(self, emitter: Emitter) -> None:
         """Tell what the checks said and told, in order."""
         for entry in self._entries:
             if isinstance(entry, Note):
-                emitter.note(entry.kind, entry.data, address=entry.address)
+                emitter.add_note(entry.kind, entry.data, address=entry.address)
             else:
-                emitter.say(entry)
+                emitter.add_message(entry)
 
     def _check_limit(self, config: RunnableConfig) -> None:
         """Refuse one more transfer than a turn may have."""
@@ -133,7 +133,7 @@ class Completion:
 
     def _border(self, error: BaseException) -> Border:
         """Return how the activation ended, and what all functions gave up to the one that failed."""
-        border: Border = {**self._how, "given": [*self._how["given"], *self._new]}
+        border: Border = {**self._ending, "given": [*self._ending["given"], *self._new]}
         if self._new:
             border.pop("failed", None)
         if isinstance(error, CheckFailedError):
@@ -153,7 +153,7 @@ class Completion:
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
-        if result.failed and (self._new or not self._how.get("failed")):
+        if result.failed and (self._new or not self._ending.get("failed")):
             raise CheckFailedError(result.failed)
         self._entries += [*notes, *messages]
         self.messages += messages

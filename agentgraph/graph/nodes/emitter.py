@@ -45,14 +45,14 @@ class Clock:
         self.turn, self.last, self.lock = turn, last, RLock()
         self._told: dict[str, dict[str, bool]] = {}
         for told in before:
-            self.note(*told)
+            self.record(*told)
 
     def next(self) -> int:
         """Return the next number; called with the lock held."""
         self.last = max(self.last + 1, time.time_ns() // 1000)
         return self.last
 
-    def note(self, address: str, told_id: str, is_question: bool) -> None:
+    def record(self, address: str, told_id: str, is_question: bool) -> None:
         """Note what was told; called with the lock held."""
         self._told.setdefault(address, {})[told_id] = is_question
 
@@ -99,11 +99,11 @@ class Emitter:
         self._given: dict[str, Any] = {}
         self._is_over = False
 
-    def say(self, message: BaseMessage) -> None:
+    def add_message(self, message: BaseMessage) -> None:
         """Tell a message, a copy of ours, with what is told next, or at the end."""
         self._queued.append(message)
 
-    def note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
+    def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
         """Tell what is no message, likewise."""
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
@@ -123,28 +123,28 @@ class Emitter:
         self._is_over = True
         return [note.plain() for note in self.notes]
 
-    def ask(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
+    def emit_question(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
         """Tell at once a question that LangGraph asks, and return what told it."""
-        self.note("interrupted", [value, schema], note_id=question_id)
+        self.add_note("interrupted", [value, schema], note_id=question_id)
         self.flush()
         return self.notes[-1]
 
-    def error(self, failure: Failure) -> None:
+    def add_error(self, failure: Failure) -> None:
         """Tell of a failure that does not end the run."""
         at, shown, _ = failure
-        self.note("error", shown, address=at)
+        self.add_note("error", shown, address=at)
 
-    def fail(self, error: BaseException) -> None:
+    def add_errors(self, error: BaseException) -> None:
         """Tell where a failure arose that does not end the run."""
         for failure in failures(error):
-            self.error(failure)
+            self.add_error(failure)
 
-    def failed(self, error: BaseException) -> None:
+    def stream_failures(self, error: BaseException) -> None:
         """Say at once where a failure arose, for a server's stream tells only that the run failed."""
         for failure in failures(error):
             self._stream_part({"failed": list(failure)})
 
-    def take_back(self) -> None:
+    def void_all(self) -> None:
         """Void what was told so far: the activation, or the call, does not end."""
         self._queued.clear()
         void, self._streamed = self._streamed, []
@@ -159,7 +159,7 @@ class Emitter:
             address: What is void there, where that is not the teller's own.
         """
         if void := [*dict.fromkeys(each for each in ids if each)]:
-            self.note("discarded", void, address=address)
+            self.add_note("discarded", void, address=address)
             self.flush()
 
     def ids_at(self, is_meant: Callable[[str], bool]) -> list[str]:
@@ -170,12 +170,12 @@ class Emitter:
         """Void at once the questions that nobody has to answer any more, at the addresses meant."""
         self.void(self._clock.ids_at(is_meant, only_questions=True))
 
-    def write(self, data: Any) -> None:
+    def emit_custom(self, data: Any) -> None:
         """Tell at once what something writes to LangGraph's own stream, as plain data."""
         if self._is_over:
             self.writer(data)
             return
-        self.note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
+        self.add_note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
         self._given[note_id] = data
         self.flush()
 
@@ -199,7 +199,7 @@ class Emitter:
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:
-            self._clock.note(address, told_id, kind == "interrupted")
+            self._clock.record(address, told_id, kind == "interrupted")
             self._streamed += [told_id] if is_streamed else []
         if is_streamed:
             self._stream(entry)
@@ -242,7 +242,7 @@ class Writer:
         if self._passes_ours and is_ours(data):
             self.around(data)
         else:
-            self._emitter.write(data)
+            self._emitter.emit_custom(data)
 
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:

@@ -202,12 +202,12 @@ class ForkNode(Runnable[LaneState, Update]):
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, shown, _ = failures(marked)[0]
-        emitter = fork.new_teller(is_beside=True)
+        emitter = fork.new_emitter(is_beside=True)
         emitter.void_questions(self._inside(job))
-        emitter.fail(marked)
+        emitter.add_errors(marked)
         instead = [stamped(message, at) for message in self.instead(shown)]
         for message in instead:
-            emitter.say(message)
+            emitter.add_message(message)
         result["messages"] = [*result["messages"], *instead]
         result["failed"] = shown
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
@@ -219,20 +219,20 @@ class ForkNode(Runnable[LaneState, Update]):
         ended, before = results.values(), fork.seen.transfers
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
-            fork.signal("exit", is_told=True)
+            fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
-            fork.signal("break_loop", is_told=True)
+            fork.signal("break_loop", is_emitted=True)
         fork.transfers += sum(result.get("transfers", before) - before for result in ended)
-        fork.keep_told([message for result in ended for message in result["messages"]])
+        fork.add_emitted([message for result in ended for message in result["messages"]])
         fork.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # what runs for one item begins anew
             fork.keep_changes(collected({}, [each.get("middleware", {}) for each in ended]))
         for number, job in enumerate(jobs):
             void = () if number in results else fork.emitter.ids_at(self._inside(job))
             if void:
-                fork.emitter.note("discarded", [*dict.fromkeys(void)])
+                fork.emitter.add_note("discarded", [*dict.fromkeys(void)])
         for failure in failed:
-            fork.emitter.error(failure)
+            fork.emitter.add_error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
         """Return what tells whether an address is inside the lane that a job runs."""

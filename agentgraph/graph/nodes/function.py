@@ -113,13 +113,13 @@ class FunctionNode(LeafNode):
             case None:
                 return False
             case str():
-                activation.say(AIMessage(item), live=live)
+                activation.emit_message(AIMessage(item), live=live)
             case BaseMessageChunk():
-                activation.say(message_chunk_to_message(item), live=live)
+                activation.emit_message(message_chunk_to_message(item), live=live)
             case BaseMessage():
                 _say(activation, item, live=live)
             case Custom(data=data):
-                activation.emit("custom", activation.plain("custom data", data))
+                activation.emit_note("custom", activation.plain("custom data", data))
             case KeptValues(values=values):
                 activation.write([Write(by="", values=dict(values))])
             case SetValues(values=values):
@@ -135,7 +135,7 @@ class FunctionNode(LeafNode):
             case Ask():
                 self._permit(activation, item, self.capabilities.ask)
                 question = _question(activation, item)
-                activation.stay(self.node_context.place.question_node, ask=question)
+                activation.continue_at(self.node_context.place.question_node, ask=question)
                 return True
             case _:
                 raise InvalidOutputError(
@@ -172,20 +172,20 @@ def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
     if isinstance(message, RemoveMessage):
         _remove(activation, message)
         return
-    was = activation.standing(message.id) if message.id else None
+    was = activation.current_message(message.id) if message.id else None
     if was is None:
-        activation.say(message, live=live)
+        activation.emit_message(message, live=live)
         return
     at, is_human = address_of(was), isinstance(message, HumanMessage)
     if is_same(message, was) or (at is not None and is_same(stamped(message, at), stamped(was, at))):
         return
     if at is None and is_human and was.type == "human":
         if any(each.id == was.id for each in activation.written_here):
-            activation.rewrite(message)
+            activation.replace_user_message(message)
     elif at is None:
-        activation.say(message, live=live)
+        activation.emit_message(message, live=live)
     elif not is_human or speaker_of(was) == activation.name:
-        activation.say_instead(message, was)
+        activation.replace_message(message, was)
 
 
 def _remove(activation: Activation, removal: RemoveMessage) -> None:
@@ -193,13 +193,13 @@ def _remove(activation: Activation, removal: RemoveMessage) -> None:
 
     A removal of all is for the context of an agent, and a function has none.
     """
-    was = None if is_remove_all(removal) else activation.standing(removal.id)
+    was = None if is_remove_all(removal) else activation.current_message(removal.id)
     if was is None:
         return
     if address_of(was) is None:
-        activation.say(removal)
+        activation.emit_message(removal)
     elif is_word(was):
-        activation.take_back(str(was.id))
+        activation.remove_message(str(was.id))
 
 
 def known_target(activation: Activation, target: str) -> str:

@@ -48,7 +48,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
-from agentgraph.graph.nodes.schedule import sent
+from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
@@ -77,7 +77,7 @@ class Change(NamedTuple):
     void: list[str]
 
 
-class Told:
+class MessageLog:
     """What became of a graph's messages so far.
 
     Attributes:
@@ -247,7 +247,7 @@ class GraphNode(LeafNode):
             timeout=node_context.place.policy("timeout"),
         )
         as_task: Any = task(name=node_context.place.call_task)
-        self.task, self.atask = as_task(_kept), as_task(_akept)
+        self.task, self.atask = as_task(_save_change), as_task(_asave_change)
         self._tried: dict[str, _Run] = {}
 
     def run(self, activation: Activation) -> None:
@@ -259,7 +259,7 @@ class GraphNode(LeafNode):
             with ran.handing_over():
                 config = self._config(activation)
                 for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
-                    keep(ran.told_by(kind, part))
+                    keep(ran.read_part(kind, part))
             keep(ran.handed_over())
         self._end(activation, ran)
 
@@ -272,19 +272,19 @@ class GraphNode(LeafNode):
             with ran.handing_over():
                 config = self._config(activation)
                 async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
-                    await keep(ran.told_by(kind, part))
+                    await keep(ran.read_part(kind, part))
             await keep(ran.handed_over())
         self._end(activation, ran)
 
     def _keep_all(self, activation: Activation, results: _Results) -> None:
         """Keep results by a task each; what is kept of them goes back to the one who gives them."""
         kept = None
-        while (telling := sent(results, kept)) is not None:
+        while (telling := send_next(results, kept)) is not None:
             kept = self.task(*telling, activation.config).result()
 
     async def _akeep_all(self, activation: Activation, results: _Results) -> None:
         kept = None
-        while (telling := sent(results, kept)) is not None:
+        while (telling := send_next(results, kept)) is not None:
             kept = await self.atask(*telling, activation.config)
 
     def _graph(self) -> Any:
@@ -337,8 +337,8 @@ class GraphNode(LeafNode):
         return cast(RunnableConfig, config)
 
     def _end(self, activation: Activation, ran: "_Run") -> None:
-        said = [*ran.told.said.values()]
-        activation.keep_told([*ran.told.rewritten.values(), *said])
+        said = [*ran.log.said.values()]
+        activation.add_emitted([*ran.log.rewritten.values(), *said])
         if ran.target is not None:
             inner = getattr(self.agent.graph, "channels", {})
             values = {key: value for key, value in ran.handed.items() if key not in inner}
@@ -404,7 +404,7 @@ class _Run:
         seen = activation.seen.messages
         users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
         ids = {message.id for message in seen}
-        self.told: Told = before.told if before else Told(activation.address, known, users, ids)
+        self.log: MessageLog = before.log if before else MessageLog(activation.address, known, users, ids)
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
     def begin(self) -> _Results:
@@ -414,20 +414,20 @@ class _Run:
         """
         yield from self._kept([], [])
         if self._last_try is not None and (self._last_try != self._try or not self._saves):
-            yield from self._results(self.told.begin_anew())
+            yield from self._results(self.log.begin_anew())
 
-    def told_by(self, kind: str, part: Any) -> _Results:
+    def read_part(self, kind: str, part: Any) -> _Results:
         """Tell what changed in a state of the graph; updates say what was removed by its id."""
         if kind == "updates":
             for update in part.values():
                 self._removed.update(removed_in(update))
                 self._written += written_in(update)
         elif "messages" in part:
-            yield from self._told_now(as_messages(part["messages"], self._unnamed))
+            yield from self._compare(as_messages(part["messages"], self._unnamed))
 
-    def _told_now(self, messages: list[BaseMessage]) -> _Results:
+    def _compare(self, messages: list[BaseMessage]) -> _Results:
         self._last = messages
-        yield from self._results(self.told.changes(messages, self._removed, self._written))
+        yield from self._results(self.log.changes(messages, self._removed, self._written))
         self._removed.clear()
         self._written.clear()
 
@@ -436,23 +436,23 @@ class _Run:
             for message in messages:
                 self._activation.check("the message", message)
             yield from self._kept(messages, void)
-            self.told.take(messages)
+            self.log.take(messages)
 
     def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
         """Have a change kept, and take what tasks of other runs kept where this one would be."""
         while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
             self._number = kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
-            self.told.take(kept["messages"])
+            self.log.take(kept["messages"])
         self._passed()
 
     def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Emitter, TaskResult]:
-        emitter, at = self._activation.new_teller(is_beside=True), self._activation.address
+        emitter, at = self._activation.new_emitter(is_beside=True), self._activation.address
         if void:
-            emitter.note("discarded", void)
+            emitter.add_note("discarded", void)
         for message in messages:
             if address_of(message) is not None:
-                emitter.say(message)
+                emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try}
         return emitter, TaskResult(
@@ -460,7 +460,7 @@ class _Run:
         )
 
     def _passed(self) -> None:
-        self._number = self._activation.asked_behind = self._number + 1
+        self._number = self._activation.asked_after = self._number + 1
 
     @contextmanager
     def handing_over(self) -> Iterator[None]:
@@ -481,7 +481,7 @@ class _Run:
         if self.target is not None:
             new = self.handed.pop("messages", []) or self._open_call()
             marked: Any = [transferred(each, self.target) for each in new]
-            yield from self._told_now(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
+            yield from self._compare(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
 
     def _open_call(self) -> list[BaseMessage]:
         """Return the result of the only call that is open: that of the handoff."""
@@ -509,21 +509,21 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _kept(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
+def _save_change(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
     """Tell a change, and return what the task keeps, once that is saved."""
-    with _told(emitter, result):
+    with _emitted(emitter, result):
         save_result(result, around)
     return result
 
 
-async def _akept(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
-    with _told(emitter, result):
+async def _asave_change(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
+    with _emitted(emitter, result):
         await asave_result(result, around)
     return result
 
 
 @contextmanager
-def _told(emitter: Emitter, result: TaskResult) -> Iterator[None]:
+def _emitted(emitter: Emitter, result: TaskResult) -> Iterator[None]:
     """Tell a change, and void it if it is not saved in a `with` block."""
     result["position"]["told"] = emitter.end()
     try:

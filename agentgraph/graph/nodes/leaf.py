@@ -135,7 +135,7 @@ class HumanNode(LeafNode):
             else activation.plain("the prompt", prompt)
         )
         answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
-        activation.say(HumanMessage(_text(answer)))
+        activation.emit_message(HumanMessage(_text(answer)))
         if self.agent.output_key:
             activation.set_values({self.agent.output_key: answer})
 
@@ -153,7 +153,7 @@ class QuestionNode(LeafNode):
             raise AgentGraphError(
                 f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"
             )
-        activation.stay(self.node_context.place.node, answer=[activation.ask(activation.asked)])
+        activation.continue_at(self.node_context.place.node, answer=[activation.ask(activation.asked)])
 
 
 def _text(answer: Any) -> str:

@@ -98,7 +98,7 @@ class RemoteRun:
         ended, given = self._next(saved)
         yield from ended
         for part in () if ended else self._graph.stream(given, self._config, stream_mode=_MODES):
-            yield from self._heard(part)
+            yield from self._states_in(part)
         self._pause()
 
     async def astream(self, given: Any, config: RunnableConfig, **_: Any) -> AsyncIterator[State]:
@@ -114,7 +114,7 @@ class RemoteRun:
         if ended:
             return
         async for part in self._graph.astream(given, self._config, stream_mode=_MODES):
-            for state in self._heard(part):
+            for state in self._states_in(part):
                 yield state
         self._pause()
 
@@ -147,7 +147,7 @@ class RemoteRun:
         if after in ids:
             self._forget(ids[: ids.index(after) + 1])
         if not saved["next"]:
-            return [self._told(values)], None
+            return [self._state(values)], None
         return [], Command(resume=self._answered(saved["tasks"]))
 
     def _forget(self, ids: list[str]) -> None:
@@ -163,7 +163,7 @@ class RemoteRun:
         bare = self._scratchpad.get_null_resume(True)  # of `Command(resume=answer)`
         return {} if bare is None else dict.fromkeys(asked, bare)
 
-    def _heard(self, part: Any) -> Iterator[State]:
+    def _states_in(self, part: Any) -> Iterator[State]:
         """Yield the state that a part tells, if it is one that was saved.
 
         When a run has asked, its server tells what the steps beside that have written so far, too,
@@ -171,14 +171,14 @@ class RemoteRun:
         """
         if part.event == "values":
             if not self._asked:
-                yield self._told(part.data)
+                yield self._state(part.data)
             return
         for one in part.data.get(_INTERRUPT, ()) if isinstance(part.data, dict) else ():
             schema = one.get("response_schema")
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
 
-    def _told(self, values: Any) -> State:
+    def _state(self, values: Any) -> State:
         left = [each for each in _messages(values) if _id_of(each) not in self._before]
         return "values", {**values, "messages": left} if self._before else values
 

@@ -82,7 +82,7 @@ def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
 
 
-def numbered(first: int) -> Callable[[int, Start], Any]:
+def numbered_caller(first: int) -> Callable[[int, Start], Any]:
     """Return what starts tasks as those that their node calls at given places, in any order.
 
     LangGraph counts the calls of a node, and knows a task by its count. To start tasks as they become
@@ -204,7 +204,7 @@ class Schedule:
                 self.wake.set_result(None)
         return held
 
-    def note(self, ended: Mapping[int, Any]) -> None:
+    def record(self, ended: Mapping[int, Any]) -> None:
         """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
 
         They are taken in the order in which they ended, also where a resume has them all at once: so
@@ -280,7 +280,7 @@ class Schedule:
         running = dict(futures)
         while True:
             ended = {number: each for number, each in running.items() if each.done()}
-            self.note(ended)
+            self.record(ended)
             running = {number: each for number, each in running.items() if number not in ended}
             opened, self._opened = self._opened, []
             for number in opened:
@@ -393,9 +393,9 @@ def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
         schedule: When each may begin.
         first: The number of the first task among all that the node calls.
     """
-    call, steps, future = numbered(first), schedule.steps(), None
+    call, steps, future = numbered_caller(first), schedule.steps(), None
     try:
-        while (step := sent(steps, future)) is not None:
+        while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
                 future = call(step, starts[step])
             else:
@@ -417,9 +417,9 @@ async def arun_tasks(
         first: The number of the first task among all that the node calls.
         slots: How many tasks LangGraph runs at a time; None for all.
     """
-    call, steps, future = numbered(first), schedule.steps(slots), None
+    call, steps, future = numbered_caller(first), schedule.steps(slots), None
     try:
-        while (step := sent(steps, future)) is not None:
+        while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
                 future = watched(call(step, starts[step]))
                 if not schedule.gates[step].done():  # has it a result, or does it wait there?
@@ -431,7 +431,7 @@ async def arun_tasks(
     return schedule.finished()
 
 
-def sent(items: Generator[Y, S, None], value: S | None) -> Y | None:
+def send_next(items: Generator[Y, S, None], value: S | None) -> Y | None:
     """Return what a generator yields next when it is sent a value; None at its end."""
     try:
         return items.send(cast(S, value))
