@@ -3,16 +3,16 @@
 The address and the run path of an activation need no storage of their own: they are functions of its
 place and its cursor. A cursor is a tuple of counters, outermost first:
 
-| counter     | one for each                          | value                                           |
-|-------------|---------------------------------------|-------------------------------------------------|
-| "iteration" | enclosing loop                        | the iteration, from 0                           |
-| "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up      |
-| "call"      | agent run as a tool, or for each item | the number of the call, or (number, attempt)    |
-| "attempt"   | agent that a check may send back      | the attempt, from 0                             |
+| counter     | one for each                          | value                                          |
+|-------------|---------------------------------------|------------------------------------------------|
+| "iteration" | enclosing loop                        | the iteration, from 0                          |
+| "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
+| "call"      | agent run as a tool, or for each item | the number of the call, or (number, attempt)   |
+| "attempt"   | agent that a check may send back      | the attempt, from 0                            |
 
-In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after a
-transfer to `press`, the cursor is `(1, (2,))`, the address `refine[1]/desk[2]/press`, and the run path
-`refine/writer/desk/writer/desk/press`.
+In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after
+a transfer to `press`, the cursor is `(1, (2,))`, the address `refine[1]/desk[2]/press`, and the run
+path `refine/writer/desk/writer/desk/press`.
 """
 
 import re
@@ -155,7 +155,7 @@ def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
 
 
 def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
-    """Return whether an address is inside the same call, in the same attempt, as a place at a cursor."""
+    """Return whether an address is inside the attempt of a call that runs a place at a cursor."""
     found = parse_address(tree, text)
     if found is None or place not in way_to(found[0]):
         return False

@@ -5,10 +5,10 @@ and the order of siblings, which is in run paths. Agents after the place where t
 effect yet. So:
 
 - a sequential may have more children at its end, anywhere in the tree;
-- in the sequentials around the place where the thread is, if only sequentials enclose them, the children
-  after the one that runs may be others, unless the thread was there in an earlier turn;
-- all else must be the same. That includes the names of nodes: the node of an agent gets another name when
-  a second agent of its name is added.
+- in the sequentials around the place where the thread is, if only sequentials enclose them, the
+  children after the one that runs may be others, unless the thread was there in an earlier turn;
+- all else must be the same. That includes the names of nodes: the node of an agent gets another name
+  when a second agent of its name is added.
 
 Of the old tree only its outline is left, which the thread saves at the start of each turn. So outlines
 are compared, and the names of nodes are derived from them by the same rule as from a tree.
@@ -63,7 +63,18 @@ def can_resume(
 ) -> bool:
     """Return whether a thread of a tree of one outline can continue with a tree of another.
 
-    
+    >>> was = ["sequential s", "  function a", "  human b", "  function c"]
+    >>> can_resume(was, ["sequential s", "  function a", "  human b", "  function d"], "b", [])
+    True
+    >>> can_resume(was, ["sequential s", "  function x", "  human b", "  function c"], "b", [])
+    False
+
+    Args:
+        was: The outline of the tree that the thread last ran with.
+        now: The outline of the tree that it is to continue with.
+        next_node: The node at which the thread is; None if it has ended.
+        visited: All nodes that it has been at.
+    """
     old = parsed(was)
     if next_node is not None and not _has(old, {next_node}):
         return False

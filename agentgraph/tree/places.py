@@ -253,7 +253,7 @@ class Place:
 
     @property
     def rank(self) -> int:
-        """Sort key: the order in which results of siblings are joined, a step after its dependencies."""
+        """Sort key: the order in which siblings are joined, a step after its dependencies."""
         if self.workflow is None or self.step is None:
             return self.index
         return in_order({step.name: step.depends_on for step in self.workflow.steps}).index(self.name)
@@ -274,7 +274,7 @@ class Place:
 
     @property
     def in_loop(self) -> bool:
-        """Whether it can break out of an enclosing loop; an agent as a tool cannot reach its caller's."""
+        """Whether it can break out of an enclosing loop; those of the caller of a tool do not count."""
         kinds = [count.kind for count in self.counts if count.kind in ("iteration", "call")]
         return kinds[-1:] == ["iteration"]
 

@@ -2,22 +2,23 @@
 
 # The problem
 
-A tree says which agents follow each other, but a graph only knows nodes and edges. When `critic` ends in
-`sequential report [loop refine [writer, critic], boss]`, the next node is `writer` or `boss`. Which one
-depends on the iteration, on the loop's `until`, and on whether the critic broke the loop. The answer must
-survive a crash, must be the same after a resume in another process, and must follow when somebody edits
-the state or goes back to an older checkpoint.
+A tree says which agents follow each other, but a graph only knows nodes and edges. When `critic` ends
+in `sequential report [loop refine [writer, critic], boss]`, the next node is `writer` or `boss`. Which
+one depends on the iteration, on the loop's `until`, and on whether the critic broke the loop. The
+answer must survive a crash, must be the same after a resume in another process, and must follow when
+somebody edits the state or goes back to an older checkpoint.
 
 # What is not good enough
 
 - A subgraph for each composite. LangGraph then knows where it is, but every level saves checkpoints of
   its own: with SQLite a step took 10 to 25 times as long, the file grew with the square of the run, and
   going back to a checkpoint inside a subgraph runs the whole subgraph again.
-- A stack of open composites in the state. It has to be kept consistent with the tree, and an edit of the
-  state or a jump with `Command(goto=...)` leaves a wrong stack behind.
-- Counting iterations from the stream or from the history. Counts start at 0 after a resume, and what is
-  read from the history grows with the run.
-- Leaves that return `Command(goto=...)`. An edit of the state at such a checkpoint is lost: the run ends.
+- A stack of open composites in the state. It has to be kept consistent with the tree, and an edit of
+  the state or a jump with `Command(goto=...)` leaves the wrong stack.
+- Counting iterations from the stream or from the history. Counts start at 0 after a resume, and what
+  is read from the history grows with the run.
+- Leaves that return `Command(goto=...)`. An edit of the state at such a checkpoint is lost: the run
+  ends.
 
 # The rule
 
@@ -37,21 +38,21 @@ agent try the rows of this table from top to bottom, and take the first that fit
 With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop has
 ended then, without a signal.
 
-`_ways_outwards` is this walk, and has two readers. A run takes the first way that its counters and functions
-allow (`advance`). A drawing shows all of them (`next_stops`). So a run never takes an edge that the graph
-does not have.
+`_ways_outwards` is this walk, and has two readers. A run takes the first way that its counters and
+functions allow (`advance`). A drawing shows all of them (`next_stops`). So a run never takes an edge
+that the graph does not have.
 
 # An example
 
 `sequential report [loop refine [writer, critic] (max_iterations=2), boss]`:
 
-| ended    | cursor | signal     | the walk                                            | next     | cursor |
-|----------|--------|------------|-----------------------------------------------------|----------|--------|
-| `writer` | `(0,)` |            | "next"                                              | `critic` | `(0,)` |
-| `critic` | `(0,)` |            | the last in `refine`, which continues: "round"      | `writer` | `(1,)` |
-| `critic` | `(1,)` |            | `refine` is at its limit; after `refine`: "next"    | `boss`   | `()`   |
-| `critic` | `(0,)` | break_loop | `refine` has ended; after `refine`: "next"          | `boss`   | `()`   |
-| `critic` | `(0,)` | exit       | `refine`, then `report`: "end", with the signal     | the end  | `()`   |
+| ended    | cursor | signal     | the walk                                        | next     | cursor |
+|----------|--------|------------|-------------------------------------------------|----------|--------|
+| `writer` | `(0,)` |            | "next"                                          | `critic` | `(0,)` |
+| `critic` | `(0,)` |            | the last in `refine`, which continues: "round"  | `writer` | `(1,)` |
+| `critic` | `(1,)` |            | `refine` has reached its limit; then "next"     | `boss`   | `()`   |
+| `critic` | `(0,)` | break_loop | `refine` has ended; then "next"                 | `boss`   | `()`   |
+| `critic` | `(0,)` | exit       | `refine`, then `report`: "end", with the signal | the end  | `()`   |
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, Tree, lay_out, targets
-from agentgraph.tree.position import Next, advance, capabilities_at, ends, start, transfer
+from agentgraph.tree.position import Next, advance, capabilities_at, next_stops, start, transfer
 
 Ending = Callable[[Place, Cursor], Signal | None]
 
@@ -123,7 +123,7 @@ def ways_on(agent: Agent) -> dict[str, set[str]]:
     """Return what is drawn behind each stop of all lanes, `END` for the end of its lane."""
     tree = lay_out(agent)
     return {
-        place.name: {"END" if end is None else end.node for end in ends(tree, place)}
+        place.name: {"END" if end is None else end.node for end in next_stops(tree, place)}
         for place in tree.places
         if place.is_stop
     }
@@ -566,7 +566,7 @@ def test_a_branch_that_always_exits_leaves_no_other_edge_behind_the_join():
 def test_no_end_is_named_twice():
     agent = loop("L", [loop("M", [leaf("a", anything)], max_iterations=2)], max_iterations=2)
     tree = lay_out(agent)
-    found = ends(tree, named(tree, "a"))
+    found = next_stops(tree, named(tree, "a"))
     assert len(found) == len(set(found))
 
 
@@ -688,7 +688,7 @@ def test_a_run_takes_only_edges_that_are_drawn(agent, data):
         return data.draw(st.sampled_from(choices))
 
     for place, cursor, comes in walk(tree, signal_of):
-        assert comes.place in ends(tree, place)
+        assert comes.place in next_stops(tree, place)
         assert len(cursor) == len(place.counts)
         assert comes.place is None or len(comes.cursor) == len(comes.place.counts)
 
@@ -935,7 +935,7 @@ def transferring(tree: Tree, choose: Choose) -> Iterator[tuple[Place, Cursor]]:
                 if target
                 else advance(tree, place, cursor, None, never)
             )
-            assert comes.place in ends(tree, place)
+            assert comes.place in next_stops(tree, place)
 
     yield from lane(tree.root, ())
 
