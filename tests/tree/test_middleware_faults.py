@@ -91,7 +91,7 @@ def test_an_async_hook_needs_an_async_run() -> None:
         ),
         (
             {"allowed_decision": ["approve"]},
-            "has 'allowed_decision', which no rule has; use allowed_decisions, description, "
+            "has unknown keys 'allowed_decision'; use allowed_decisions, description, "
             "args_schema, when",
         ),
         (
@@ -123,7 +123,7 @@ def test_what_decides_on_approval_must_be_sync_and_its_mode_known() -> None:
     assert mode == "writer: interrupt_mode='both' is not known; use 'batched' or 'per_call'"
     assert told.endswith("is async; pass a sync function of a call")
     assert faults(tools=[look], approve={"mail": True}) == (
-        "writer: approve names 'mail', which is no tool of it; its tools: look",
+        "writer: approve names 'mail', which is not one of its tools: look",
     )
 
 

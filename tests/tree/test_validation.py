@@ -70,7 +70,7 @@ class Writer:
 
 a, b, c = map(leaf, "abc")
 BAD_NAME = "is not allowed; use letters, digits, '_' and single '-', letter first"
-NO_AGENT = "is no agent; build one with chat_agent, human, sequential, ..."
+NO_AGENT = "is not an agent; build one with chat_agent, human, sequential, ..."
 ENDLESS = (
     "nothing can end this loop; give it max_iterations or until, or an agent inside that may exit "
     "or break_loop"
@@ -139,8 +139,9 @@ def test_all_faults_are_told_in_one_error_in_the_order_of_the_tree():
         "- report/refine: max_iterations=0 is no limit; use a whole number from 1, or None for no "
         "bound\n"
         f"- report/forever: {ENDLESS}\n"
-        "- report/review: the branches 'law' and 'press' write one output_key 'note'; give each a key "
-        "of its own, or 'note' a reducer in values=\n"
+        "- report/review: the branches 'law' and 'press' write the same output_key 'note'; give "
+        "each its own "
+        "key, or declare a reducer for 'note' in values=\n"
         f"- report: None {NO_AGENT}"
     )
     assert [f"- {fault}" for fault in refused.value.faults] == str(refused.value).split("\n")[1:]
@@ -403,8 +404,8 @@ def test_each_of_several_endless_loops_is_told_where_it_is():
 )
 def test_two_branches_cannot_write_one_output_key(branches, told):
     assert faults(sequential("s", [parallel("p", branches)])) == (
-        f"s/p: the branches {told} write one output_key 'k'; "
-        "give each a key of its own, or 'k' a reducer in values=",
+        f"s/p: the branches {told} write the same output_key 'k'; "
+        "give each its own key, or declare a reducer for 'k' in values=",
     )
 
 
@@ -412,10 +413,10 @@ def test_each_key_that_branches_share_is_told():
     first = sequential("t", [leaf("x", output_key="j"), leaf("y", output_key="k")])
     second = sequential("u", [leaf("v", output_key="k"), leaf("w", output_key="j")])
     assert faults(parallel("p", [first, second])) == (
-        "p: the branches 't' and 'u' write one output_key 'j'; "
-        "give each a key of its own, or 'j' a reducer in values=",
-        "p: the branches 't' and 'u' write one output_key 'k'; "
-        "give each a key of its own, or 'k' a reducer in values=",
+        "p: the branches 't' and 'u' write the same output_key 'j'; "
+        "give each its own key, or declare a reducer for 'j' in values=",
+        "p: the branches 't' and 'u' write the same output_key 'k'; "
+        "give each its own key, or declare a reducer for 'k' in values=",
     )
 
 
@@ -427,7 +428,7 @@ def test_one_branch_may_write_its_key_several_times():
 
 @pytest.mark.parametrize("key", ["", "a b", "a.b", "1a", "{a}", 5, ["a"], True])
 def test_an_output_key_is_a_plain_name(key):
-    told = f"output_key={key!r} cannot stand in a template; use a plain name such as 'draft'"
+    told = f"output_key={key!r} cannot be used in a template; use a plain name such as 'draft'"
     assert faults(leaf("x", output_key=key)) == (f"x: {told}",)
     assert faults(chat_agent("x", model(), output_key=key)) == (f"x: {told}",)
     assert faults(human("x", "ok?", output_key=key)) == (f"x: {told}",)
@@ -466,7 +467,8 @@ async def say_later(ctx):
 @pytest.mark.parametrize("chat", [None, " ", ScriptedChatModel, say_later, lambda: "openai:gpt-5"])
 def test_a_chat_agent_needs_a_chat_model(chat):
     assert faults(chat_agent("x", chat)) == (
-        f"x: the model {chat!r} is no LangChain chat model; pass one, such as ChatOpenAI(...), a name, "
+        f"x: the model {chat!r} is not a LangChain chat model; pass one, such as ChatOpenAI(...), a "
+        f"name, "
         "such as 'openai:gpt-5', or a sync function of a context",
     )
 
@@ -583,7 +585,7 @@ def test_a_tool_may_have_a_name_that_only_looks_like_a_transfer():
 )
 def test_what_cannot_be_a_tool_is_refused(given, reason):
     (told,) = faults(chat(tools=[given]))
-    assert told.startswith(f"x: no tool can be made of {given!r} (")
+    assert told.startswith(f"x: {given!r} cannot be used as a tool (")
     assert told.endswith("); pass a LangChain tool, or a function with a docstring")
     assert "\n" not in told
     assert reason is None or f"({reason})" in told
@@ -591,7 +593,7 @@ def test_what_cannot_be_a_tool_is_refused(given, reason):
 
 def test_an_agent_is_a_tool_by_agent_tool_alone():
     assert faults(chat(tools=[a])) == (
-        f"x: no tool can be made of {a!r} (an agent becomes a tool by agent_tool(agent)); pass a "
+        f"x: {a!r} cannot be used as a tool (an agent becomes a tool by agent_tool(agent)); pass a "
         "LangChain tool, or a function with a docstring",
     )
 
@@ -599,10 +601,10 @@ def test_an_agent_is_a_tool_by_agent_tool_alone():
 @pytest.mark.parametrize("argument", ["return_directly", "approve"])
 def test_tools_that_are_named_must_be_there(argument):
     assert faults(chat(tools=[search], **{argument: ["serch", "search", "find"]})) == (
-        f"x: {argument} names 'serch', 'find', which is no tool of it; its tools: search",
+        f"x: {argument} names 'serch', 'find', which is not one of its tools: search",
     )
     assert faults(chat(**{argument: "search"})) == (
-        f"x: {argument} names 'search', which is no tool of it; its tools: none",
+        f"x: {argument} names 'search', which is not one of its tools: none",
     )
     assert is_allowed(chat(tools=[search], exit_tool=True, **{argument: ["search", "exit"]}))
     assert is_allowed(chat(sub_agents=[a], **{argument: ["transfer_to_a"]}))
@@ -652,7 +654,7 @@ async def later(error):
 def test_what_cannot_become_of_an_exception_in_a_tool_is_told_with_what_can(given):
     assert faults(chat(on_tool_error=given)) == (
         f"x: on_tool_error={given!r} is not known; use 'return' or 'raise', types of exceptions, "
-        "a sentence that the model is told, or a sync function of the exception",
+        "a sentence for the model, or a sync function of the exception",
     )
 
 
@@ -753,7 +755,7 @@ def test_what_has_the_last_word_on_the_messages_must_be_a_function(hook):
     )
 
 
-NO_LOOP = "there is no loop around it that break_tool=True could end; leave it out"
+NO_LOOP = "break_tool=True needs an enclosing loop; leave it out"
 
 
 def test_a_break_tool_needs_a_loop_around_it():
@@ -839,7 +841,7 @@ def test_a_tree_that_is_nested_too_deep_is_one_fault(levels: int) -> None:
         tree = sequential(f"s{level}", [tree])
     with pytest.raises(InvalidAgentError) as raised:
         compile_agent(tree)
-    assert str(raised.value).count("nested in more than 100 levels; put several into one") == 1
+    assert str(raised.value).count("nested more than 100 levels deep; put several into one") == 1
     assert len(str(tree).splitlines()) == levels
 
 
