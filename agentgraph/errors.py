@@ -35,7 +35,7 @@ class InvalidAgentError(AgentGraphError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
-        super().__init__(_told(self.faults))
+        super().__init__(_listed(self.faults))
 
 
 class InvalidSkillError(AgentGraphError):
@@ -47,35 +47,36 @@ class InvalidSkillError(AgentGraphError):
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
-        super().__init__(_told(self.faults))
+        super().__init__(_listed(self.faults))
 
 
-def _told(faults: tuple[str, ...]) -> str:
+def _listed(faults: tuple[str, ...]) -> str:
     if len(faults) == 1:
         return faults[0]
     return f"{len(faults)} faults:" + "".join(f"\n- {fault}" for fault in faults)
 
 
 class InvalidOutputError(AgentGraphError):
-    """An agent, its model, or one of its tools gave something that it may not.
+    """An agent, its model, or one of its tools returned something that it must not return.
 
-    A function or a tool gave what is no message and no signal, or a signal that its return
-    annotation does not name; a model no message, or only replies that do not fit `output_schema`; a
-    model that sums up no text; `model_input` no list of messages; with `unknown_tool="raise"` a model
-    called a tool that there is not. Or a LangGraph graph that runs in an agent ended by a `Command` for
-    the graph around it.
+    - A function or a tool returned a value that is neither a message nor a signal, or a signal that its
+      return annotation does not name.
+    - A model returned something other than a message, or only replies that do not fit `output_schema`.
+    - A summarizing model returned no text, or `model_input` something other than a list of messages.
+    - A model called an unknown tool, with `unknown_tool="raise"`.
+    - A LangGraph graph that runs in an agent ended with a `Command` for its parent graph.
     """
 
 
 class MissingValueError(AgentGraphError):
     """A template names a value that the run does not have; raised before a model or a person is asked.
 
-    `resume(thread_id, values={...})` goes on with the value.
+    `resume(thread_id, values={...})` continues with the value.
 
     Attributes:
         agent_name: The agent whose template it is.
         placeholder: The name in braces.
-        available: The names of the values that there are, sorted.
+        available: The names of the values that the run has, sorted.
     """
 
     def __init__(self, agent_name: str, placeholder: str, available: Sequence[str]) -> None:
@@ -98,13 +99,13 @@ class MaxIterationsError(AgentGraphError):
 
 
 class LimitError(AgentGraphError):
-    """A turn reached one of its `Limits`; raised before what would go beyond.
+    """A turn reached one of its `Limits`; raised before the limit is exceeded.
 
-    `resume` with higher limits goes on there, and nothing runs again.
+    `resume` with higher limits continues there, and nothing runs again.
 
     Attributes:
         agent_name: The agent that reached it.
-        address: Where that was.
+        address: The address of that agent.
         limit: The name of the limit: "transfers".
         value: The limit.
     """
@@ -119,24 +120,24 @@ class LimitError(AgentGraphError):
 
 
 class CheckFailedError(AgentGraphError):
-    """What an agent said did not pass its check in any of its attempts.
+    """The output of an agent did not pass its check in any of its attempts.
 
-    The check is that of `validated`, or in a `plan_execute` that of the plan. A resume asks the check
-    again, and where what was said still does not pass the agent has one more attempt.
+    The check is that of `validated`, or in a `plan_execute` that of the plan. A resume runs the check
+    again, and if the output still does not pass, the agent has one more attempt.
     """
 
 
 class StepFailedError(AgentGraphError):
-    """A step of a workflow failed, and with it the workflow; the message tells the step's error.
+    """A step of a workflow failed, and with it the workflow; the message has the step's error.
 
-    Where steps have a `compensate` the failure is final, and every resume raises it again. Where
-    none has, what the step raised is the `__cause__`, and a resume tries the step again.
+    If any step has a `compensate`, the failure is final, and every resume raises it again. Otherwise
+    the exception of the step is the `__cause__`, and a resume runs the step again.
 
     Attributes:
         workflow: The address of the workflow.
         step: The name of the step.
         undone: The names of the steps that were undone, in that order.
-        not_undone: What went wrong where a step could not be undone, by its name.
+        not_undone: For each step that could not be undone, by its name: the error.
     """
 
     def __init__(
@@ -150,28 +151,28 @@ class StepFailedError(AgentGraphError):
     ) -> None:
         self.workflow, self.step = workflow, step
         self.undone, self.not_undone = tuple(undone or ()), dict(not_undone or {})
-        told = [f"{workflow}: the step {shown(step)} failed: {error}"]
+        parts = [f"{workflow}: the step {shown(step)} failed: {error}"]
         if undone is None:
-            told.append("a resume tries it again, and nothing that had finished")
+            parts.append("a resume tries it again, and nothing that had finished")
         else:
-            told.append(f"undone: {', '.join(self.undone) or 'nothing'}")
+            parts.append(f"undone: {', '.join(self.undone) or 'nothing'}")
         for name, why in self.not_undone.items():
-            told.append(f"undoing {shown(name)} failed: {why}; a resume tries that again")
-        super().__init__("; ".join(told))
+            parts.append(f"undoing {shown(name)} failed: {why}; a resume tries that again")
+        super().__init__("; ".join(parts))
 
 
 class ValueConflictError(AgentGraphError):
-    """Two that ran side by side wrote different values under one name without a reducer.
+    """Two agents that ran concurrently wrote different values under one name without a reducer.
 
     It is raised by the agent that joins them, when all have ended. Nothing runs again: the thread
-    goes on with a runner that declares the name, or by `resume(thread_id, values={name: ...})`.
+    continues with a runner that declares the name, or with `resume(thread_id, values={name: ...})`.
 
     Attributes:
         where: The address of the agent that joins them.
         name: The name of the value.
         writers: The addresses of the two agents that wrote it.
         values: What they wrote, each as a short `repr`.
-        names: All names with such a conflict there, this one first.
+        names: All names with such a conflict, this one first.
     """
 
     def __init__(
@@ -198,13 +199,13 @@ class ValueConflictError(AgentGraphError):
 
 
 class ReducerError(AgentGraphError):
-    """A reducer that `values=` declares failed on what was written; nothing of that is kept.
+    """A reducer that `values=` declares failed on a new value; nothing of that write is saved.
 
     Attributes:
         name: The name of the value.
         value: What was written, as a short `repr`.
         error: What the reducer raised, as a short `repr`.
-        where: The address of the agent that wrote it; empty where no agent did.
+        where: The address of the agent that wrote it; empty if no agent did.
     """
 
     def __init__(self, name: str, value: str, error: str, where: str = "") -> None:
@@ -216,11 +217,11 @@ class ReducerError(AgentGraphError):
 
 
 class LangChainChangedError(AgentGraphError):
-    """The installed LangChain builds its agents otherwise than this library knows them.
+    """The installed LangChain builds its agents in a way that this library does not know.
 
     Attributes:
         version: The version of langchain that is installed.
-        part: What the agent that it builds lacks.
+        part: The part that is missing from the agent that it builds.
     """
 
     def __init__(self, version: str, part: str) -> None:
@@ -235,7 +236,7 @@ class RemoteRunError(AgentGraphError):
     """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 
     Attributes:
-        error: What the server tells of the error: its type under "error", its text under "message".
+        error: The server's report: the error's type under "error", its text under "message".
     """
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -245,9 +246,9 @@ class RemoteRunError(AgentGraphError):
 
 
 class SaverError(AgentGraphError):
-    """The saver failed: a file that cannot be opened, read or written, or a database out of reach.
+    """The saver failed: a file that cannot be opened, read or written, or an unreachable database.
 
-    What was saved before stays as it is. The saver's own error is the `__cause__`.
+    What was saved before is unchanged. The saver's own error is the `__cause__`.
 
     Attributes:
         thread_id: The thread that was read or run, if there was one.
@@ -260,7 +261,7 @@ class SaverError(AgentGraphError):
 
 
 class ThreadError(AgentGraphError):
-    """Something about a thread stands against the call; raised before anything runs.
+    """The state of a thread does not allow the call; raised before anything runs.
 
     Attributes:
         thread_id: The thread.
@@ -272,11 +273,11 @@ class ThreadError(AgentGraphError):
 
 
 class UnknownThreadError(ThreadError):
-    """The saver knows nothing of the thread: another file, another name, or it never ran."""
+    """The saver does not have the thread: another file, another name, or it never ran."""
 
 
 class ThreadBusyError(ThreadError):
-    """Another run is under way on the thread, maybe in a process that shares the SQLite file."""
+    """Another run is active on the thread, perhaps in a process that shares the SQLite file."""
 
 
 class PendingInterruptError(ThreadError):
@@ -292,7 +293,7 @@ class InvalidAnswerError(ThreadError):
 
 
 class TreeChangedError(ThreadError):
-    """The thread was left by a tree of another shape, which cannot go on with it.
+    """The thread last ran with a tree of another shape, and cannot continue with this one.
 
     Attributes:
         difference: The outlines of the two trees as a unified diff.

@@ -1,7 +1,7 @@
-"""Users' values and exceptions as text for messages: bounded, and made without ever failing.
+"""Turns users' values and exceptions into bounded text for messages, without ever failing.
 
-A message about a value must not fail because its `repr` does, nor cost what a huge one would. So
-all that comes from users and is shown in a message goes through here.
+A message about a value must not fail because its `repr` does, nor take as long as the `repr` of a huge
+value. So every value and exception of users that a message shows is passed through this module.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any
 LONGEST = 500
 """How many characters of a value are shown."""
 LONGEST_ERROR = 10_000
-"""How many characters of an exception are shown: often it is all there is to find the fault by."""
+"""How many characters of an exception are shown: often it is the only clue to the fault."""
 
 _BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
 
 def shown(value: object, longest: int = LONGEST) -> str:
-    """Return the `repr` of a value, cut where it is long; its type where the `repr` fails.
+    """Return the `repr` of a value, cut if it is long; its type if the `repr` fails.
 
     >>> shown(["bees", 1]), shown("x" * 1000, longest=5), shown(type("Odd", (), {"__repr__": 0})())
     ("['bees', 1]", "'xxxx…", '<Odd, whose repr fails>')
@@ -41,12 +41,12 @@ def shown(value: object, longest: int = LONGEST) -> str:
 
 
 def shown_error(error: BaseException) -> str:
-    """Return the `repr` of an exception, as events tell it."""
+    """Return the `repr` of an exception, as in events."""
     return shown(error, LONGEST_ERROR)
 
 
 def as_json(value: object, *, in_ascii: bool = False) -> str:
-    """Return a value as JSON, with texts for what has no such form; else its `repr`.
+    """Return a value as JSON, with texts for objects that JSON does not know; else its `repr`.
 
     >>> as_json({"pages": range(2)}), as_json([type("Odd", (), {"__str__": 0, "__repr__": 0})()])
     ('{"pages": "range(0, 2)"}', '["<Odd, whose repr fails>"]')
@@ -58,7 +58,7 @@ def as_json(value: object, *, in_ascii: bool = False) -> str:
 
 
 def said(error: BaseException) -> str:
-    """Return what an exception says; its `repr` where it says nothing, or cannot."""
+    """Return the text of an exception; its `repr` if the text is empty or fails."""
     try:
         text = str(error)
     except Exception:
@@ -67,19 +67,19 @@ def said(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what an exception says, to be put in brackets."""
+    """Return the first line of the text of an exception, to put in brackets."""
     return cut(said(error).partition("\n")[0], LONGEST)
 
 
 def cut(text: str, longest: int) -> str:
-    r"""Return a text that can be written as UTF-8, at most so long.
+    r"""Return a text that can be written as UTF-8, cut if it is long.
 
     >>> cut("\ud800", 10), cut("bees", 2)
     ('\\ud800', 'be…')
 
     Args:
-        text: A text, maybe with surrogates that stand alone.
-        longest: How many characters are kept.
+        text: A text, perhaps with lone surrogates.
+        longest: How many characters to keep.
     """
     kept = text[:longest].encode("utf-8", "backslashreplace").decode()
     return kept if len(text) <= longest else f"{kept}…"
@@ -93,7 +93,7 @@ def _as_text(value: object) -> str:
 
 
 def _parts(value: Any, most: int, around: tuple[int, ...]) -> Iterator[str]:
-    """Yield the `repr` of a value in parts, so that whoever has read enough can stop."""
+    """Yield the `repr` of a value in parts, so that a caller can stop early."""
     kind = type(value)
     if kind in (str, bytes):
         yield repr(value[:most])

@@ -1,4 +1,4 @@
-"""For tests of one's own agents: a chat model that follows a script, its calls, and transcripts."""
+"""Helps to test agents: a chat model that follows a script, its tool calls, and transcripts."""
 
 import json
 import re
@@ -36,21 +36,21 @@ Response = Reply | Callable[[list[BaseMessage]], Reply]
 
 
 class ScriptError(AgentGraphError, AssertionError):
-    """A model was not called as its script says, or with messages that no provider takes.
+    """A scripted model was called too often, too rarely, or with messages that no provider accepts.
 
-    It is an `AssertionError` too, so that a test which meets it fails.
+    It is an `AssertionError` too, so that a test fails with it.
     """
 
 
 class ScriptedChatModel(BaseChatModel):
-    """A chat model that gives one response of its script for each call, in order.
+    """A chat model that returns one response of its script for each call, in order.
 
-    A function alone as the script is asked for every response, without end. It streams a response
-    in chunks, word by word, tool calls in pieces. Threads may share it. As the
-    providers do, it takes no messages in which calls and results do not belong together: it raises
-    `ScriptError` with the `pairing_faults`. With `profile={"structured_output": True}` it stands for
-    one whose provider keeps to an `output_schema`: its script then says the answer as JSON; without,
-    by a call of the tool that has the schema's name.
+    A single function as the script is called for every response, without end. A response is streamed in
+    chunks: word by word, tool calls in two pieces. Threads may share the model. Like the providers, it
+    refuses messages in which tool calls and results do not match: it raises `ScriptError` with the
+    `pairing_faults`. With `profile={"structured_output": True}` it acts like a provider that enforces
+    an `output_schema`: its script has the answer as JSON. Without, the script has a call of the tool
+    with the schema's name.
 
     >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
     >>> model.invoke("hi").text, model.invoke("bye").text
@@ -60,7 +60,7 @@ class ScriptedChatModel(BaseChatModel):
     responses: list[Any] | Callable[..., Any]
     """The script: a `Response` for each call, or a function from the input to each of them."""
     counts_tokens: bool = False
-    """Whether replies tell how many tokens they took: a word is one."""
+    """Whether replies have `usage_metadata`: each word counts as one token."""
 
     _inputs: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
     _bound_settings: list[dict[str, Any]] = PrivateAttr(default_factory=list)
@@ -69,7 +69,7 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def inputs(self) -> list[list[BaseMessage]]:
-        """What the model was sent, call by call."""
+        """The messages that the model was sent, call by call."""
         return self._inputs
 
     @property
@@ -79,19 +79,19 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def settings(self) -> list[dict[str, Any]]:
-        """What was bound besides tools, call by call: `tool_choice`, `response_format`, ..."""
+        """The settings that were bound besides tools, call by call: `tool_choice`, ..."""
         return self._bound_settings
 
     @property
     def left_over(self) -> list[Any]:
-        """The responses that were not asked for; none where a function is the script."""
+        """The responses that no call has used; none if a function is the script."""
         return [] if callable(self.responses) else self.responses[len(self._inputs) :]
 
     def assert_finished(self) -> None:
         """Check that no response is left over.
 
         Raises:
-            ScriptError: Some are; it says how many, and which is the first.
+            ScriptError: Some are; it says how many, and shows the first.
         """
         if left := self.left_over:
             asked = len(self._inputs)
@@ -101,11 +101,11 @@ class ScriptedChatModel(BaseChatModel):
             )
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """Take tools as every chat model does; the script alone decides whether they are called.
+        """Bind tools as every chat model does; the script alone decides whether they are called.
 
         Args:
             tools: LangChain tools, functions, or dicts as OpenAI describes tools.
-            **kwargs: Handed on to `bind`.
+            **kwargs: Passed on to `bind`.
 
         Returns:
             The model with the tools; it shares script and records with this one.
@@ -147,7 +147,9 @@ class ScriptedChatModel(BaseChatModel):
                 {key: settings[key] for key in settings.keys() - {"tools", "stream"}}
             )
         if faults := pairing_faults(messages):
-            raise ScriptError(f"input {call + 1} of the model is no conversation: {'; '.join(faults)}")
+            raise ScriptError(
+                f"input {call + 1} of the model is not a valid conversation: {'; '.join(faults)}"
+            )
         reply = self._response(call, messages)
         if callable(reply):
             reply = reply(list(messages))
@@ -180,7 +182,7 @@ def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
 
 
 def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return what is wrong with the calls and results in `messages`; nothing where all is well.
+    """Return which tool calls and results in `messages` do not match; an empty list if all do.
 
     Each call of a message, an invalid one too, must be answered exactly once by the tool messages
     that directly follow it, and each tool message must answer a call.
@@ -189,7 +191,7 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
     ["a result of 'search' answers call '1', which the message before does not make"]
 
     Args:
-        messages: What a model is sent, the oldest message first.
+        messages: The messages for a model, the oldest first.
     """
     groups: list[tuple[Sequence[ToolCall | InvalidToolCall], list[ToolMessage]]] = [((), [])]
     for message in messages:
@@ -211,7 +213,7 @@ def _faults(
         if not made[each]:
             yield f"a result of {name!r} answers call {each!r}, which the message before does not make"
         elif not answered[each]:
-            yield f"call {each!r} of {name!r} is not answered by the tool messages directly behind it"
+            yield f"call {each!r} of {name!r} is not answered by the tool messages directly after it"
         elif made[each] != answered[each]:
             yield f"call {each!r} of {name!r} is made {made[each]} and answered {answered[each]} times"
 
@@ -235,16 +237,16 @@ def calls(*made: ToolCall, text: str = "") -> AIMessage:
 
     Args:
         *made: The calls, each made by `call`.
-        text: What is said beside them.
+        text: The text of the message.
     """
     named = [{**each, "id": each["id"] or str(nth)} for nth, each in enumerate(made, 1)]
     return AIMessage(text, tool_calls=named)
 
 
 def transcript(events: Iterable[AgentEvent]) -> list[str]:
-    """Return what a run said and did as lines, a line for each event; chunks are left out.
+    """Return events as lines, one for each event; chunks are left out.
 
-    A text is as it was said: what is printed on a terminal is cleaned there, by `print_event`.
+    Texts are not cleaned for a terminal; `print_event` does that.
 
     ```
     transcript(runner.query("bees"))
@@ -252,7 +254,7 @@ def transcript(events: Iterable[AgentEvent]) -> list[str]:
     ```
 
     Args:
-        events: What `run`, `resume` or `events` of a runner give.
+        events: The events of `run`, `resume` or `events` of a runner.
     """
     return [f"{event.run_path}: {event_text(event)}" for event in events if not event.partial]
 

@@ -300,20 +300,20 @@ ASKED = AIMessage("", tool_calls=[call("weather", city="Rome"), call("clock")])
 FAULTY: dict[str, tuple[list[BaseMessage], list[str]]] = {
     "a call without an answer": (
         [ASKED, result("clock")],
-        ["call 'call_weather' of 'weather' is not answered by the tool messages directly behind it"],
+        ["call 'call_weather' of 'weather' is not answered by the tool messages directly after it"],
     ),
     "an invalid call without an answer": (
         [AIMessage("", invalid_tool_calls=[invalid_tool_call(name="weather", args="Rome", id="1")])],
-        ["call '1' of 'weather' is not answered by the tool messages directly behind it"],
+        ["call '1' of 'weather' is not answered by the tool messages directly after it"],
     ),
     "a call without an id": (
         [AIMessage("", tool_calls=[{**call("clock"), "id": None}])],
-        ["call '' of 'clock' is not answered by the tool messages directly behind it"],
+        ["call '' of 'clock' is not answered by the tool messages directly after it"],
     ),
     "a person between a call and its answer": (
         [ASKED, result("clock"), HumanMessage("Well?"), result("weather")],
         [
-            "call 'call_weather' of 'weather' is not answered by the tool messages directly behind it",
+            "call 'call_weather' of 'weather' is not answered by the tool messages directly after it",
             "a result of 'weather' answers call 'call_weather', which the message before does not make",
         ],
     ),
@@ -359,8 +359,9 @@ class TestTheInput:
         with pytest.raises(ScriptError) as caught:
             model.invoke([ASKED, result("weather"), HumanMessage("Well?")])
         assert str(caught.value) == (
-            "input 2 of the model is no conversation: call 'call_clock' of 'clock' is not answered by "
-            "the tool messages directly behind it"
+            "input 2 of the model is not a valid conversation: call 'call_clock' of 'clock' is not "
+            "answered by "
+            "the tool messages directly after it"
         )
         assert [message.type for message in model.inputs[1]] == ["ai", "tool", "human"]
         assert invoke(model).text == "fine"
@@ -373,7 +374,7 @@ class TestTheInput:
     @streams
     def test_is_refused_where_it_streams(self, stream: Callable[..., Any]) -> None:
         model = ScriptedChatModel(responses=["fine"])
-        with pytest.raises(ScriptError, match="input 1 of the model is no conversation"):
+        with pytest.raises(ScriptError, match="input 1 of the model is not a valid conversation"):
             stream(model, [ASKED])
 
 

@@ -29,7 +29,9 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
     ]
     for name, each in unknown:
         there = ", ".join(map(shown, depends_on))
-        yield f"the step {shown(name)} depends on {shown(each)}, which is no step; there are: {there}"
+        yield (
+            f"the step {shown(name)} depends on {shown(each)}, which is not a step; there are: {there}"
+        )
     try:
         TopologicalSorter(known).prepare()
     except CycleError as error:

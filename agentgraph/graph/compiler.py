@@ -42,7 +42,7 @@ from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import asks_functions, capabilities_at, ends
+from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
 from agentgraph.tree.validation import validate
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -239,7 +239,7 @@ class _LaneBuilder:
         if reads := (("failure",) if may_stay else ()) + each.reads:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
-        after = ends(self.tree, place, each.capabilities) if each.capabilities else ()
+        after = next_stops(self.tree, place, each.capabilities) if each.capabilities else ()
         ended = [END if end is None else end.entry_node for end in after]
         behind = list(dict.fromkeys([*ended, *each.others]))
         if len(behind) == 1 and not (may_stay or each.is_free):

@@ -85,7 +85,7 @@ class References:
         found = self._named(registry, name)
         if registry == "agents" and not isinstance(found, Agent):
             raise refused(
-                f"{name!r} is of type {type(found).__name__}, which is no agent; build one with "
+                f"{name!r} is of type {type(found).__name__}, which is not an agent; build one with "
                 "chat_agent, human, sequential, ..."
             )
         return found

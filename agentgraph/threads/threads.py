@@ -32,7 +32,7 @@ from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
-from agentgraph.tree.changes import can_go_on, fingerprint_of
+from agentgraph.tree.changes import can_resume, fingerprint_of
 from agentgraph.tree.places import Place, Tree
 
 T = TypeVar("T")
@@ -198,7 +198,7 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         every = yield from all_saved()
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
-        if fingerprint_of(was) != position["tree"] or not can_go_on(
+        if fingerprint_of(was) != position["tree"] or not can_resume(
             was, tree.outline, next_node(saved), visited
         ):
             raise _changed(tree, thread_id, was)

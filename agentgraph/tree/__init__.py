@@ -1,1 +1,1 @@
-"""A tree of agents laid out and checked: places, addresses, what comes next, all faults. Pure."""
+"""Lays out and checks a tree of agents: places, addresses, what runs next, all faults. Pure."""

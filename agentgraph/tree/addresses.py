@@ -1,12 +1,18 @@
-"""Where an activation is: cursors, addresses and run paths, as pure functions of places.
+"""Cursors, addresses and run paths: where an activation is, computed from its place and counters.
 
-A cursor holds a counter for each loop around a place, each chat agent that transfers begin at,
-each agent that is called, and each that a check may send back, outermost first: an iteration, the
-hops so far, the number of the call (with that of the attempt, where middleware runs a call again),
-the attempt. Its size does not depend on how often loops went
-round; each hop adds a small number: i for a transfer to the i-th sub-agent, 0 for one to the agent
-above. Together with the place it gives the address and the run path of an activation; nothing else
-has to be stored.
+The address and the run path of an activation need no storage of their own: they are functions of its
+place and its cursor. A cursor is a tuple of counters, outermost first:
+
+| counter     | one for each                          | value                                          |
+|-------------|---------------------------------------|------------------------------------------------|
+| "iteration" | enclosing loop                        | the iteration, from 0                          |
+| "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
+| "call"      | agent run as a tool, or for each item | the number of the call, or (number, attempt)   |
+| "attempt"   | agent that a check may send back      | the attempt, from 0                            |
+
+In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after
+a transfer to `press`, the cursor is `(1, (2,))`, the address `refine[1]/desk[2]/press`, and the run
+path `refine/writer/desk/writer/desk/press`.
 """
 
 import re
@@ -19,38 +25,43 @@ from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.places import Count, Place, Tree
 
 Cursor = tuple[Any, ...]
-"""The counters: an `int` for an iteration, a call or an attempt, a tuple of them for hops, and for a
-call that runs again: its number and that of the attempt."""
+"""The counters: an `int`, or a tuple of them for hops and for a call that runs again."""
 
 
 def as_cursor(counters: Iterable[Any]) -> Cursor:
-    """Return a cursor as it was before it was saved: lists are tuples again."""
+    """Return a cursor from its saved form, in which tuples are lists."""
     return tuple(tuple(c) if isinstance(c, list) else c for c in counters)
 
 
 def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
-    """Return the cursor for a jump to `place` from `left`: shared counters keep their values.
+    """Return the cursor at `place` for a jump there from the place `left`.
 
-    Loops begin at 0, and transfers are those that lead there directly.
+    Counters that both places have keep their values. Other loops begin at iteration 0, and other hops
+    are the transfers that lead to `place` directly.
     """
     known = dict(zip(left.counts if left else (), cursor, strict=False))
     for count in place.counts:
         if count.kind != "hops":
             known.setdefault(count, 0)
-        elif count not in known or left is None or _led_to(left, count) != _led_to(place, count):
-            known[count] = _led_to(place, count)
+        elif count not in known or left is None or _hops_to(left, count) != _hops_to(place, count):
+            known[count] = _hops_to(place, count)
     return tuple(known[count] for count in place.counts)
 
 
 def entered(place: Place, around: Cursor) -> Cursor:
-    """Return the cursor at a place that is entered, by the counters around it and of its call."""
+    """Return the cursor at the start of a place.
+
+    Args:
+        place: A place that is a node, or starts a lane.
+        around: The counters enclosing it, including that of its call.
+    """
     attempt: Cursor = (0,) if place.repeats else ()
     hops: Cursor = ((),) if place.counts_hops else ()
     return (*around, *attempt, *hops)
 
 
 def iteration(place: Place, cursor: Cursor) -> int | None:
-    """Return the iteration of the nearest loop, also in that loop itself; None outside any."""
+    """Return the iteration of the nearest loop, the place itself included; None outside all loops."""
     found = None
     for count, value in zip(place.counts_inside, cursor, strict=False):
         if count.kind == "iteration":
@@ -59,7 +70,7 @@ def iteration(place: Place, cursor: Cursor) -> int | None:
 
 
 def attempt(place: Place, cursor: Cursor) -> int:
-    """Return how often a check has sent a place back."""
+    """Return how many times a check has sent a place back."""
     counters = dict(zip(place.counts, cursor, strict=False))
     return int(counters.get(Count(place, "attempt"), 0))
 
@@ -75,23 +86,25 @@ def attempts(place: Place, cursor: Cursor) -> list[Cursor]:
 def address(place: Place, cursor: Cursor) -> str:
     """Return the address of an activation.
 
-    `report/refine[1]/critic` is the critic in the second iteration of a loop, `triage[1.0.2]/bills`
-    the second sub-agent of a chat agent, after transfers to the first one (1) and back (0),
-    `writer/search(3)` an agent that the writer's fourth tool call runs, `writer/search(3.1)` that agent
-    in the second attempt of that call, and `report/writer{1}` the second attempt of a writer whose
-    work is checked.
+    | address                   | activation                                                          |
+    |---------------------------|---------------------------------------------------------------------|
+    | `report/refine[1]/critic` | the critic in the second iteration of a loop                        |
+    | `triage[1.0.2]/bills`     | the second sub-agent, after transfers to the first (1) and back (0) |
+    | `writer/search(3)`        | the agent that the writer's fourth tool call runs                   |
+    | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
+    | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
 
 
 def root_address(tree: Tree) -> str:
-    """Return the address at which a run begins."""
+    """Return the address of the root agent."""
     return address(tree.root, cursor_at(tree.root, None, ()))
 
 
 def way_to(place: Place | None) -> list[Place]:
-    """Return a place and those around it, outermost first: one for each part of an address."""
+    """Return the enclosing places of a place and itself, outermost first: the parts of its address."""
     way = []
     while place is not None:
         way.append(place)
@@ -100,7 +113,7 @@ def way_to(place: Place | None) -> list[Place]:
 
 
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
-    """Return the place and the cursor that an address names; None where the tree has no such."""
+    """Return the place and the cursor of an address; None for an address that the tree cannot have."""
     place: Place | None = None
     cursor: Cursor = ()
     for part in text.split("/"):
@@ -131,18 +144,18 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
 
 
 def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
-    """Return the cursor of a place that has ended without the transfers that led on from it."""
+    """Return the cursor of a place that has ended, without the transfers that led away from it."""
     at = max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
     if at is None:
         return cursor
     first = place.counts[at].place
-    led = [first, *_hopped(tree, first, cursor[: at + 1])]
-    here = [i for i, each in enumerate(led) if each is place]
+    visited = [first, *_targets_of_hops(tree, first, cursor[: at + 1])]
+    here = [i for i, each in enumerate(visited) if each is place]
     return (*cursor[:at], cursor[at][: here[-1]], *cursor[at + 1 :]) if here else cursor
 
 
 def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
-    """Tell whether an address is inside an attempt of a call that runs a place at a cursor."""
+    """Return whether an address is inside the attempt of a call that runs a place at a cursor."""
     found = parse_address(tree, text)
     if found is None or place not in way_to(found[0]):
         return False
@@ -151,7 +164,7 @@ def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 
 
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
-    """Tell whether an address is that of a place at a cursor, wherever it transferred, or inside it."""
+    """Return whether an address is that of a place at a cursor, or inside it, after any transfers."""
     found = parse_address(tree, text)
     if found is None or place not in way_to(found[0]):
         return False
@@ -160,16 +173,15 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 
 
 def numbered_call(number: int, attempt: int) -> Any:
-    """Return the counter of an attempt of a call: that of the first is the number of the call alone."""
+    """Return the "call" counter of an attempt: the number alone for the first attempt."""
     return (number, attempt) if attempt else number
 
 
 class RunPaths:
-    """The run paths of a tree's activations.
+    """Computes the run paths of a tree's activations. Safe to share between threads.
 
-    Paths share their beginnings: of each loop the paths at the start of its iterations are
-    kept, and of each composite the paths up to its sub-agents, so that the path of the next one costs
-    only what is new. Threads may share one.
+    Paths share their beginnings. The paths at the start of each iteration of a loop, and those up to
+    each sub-agent of a composite, are cached, so that the next path costs only its new steps.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -182,17 +194,17 @@ class RunPaths:
         """Return the run path of an activation."""
         parent = place.parent
         if parent is not None and place.is_target:
-            path = self.at(parent, cursor)  # the path of the transfers leads here
+            path = self.at(parent, cursor)  # the hops of the parent's path end here
         else:
             path = self._entered(place, cursor)
         for _ in range(attempt(place, cursor) if place.repeats else 0):
             path = path.append(_step(place, cursor))
-        for target in _hopped(self._tree, place, cursor) if place.counts_hops else ():
+        for target in _targets_of_hops(self._tree, place, cursor) if place.counts_hops else ():
             path = path.append(_step(target, cursor))
         return path
 
     def _entered(self, place: Place, cursor: Cursor) -> RunPath:
-        """Return the path to a place, before any transfer from there."""
+        """Return the path to a place before any transfer away from it."""
         parent = place.parent
         if parent is None:
             return RunPath((RunStep(place.name),))
@@ -208,7 +220,7 @@ class RunPaths:
         return inside(parent, cursor)
 
     def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
-        """Return the path to a sub-agent of a composite, by way of those before it."""
+        """Return the path to a sub-agent of a composite, through its earlier siblings."""
         around, paths = self._sub_agents.get(parent, ((), []))
         if around != cursor or not paths:
             paths = [self._inside(parent, cursor)]
@@ -218,11 +230,12 @@ class RunPaths:
         return paths[index + 1]
 
     def of(self, text: str) -> RunPath | None:
-        """Return the run path of an address; None where the tree has no such."""
+        """Return the run path of an address; None for an address that the tree cannot have."""
         found = parse_address(self._tree, text)
         return self.at(*found) if found else None
 
     def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
+        """Return the path at the start of an iteration of a loop."""
         around, starts = self._iterations.get(loop, ((), []))
         if around != cursor[:-1] or not starts:
             starts = [self.at(loop, cursor[:-1])]
@@ -240,8 +253,8 @@ _PART = re.compile(
 )
 
 
-def _led_to(place: Place, count: Count) -> tuple[int, ...]:
-    """Return the hops that lead from where transfers begin to the agent that a place is or is in."""
+def _hops_to(place: Place, count: Count) -> tuple[int, ...]:
+    """Return the hops from the chat agent of a counter directly to the agent at or around a place."""
     way = way_to(place)
     inside = takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :])
     return tuple(step.index + 1 for step in inside)
@@ -265,7 +278,7 @@ def _shown_call(counter: Any) -> str:
 
 
 def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
-    """Return the place of a segment directly inside another one, or the root."""
+    """Return the place that a segment names directly inside another place, or at the root."""
     if around is None:
         return tree.root if segment == tree.root.segment and not called else None
     inside = tree.called if called else tree.children
@@ -273,12 +286,12 @@ def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Plac
 
 
 def counts_around(place: Place) -> tuple[Count, ...]:
-    """Return what is counted around a place, its own counters left aside."""
+    """Return what the counters enclosing a place count, without its own counters."""
     return place.parent.counts_inside if place.parent else ()
 
 
-def _hopped(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
-    """Yield where the transfers that began at a place led; stops where there is no such agent."""
+def _targets_of_hops(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
+    """Yield the target of each hop that began at a place; stop at a hop to a missing agent."""
     at: Place | None = place
     for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
         children = tree.children.get(at, ()) if at and at.kind.hands_over else ()
@@ -290,14 +303,14 @@ def _hopped(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
 
 
 def _is_visited(tree: Tree, place: Place, cursor: Cursor) -> bool:
-    """Tell whether transfers lead to where an address says that they led."""
+    """Return whether the hops in a cursor end at the target that the place is or is in."""
     at: Place | None = place
     target = place
     while at is not None:
         if at.counts_hops:
             hops = cursor[len(at.counts) - 1]
-            led = [at, *_hopped(tree, at, cursor)]
-            if len(led) != len(hops) + 1 or led[-1] is not target:
+            visited = [at, *_targets_of_hops(tree, at, cursor)]
+            if len(visited) != len(hops) + 1 or visited[-1] is not target:
                 return False
         if at.parent is not None and not at.is_target:
             target = at.parent

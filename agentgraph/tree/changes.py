@@ -1,17 +1,17 @@
-"""Whether a thread that one tree left can go on with another: what changed must not matter.
+"""Decides whether a thread can continue with a tree that has changed since it last ran.
 
-A thread relies on the shape of its tree: the names of nodes, the counters of cursors, and the order
-in which siblings stand, for run paths tell of it. It keeps the outline of its tree from the start of
-each turn. What stands behind the place where it is has no part in any of this, so:
+What a thread has saved depends on the shape of its tree: the names of nodes, the counters of cursors,
+and the order of siblings, which is in run paths. Agents after the place where the thread is have had no
+effect yet. So:
 
-- a sequential may have further children at its end, wherever it stands;
-- of the sequentials around that place, if nothing else is around them, the children behind the one
-  that is under way may be others, unless the thread was there in an earlier turn;
-- all else is as it was, the names of the nodes too: that of an agent changes where another one of
-  its name is added.
+- a sequential may have more children at its end, anywhere in the tree;
+- in the sequentials around the place where the thread is, if only sequentials enclose them, the
+  children after the one that runs may be others, unless the thread was there in an earlier turn;
+- all else must be the same. That includes the names of nodes: the node of an agent gets another name
+  when a second agent of its name is added.
 
-Outlines are all that is compared, for of the old tree nothing else is left. A node's name follows
-from the outline, as it does from the tree.
+Of the old tree only its outline is left, which the thread saves at the start of each turn. So outlines
+are compared, and the names of nodes are derived from them by the same rule as from a tree.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ _HOOKS = re.compile(r" \(hooks (?P<names>[^()]*)\)")
 
 @dataclass(eq=False)
 class Outlined:
-    """A place of a tree as its outline tells of it.
+    """A place of a tree, read from its outline.
 
     Attributes:
-        label: Its line, without what says how deep it stands.
+        label: Its line, without the indent.
         kind: The kind of its agent.
         node: The name of its node.
         children: The places inside it; those that it calls come last.
@@ -51,29 +51,29 @@ class Outlined:
 
 
 def fingerprint_of(outline: Sequence[str]) -> str:
-    """Return the eight characters that stand for an outline."""
+    """Return a hash of an outline: eight characters."""
     return hashlib.sha256("\n".join(outline).encode()).hexdigest()[:8]
 
 
-def can_go_on(
+def can_resume(
     was: Sequence[str],
     now: Sequence[str],
     next_node: str | None,
     visited: Collection[str | None],
 ) -> bool:
-    """Tell whether a thread that a tree of one outline left can go on with one of another.
+    """Return whether a thread of a tree of one outline can continue with a tree of another.
 
     >>> was = ["sequential s", "  function a", "  human b", "  function c"]
-    >>> can_go_on(was, ["sequential s", "  function a", "  human b", "  function d"], "b", [])
+    >>> can_resume(was, ["sequential s", "  function a", "  human b", "  function d"], "b", [])
     True
-    >>> can_go_on(was, ["sequential s", "  function x", "  human b", "  function c"], "b", [])
+    >>> can_resume(was, ["sequential s", "  function x", "  human b", "  function c"], "b", [])
     False
 
     Args:
-        was: The outline of the tree that the thread was left by.
-        now: That of the tree that is to go on.
-        next_node: The node at which the thread is; None where it has ended.
-        visited: The nodes at which it ever was.
+        was: The outline of the tree that the thread last ran with.
+        now: The outline of the tree that it is to continue with.
+        next_node: The node at which the thread is; None if it has ended.
+        visited: All nodes that it has been at.
     """
     old = parsed(was)
     if next_node is not None and not _has(old, {next_node}):
@@ -89,7 +89,10 @@ def _fits(
     *,
     leads_here: bool,
 ) -> bool:
-    """Compare two places; one `leads_here` where nothing but sequentials is around it."""
+    """Return whether a new place may replace an old one.
+
+    `leads_here` says that only sequentials enclose it, so that the children after `here` may differ.
+    """
     if (old.label, old.node) != (new.label, new.node):
         return False
     is_sequential = old.kind == "sequential"
@@ -109,7 +112,7 @@ def _has(place: Outlined, nodes: Collection[str | None]) -> bool:
 
 
 def parsed(outline: Sequence[str]) -> Outlined:
-    """Return the root of an outline, with the names of nodes as `lay_out` gives them."""
+    """Return the root of an outline, with the names of nodes that `lay_out` gives them."""
     lines = [_LINE.fullmatch(line) for line in outline]
     counts = Counter(line["name"] for line in lines if line)
     taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""The faults of composites: of loops, of branches, of the steps of workflows and their inputs."""
+"""Finds the faults of composites: loops, branches, the steps of workflows and their inputs."""
 
 from collections.abc import Iterator
 
@@ -54,9 +54,9 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
         yield "a workflow needs at least one step"
     yield from word_faults("on_error", agent.on_error, ("fail", "wait"))
     if not all(is_agent(step.agent) for step in agent.steps):
-        return  # told where the agents should stand
+        return  # reported at the places of the agents
     if not all(isinstance(step.name, str) for step in agent.steps):
-        return  # told where the names should stand
+        return  # reported at the places of the agents too
     names = [step.name for step in agent.steps]
     depends_on = {step.name: step.depends_on for step in agent.steps}
     yield from dependency_faults(names, depends_on)
@@ -70,7 +70,7 @@ def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
         return
     if not isinstance(step.input, str):
         yield (
-            f"the input {shown(step.input)} of the step {shown(step.name)} is no string; pass a "
+            f"the input {shown(step.input)} of the step {shown(step.name)} is not a string; pass a "
             "template"
         )
         return
@@ -82,7 +82,7 @@ def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
     for text in dict.fromkeys(bare_in(step.input)):
         inside = text.strip("{} ")
         yield (
-            f"the input of the step {shown(step.name)} has {text}, which is sent as it is; write "
+            f"the input of the step {shown(step.name)} has {text}, which is sent unchanged; write "
             f"${{{inside}}} for the value, or {{{{{inside}}}}} for the braces"
         )
     for name in dict.fromkeys(results_in(step.input)):
@@ -91,19 +91,22 @@ def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
 
 
 def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
-    """Return why a step cannot have the result of another one as its input, and what to do."""
+    """Return why the input of a step cannot use the result of another step; None if it can."""
     if name in upstream(depends_on, step):
         return None
     if name not in depends_on:
-        there = ", ".join(shown(each) for each in depends_on if each != step) or "none but itself"
-        return f"is no step; there are: {there}"
+        others = ", ".join(shown(each) for each in depends_on if each != step) or "none but itself"
+        return f"is not a step; there are: {others}"
     if name == step or step in upstream(depends_on, name):
-        return "is done after it; take it out"
+        return "runs after it; take it out"
     return f"does not come before it; add {shown(name)} to its depends_on, or take it out"
 
 
 def _can_end(agent: Agent, nearest: bool = True) -> bool:
-    """Tell whether something in a body can end its loop; `nearest` where no other loop is between."""
+    """Return whether an agent can end the loop that encloses it.
+
+    `nearest` is false if another loop is between them, which a `break_loop` would end instead.
+    """
     inner = unchecked(agent)
     if not is_agent(inner):
         return False

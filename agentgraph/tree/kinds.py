@@ -1,4 +1,4 @@
-"""Kinds of agents: what a tree knows of each. All else asks a `Place`, which asks this file."""
+"""Kinds of agents: what each means for its place. Other modules ask a `Place`, which asks this file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.agents.tools import tool_capabilities
 
 WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
-"""Suffixes of the further nodes and the task of an agent, after its own node, by its kind."""
+"""For each kind of agent: suffixes of the names of its other nodes and of its task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Kind:
     """What the kind of an agent means for its place in a tree.
 
     Attributes:
-        name: The word for it, as outlines have it; threads keep it.
-        is_node: Whether it is a node of its lane; if not, it is only the way from node to node.
+        name: The word for it in outlines, which threads save.
+        is_node: Whether it is a node of its lane; if not, it only decides the order of nodes.
         is_fork: Whether its node runs each of its sub-agents in a lane of its own.
         goes_round: Whether its sub-agents run again and again.
-        hands_over: Whether its sub-agents run when it transfers to them, and not one after the other.
+        hands_over: Whether its sub-agents run only when it transfers to them.
         asks: Whether it always asks a person.
         runs_graph: Whether it runs a foreign graph.
-        first_wins: Whether the first sub-agent that succeeds ends the others, of which nothing is kept.
+        first_wins: Whether the first sub-agent that succeeds ends the others and discards their work.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Kind:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it has no sub-agents that run as part of it."""
+        """Whether it is a node that runs no lanes."""
         return self.is_node and not self.is_fork
 
 
@@ -84,7 +84,7 @@ def kind_of(agent: Leaf | Composite) -> Kind:
 
 
 def capabilities_of(agent: Leaf | Composite) -> Capabilities:
-    """Return what a leaf may do when it ends; of a fork that is up to its lanes."""
+    """Return what a leaf may do when it ends; for a fork its lanes decide that."""
     match agent:
         case FunctionAgent(fn=fn):
             return allowed(fn)
@@ -96,9 +96,9 @@ def capabilities_of(agent: Leaf | Composite) -> Capabilities:
 
 
 def speaks_early(agent: Leaf | Composite) -> bool:
-    """Tell whether an agent may tell something before its node has ended, besides what tasks tell.
+    """Return whether an agent may emit events before its node has ended, other than from tasks.
 
-    A generator speaks as it goes on; functions and middleware may write to LangGraph's stream.
+    A generator yields while it runs; functions and middleware may write to LangGraph's stream.
     """
     match agent:
         case FunctionAgent(fn=fn):
@@ -109,7 +109,7 @@ def speaks_early(agent: Leaf | Composite) -> bool:
 
 
 def side_by_side(agent: Leaf | Composite) -> tuple[str, Sequence[Agent]]:
-    """Return a word for those that run at the same time and whose values are joined, and them."""
+    """Return the agents that run concurrently and whose values are joined, with a word for them."""
     match agent:
         case ParallelAgent(on_error=str(on_error)) if on_error != "first":
             return "branches", agent.sub_agents
@@ -119,10 +119,10 @@ def side_by_side(agent: Leaf | Composite) -> tuple[str, Sequence[Agent]]:
 
 
 def joined(agent: Leaf | Composite, lanes: list[set[Signal | None]]) -> list[set[Signal | None]]:
-    """Return how the lanes of a fork can end where a failure does not end them all."""
+    """Return the possible signals of the lanes of a fork, by its `on_error`."""
     match agent:
-        case ParallelAgent(on_error="collect"):  # a branch that fails has ended
+        case ParallelAgent(on_error="collect"):  # a branch that fails ends without a signal
             return [{*lane, None} for lane in lanes]
-        case ParallelAgent(on_error="first"):  # that of one branch counts
+        case ParallelAgent(on_error="first"):  # only the winner's signal counts
             return [set().union(*lanes)]
     return lanes

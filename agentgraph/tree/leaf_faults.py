@@ -1,4 +1,4 @@
-"""The faults of leaves: of chat agents and their tools, of functions, of graphs."""
+"""Finds the faults of leaves: chat agents and their tools, functions, graphs, human agents."""
 
 import inspect
 from collections import Counter
@@ -38,11 +38,11 @@ _RULE = ("allowed_decisions", "description", "args_schema", "when")
 
 
 def chat_faults(agent: ChatAgent, above: ChatAgent | None, *, in_loop: bool) -> Iterator[str]:
-    """Yield what is wrong with a chat agent, which may transfer back to the one above, if any."""
+    """Yield what is wrong with a chat agent; `above` is the one that it may transfer back to."""
     yield from agent.faults
     if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
         yield (
-            f"the model {shown(agent.model)} is no LangChain chat model; pass one, such as "
+            f"the model {shown(agent.model)} is not a LangChain chat model; pass one, such as "
             "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
         )
     if not (isinstance(agent.instruction, str | SystemMessage) or _is_chooser(agent.instruction)):
@@ -69,7 +69,7 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None, *, in_loop: bool) -> 
     yield from _approval_faults(agent)
     yield from _tool_faults(agent, above)
     if agent.break_tool and not in_loop:
-        yield "there is no loop around it that break_tool=True could end; leave it out"
+        yield "break_tool=True needs an enclosing loop; leave it out"
 
 
 def function_faults(agent: FunctionAgent) -> Iterator[str]:
@@ -87,7 +87,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
     graph = agent.graph
     if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
         if not hasattr(graph, "assistant_id"):  # a graph on a server
-            yield f"{shown(graph)} is no compiled LangGraph graph; call compile() on its builder"
+            yield f"{shown(graph)} is not a compiled LangGraph graph; call compile() on its builder"
     elif "messages" not in getattr(graph, "channels", {"messages": None}):
         yield "the state of its graph has no 'messages'; add them, as in MessagesState"
     if agent.input is not None and not callable(agent.input):
@@ -105,7 +105,7 @@ def human_faults(agent: HumanAgent) -> Iterator[str]:
 
 
 def tool_error_faults(given: object) -> Iterator[str]:
-    """Yield what is wrong with what becomes of an exception in a tool."""
+    """Yield what is wrong with `on_tool_error`."""
     kinds = given if isinstance(given, tuple) and given else (given,)
     is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
     if isinstance(given, str):
@@ -115,12 +115,12 @@ def tool_error_faults(given: object) -> Iterator[str]:
     if not is_known:
         yield (
             f"on_tool_error={shown(given)} is not known; use 'return' or 'raise', types of exceptions, "
-            "a sentence that the model is told, or a sync function of the exception"
+            "a sentence for the model, or a sync function of the exception"
         )
 
 
 def is_agent(thing: object) -> bool:
-    """Tell whether something is an agent."""
+    """Return whether something is an agent."""
     return isinstance(unchecked(thing), Leaf | Composite)
 
 
@@ -129,7 +129,7 @@ def _is_name(model: Any) -> bool:
 
 
 def _is_chooser(fn: Any) -> bool:
-    """Return whether something is a sync function that can be called with a context."""
+    """Return whether something is a sync function that takes a context."""
     if not callable(fn) or isinstance(fn, type) or is_async(fn):
         return False
     try:
@@ -144,13 +144,16 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
     given = agent.retry
     several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
     if given is not None and not all(hasattr(each, "max_attempts") for each in several):
-        yield f"retry={shown(given)} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+        yield (
+            f"retry={shown(given)} is not a retry policy; pass langgraph.types.RetryPolicy(...), or "
+            "several"
+        )
     limit = agent.timeout
     seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
     if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
         yield (
-            f"timeout={shown(limit)} is no timeout; pass seconds above 0, a timedelta, or a "
+            f"timeout={shown(limit)} is not a timeout; pass seconds above 0, a timedelta, or a "
             "TimeoutPolicy"
         )
 
@@ -173,13 +176,13 @@ def _summary_faults(agent: ChatAgent) -> Iterator[str]:
         return
     if not (isinstance(policy.model, Runnable) or _is_name(policy.model)):
         yield (
-            f"the summarising model {shown(policy.model)} is no LangChain chat model; pass one, such "
-            "as ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'"
+            f"the summarising model {shown(policy.model)} is not a LangChain chat model; pass one, "
+            "such as ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'"
         )
     if policy.instruction is not None and not isinstance(policy.instruction, str):
         yield (
-            f"the instruction {shown(policy.instruction)} of summarized(...) is no text; pass one, or "
-            "leave it out"
+            f"the instruction {shown(policy.instruction)} of summarized(...) is not a text; pass one, "
+            "or leave it out"
         )
     if _has_kind(agent, SUMMARY):
         yield (
@@ -189,19 +192,19 @@ def _summary_faults(agent: ChatAgent) -> Iterator[str]:
 
 
 def _has_kind(agent: ChatAgent, kind: str) -> bool:
-    """Return whether middleware of an agent is of a class of LangChain's, a subclass, or named so."""
+    """Return whether an agent has middleware of a class, a subclass of it, or of the same name."""
     kinds = (each.__name__ for given in agent.middleware for each in type(given).__mro__)
     return kind in (*kinds, *(getattr(each, "name", None) for each in agent.middleware))
 
 
 def _rule_fault(rule: Any) -> str | None:
-    """Return what is wrong with a rule of LangChain's `interrupt_on`, and what to do."""
+    """Return what is wrong with a rule of LangChain's `interrupt_on`; None if nothing is."""
     if isinstance(rule, bool):
         return None
     if not isinstance(rule, Mapping):
         return f"is {shown(rule)}; use True, False, or a mapping as LangChain's InterruptOnConfig"
     if unknown := sorted(map(str, rule.keys() - _RULE)):
-        return f"has {', '.join(map(shown, unknown))}, which no rule has; use {', '.join(_RULE)}"
+        return f"has unknown keys {', '.join(map(shown, unknown))}; use {', '.join(_RULE)}"
     allowed = rule.get("allowed_decisions")
     is_list = isinstance(allowed, list | tuple) and bool(allowed)
     if not is_list or any(each not in DECISIONS for each in allowed or ()):
@@ -222,13 +225,13 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
         if isinstance(given, AgentTool):
             yield from word_faults("history of an agent_tool", given.history, ("input", "shared"))
             if not is_agent(given.agent):
-                continue  # told where the agent should stand
+                continue  # reported at the place of the agent
         try:
             tools.append(as_tool(given))
         except Exception as error:
             yield (
-                f"no tool can be made of {shown(given)} ({reason(error)}); pass a LangChain tool, or a "
-                "function with a docstring"
+                f"{shown(given)} cannot be used as a tool ({reason(error)}); pass a LangChain tool, or "
+                "a function with a docstring"
             )
     around = [above] if above else []
     targets = [each for each in (*agent.sub_agents, *around) if is_agent(each)]
@@ -245,9 +248,9 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
     for what, wanted in (("return_directly", agent.return_directly), ("approve", agent.approve)):
         unknown = [] if callable(wanted) else [name for name in wanted if name not in names]
         if unknown:
-            there = ", ".join(names) or "none"
+            known = ", ".join(names) or "none"
             named = ", ".join(map(shown, unknown))
-            yield f"{what} names {named}, which is no tool of it; its tools: {there}"
+            yield f"{what} names {named}, which is not one of its tools: {known}"
     yield from _tool_timeout_faults(agent, tools)
     for model in toolless(agent.model) if names else ():
         instead = (
@@ -263,18 +266,18 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
     for limit in (*named.values(), *alone):
         seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
-            yield f"tool_timeout={shown(limit)} is no timeout; pass seconds above 0, or a timedelta"
+            yield f"tool_timeout={shown(limit)} is not a timeout; pass seconds above 0, or a timedelta"
     plain = [tool for tool in tools if not isinstance(tool, AgentCall)]
     stoppable = [tool.name for tool in plain if is_async_tool(tool)]
     if unknown := [name for name in named if name not in stoppable]:
         yield (
-            f"tool_timeout names {', '.join(map(shown, unknown))}, which is no async tool of it: only "
-            f"an async call can be stopped; its async tools: {', '.join(stoppable) or 'none'}"
+            f"tool_timeout names {', '.join(map(shown, unknown))}, which is not one of its async tools "
+            f"(only an async call can be stopped): {', '.join(stoppable) or 'none'}"
         )
 
 
 def toolless(model: object) -> Iterator[object]:
-    """Yield the models that take no tools; a chat model that does not has LangChain's own method."""
+    """Yield the models that take no tools: they lack `bind_tools`, or have LangChain's default one."""
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
             yield from toolless(each)

@@ -1,4 +1,4 @@
-"""Places: a tree of agents laid out, with the lane, the nodes and the counters of each occurrence."""
+"""Lays out a tree of agents: a place for each occurrence, with its lane, its nodes and its counters."""
 
 import hashlib
 from collections import Counter
@@ -59,13 +59,13 @@ class Place:
     """One occurrence of an agent in a tree.
 
     Attributes:
-        agent: The agent that stands here, without the checks around it.
-        parent: The place of the agent around it; None at the root.
-        index: Which sub-agent, or which agent as a tool, of its parent it is, from 0.
+        agent: The agent here, without its checks.
+        parent: The place of the enclosing agent; None at the root.
+        index: Its number among the sub-agents, or the agents as tools, of its parent, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
         is_called: Whether its parent runs it any number of times: as a tool, or for each item.
-        checks: What looks at it when it ends, the innermost first.
+        checks: The checks that run when it ends, the innermost first.
     """
 
     agent: Leaf | Composite
@@ -93,13 +93,13 @@ class Place:
 
     @property
     def workflow(self) -> WorkflowAgent | None:
-        """The workflow directly around it, if it is a step of one, or undoes a step."""
+        """The workflow of which it is a step, or undoes a step."""
         around = self.parent.agent if self.parent else None
         return around if isinstance(around, WorkflowAgent) else None
 
     @property
     def question_node(self) -> str:
-        """The name of the node that asks what a function agent leaves to ask."""
+        """The name of the node that asks the questions of a function agent."""
         return f"{self.node}.ask"
 
     @property
@@ -119,7 +119,7 @@ class Place:
 
     @cached_property
     def has_tools(self) -> bool:
-        """Whether it is a chat agent with tools to run, those to end, break and transfer included."""
+        """Whether it is a chat agent with tools to run; those to exit, break and transfer count."""
         agent = self.chat
         if agent is None:
             return False
@@ -130,11 +130,11 @@ class Place:
 
     @property
     def sums_up(self) -> bool:
-        """Whether LangChain's summarization keeps what is seen here within a budget."""
+        """Whether LangChain's summarization shortens what this chat agent sees."""
         return self.chat is not None and isinstance(self.chat.history, Summarized)
 
     def hook_node(self, hook: str) -> str:
-        """Return the name of the node of a hook of middleware: `writer.Limit.before_model`."""
+        """Return the node of a middleware's hook: `writer.Limit.before_model`."""
         return self.approve_node if hook == ASKS else f"{self.node}.{hook}"
 
     @cached_property
@@ -145,7 +145,7 @@ class Place:
 
     @cached_property
     def round_node(self) -> str:
-        """The name of the node at which each round of a chat agent begins that asks the model."""
+        """The name of the node at which each round of a chat agent begins."""
         before = self._hook_nodes("before_model")
         return before[0] if before else self.node
 
@@ -170,9 +170,9 @@ class Place:
     def _hooks(self, hook: str) -> list[str]:
         """Return the names of a hook in the order in which they run.
 
-        A summary comes next to the model: it counts, and is told, what other middleware left of the
-        messages. A question for all calls of a message comes next to the model, the innermost of all
-        hooks. Where each call asks for itself, it does before other middleware runs it, so outside all.
+        Summarization runs last before the model: it sees the messages that other middleware left. One
+        question for all calls of a message is asked first after the model, as the innermost hook. With
+        a question for each call it is asked last, when all other middleware has seen the calls.
         """
         if self.chat is None:
             return []
@@ -212,7 +212,7 @@ class Place:
 
     @cached_property
     def returns(self) -> bool:
-        """Whether it hands back to the chat agent above by itself when it ends."""
+        """Whether it returns to the chat agent above by itself when it ends."""
         above = self.parent.chat if self.parent and self.is_target else None
         return above is not None and above.sub_agents_return
 
@@ -223,12 +223,12 @@ class Place:
 
     @cached_property
     def counts_hops(self) -> bool:
-        """Whether transfers begin here; those of the targets, in their turn, are counted with them."""
+        """Whether transfers begin here; those of its targets are counted in the same counter."""
         return self.chat is not None and bool(self.chat.sub_agents) and not self.is_target
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
-        """What the counters of a cursor here count, outermost first."""
+        """What each counter of a cursor here counts, outermost first."""
         counts = list(self.parent.counts_inside) if self.parent else []
         counts += [Count(self, "call")] if self.is_called else []
         counts += [Count(self, "attempt")] if self.repeats else []
@@ -237,12 +237,12 @@ class Place:
 
     @cached_property
     def counts_inside(self) -> tuple[Count, ...]:
-        """What the counters count directly inside this place."""
+        """What each counter of a cursor directly inside this place counts."""
         return (*self.counts, Count(self, "iteration")) if self.kind.goes_round else self.counts
 
     @cached_property
     def step(self) -> Step | None:
-        """The step of a workflow that runs here; None where there is none, or one is undone."""
+        """The step of a workflow that runs here; None outside a workflow, or where a step is undone."""
         steps = self.workflow.steps if self.workflow else ()
         return steps[self.index] if self.index < len(steps) else None
 
@@ -253,13 +253,13 @@ class Place:
 
     @property
     def rank(self) -> int:
-        """Where its result is joined among those of its siblings: a step after those it depends on."""
+        """Sort key: the order in which siblings are joined, a step after its dependencies."""
         if self.workflow is None or self.step is None:
             return self.index
         return in_order({step.name: step.depends_on for step in self.workflow.steps}).index(self.name)
 
     def policy(self, name: Literal["retry", "timeout"]) -> Any:
-        """Return a policy of the agent here, or that of the step of a workflow that it is in."""
+        """Return a policy of the agent here, or of the innermost step around it that has one."""
         found = getattr(self.agent, name, None)
         place: Place | None = self
         while found is None and place is not None:
@@ -269,12 +269,12 @@ class Place:
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether its node runs tasks: lanes, tool calls, or those that tell what a graph says."""
+        """Whether its node runs tasks: lanes, tool calls, or the messages of a foreign graph."""
         return self.has_tools or self.kind.is_fork or self.kind.runs_graph
 
     @property
     def in_loop(self) -> bool:
-        """Whether there is a loop around it to break out of: none outside an agent as a tool is."""
+        """Whether it can break out of an enclosing loop; those of the caller of a tool do not count."""
         kinds = [count.kind for count in self.counts if count.kind in ("iteration", "call")]
         return kinds[-1:] == ["iteration"]
 
@@ -286,8 +286,8 @@ class Tree:
     Attributes:
         agent: The root agent, as it was given.
         root: Its place.
-        children: The places of the sub-agents, in order, of each agent that has any.
-        called: The places of the agents that one runs any number of times, in order.
+        children: For each place with sub-agents: their places, in order.
+        called: For each place that runs agents as tools, or for items: their places, in order.
     """
 
     agent: Agent = field(repr=False)
@@ -302,12 +302,12 @@ class Tree:
 
     @cached_property
     def by_node(self) -> Mapping[str, Place]:
-        """The stops of the tree by the names of all nodes that they may have."""
+        """The stops of the tree, by the names of all their nodes."""
         return {node: place for place in self.places if place.is_stop for node in _nodes(place)}
 
     @cached_property
     def outline(self) -> tuple[str, ...]:
-        """The shape of the tree, a line for each place: what a thread relies on.
+        """The shape of the tree, a line for each place: what a thread depends on.
 
         For a function `greeter` in a loop `l` in a sequence `s` these are
         `('sequential s', '  loop l', '    function greeter')`.
@@ -316,33 +316,33 @@ class Tree:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Eight characters that stand for the outline."""
+        """A hash of the outline: eight characters."""
         return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
 
     @cached_property
     def runs_tasks(self) -> bool:
-        """Whether nodes run tasks, which tell of themselves: lanes, tool calls, messages of graphs."""
+        """Whether a node runs tasks, which emit events of their own."""
         return any(place.runs_tasks for place in self.places)
 
     @cached_property
     def speaks_early(self) -> bool:
-        """Whether something may be told before its node has ended, besides what tasks tell."""
+        """Whether an agent may emit events before its node has ended, other than from tasks."""
         return any(speaks_early(place.agent) for place in self.places)
 
     @cached_property
     def may_void(self) -> bool:
-        """Whether what lanes told may be void when they have ended: losers, and failed calls."""
+        """Whether events of a lane may be voided when it has ended: of losers, and of failed calls."""
         return any(place.kind.first_wins or place.is_tool for place in self.places)
 
     @cached_property
     def timed(self) -> tuple[Place, ...]:
-        """The places whose agent may take so long only: they need an async run."""
+        """The places with a timeout, which need an async run."""
         timed = (place for place in self.places if hasattr(place.agent, "timeout"))
         return tuple(place for place in timed if place.policy("timeout"))
 
     @cached_property
     def mode_faults(self) -> Mapping[Mode, str | None]:
-        """Which middleware a run of a mode cannot call, and what to do; None if it can all."""
+        """For sync and async runs: which middleware they cannot call, and what to do; None if all."""
         return {mode: self._mode_fault(mode) for mode in get_args(Mode)}
 
     def _mode_fault(self, mode: Mode) -> str | None:
@@ -352,9 +352,9 @@ class Tree:
         return None
 
     def is_foreign(self, namespace: Sequence[str]) -> bool:
-        """Tell whether a namespace of LangGraph's is that of a graph that is none of the tree's lanes.
+        """Return whether a LangGraph namespace belongs to a foreign graph, not to a lane of the tree.
 
-        One of the tree's names a node and a lane that it runs, in turn: `review:1|legal:2`.
+        The namespace of a lane alternates a node and a lane that it runs: `review:1|legal:2`.
         """
         names = [part.partition(":")[0] for part in namespace]
         pairs = zip_longest(names[::2], names[1::2])
@@ -362,12 +362,12 @@ class Tree:
 
     @cached_property
     def _lanes_of(self) -> Mapping[str, frozenset[str]]:
-        """The nodes at which lanes begin, by the nodes that run them."""
+        """For each node that runs lanes: the nodes at which they begin."""
         nodes = ((place, node) for place in self.places for node in (place.node, place.tools_node))
         return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
-        """Return where the lanes start that the nodes of a place run."""
+        """Return the places at which the lanes start that a place runs."""
         branches = self.children.get(place, ()) if place.kind.is_fork else ()
         return branches or self.called.get(place, ())
 
@@ -393,16 +393,16 @@ class Tree:
 
 
 def _further_nodes(place: Place) -> str:
-    """Return what an outline says of the nodes that a chat agent has besides its own."""
+    """Return the text for the further nodes of a chat agent in an outline: ` (tools, approval)`."""
     hooks = [hook for hook in place.hooks if hook != ASKS]
-    told = f" (hooks {', '.join(hooks)})" if hooks else ""
+    of_hooks = f" (hooks {', '.join(hooks)})" if hooks else ""
     if not place.has_tools:
-        return told
-    return (" (tools, approval)" if place.asks_approval else " (tools)") + told
+        return of_hooks
+    return (" (tools, approval)" if place.asks_approval else " (tools)") + of_hooks
 
 
 def _names_of(place: Place) -> tuple[str, ...]:
-    """Return the names of a place's nodes and tasks, which no other place may have."""
+    """Return the names of a place's nodes and tasks, which must be unique in a tree."""
     return (*_nodes(place), *([place.call_task] if place.kind.name in WORK else ()))
 
 
@@ -412,7 +412,7 @@ def _nodes(place: Place) -> tuple[str, ...]:
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
-    """Return the places that an agent may transfer to by their names: sub-agents, then the parent."""
+    """Return the places that an agent may transfer to, by name: sub-agents, then the parent."""
     found = list(tree.children.get(place, ())) if place.kind.hands_over else []
     if place.is_target and place.parent and not place.returns:
         found.append(place.parent)
@@ -420,7 +420,7 @@ def targets(tree: Tree, place: Place) -> dict[str, Place]:
 
 
 def lay_out(root: Agent) -> Tree:
-    """Return the places of a tree that has no faults."""
+    """Return the places of a valid tree."""
     counts = Counter(_names(root))
     children: dict[Place, tuple[Place, ...]] = {}
     called: dict[Place, tuple[Place, ...]] = {}
@@ -451,7 +451,7 @@ def lay_out(root: Agent) -> Tree:
 
 
 def is_drawable(name: str) -> bool:
-    """Tell whether Mermaid can read a node of this name; one with a dot it always can."""
+    """Return whether Mermaid can read a node of this name; names with a dot are always fine."""
     return name.partition("-")[0] not in _MERMAID_WORDS
 
 

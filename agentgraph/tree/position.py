@@ -1,20 +1,58 @@
-"""What comes next: pure functions of a place, a cursor and a signal.
+"""What runs next: pure functions of a place, a cursor and a signal.
 
-When a stop has ended, the walk goes outwards through the agents around it. At each of them the lines of
-this table are tried from top to bottom, and the first that fits is taken:
+# The problem
+
+A tree says which agents follow each other, but a graph only knows nodes and edges. When `critic` ends
+in `sequential report [loop refine [writer, critic], boss]`, the next node is `writer` or `boss`. Which
+one depends on the iteration, on the loop's `until`, and on whether the critic broke the loop. The
+answer must survive a crash, must be the same after a resume in another process, and must follow when
+somebody edits the state or goes back to an older checkpoint.
+
+# What is not good enough
+
+- A subgraph for each composite. LangGraph then knows where it is, but every level saves checkpoints of
+  its own: with SQLite a step took 10 to 25 times as long, the file grew with the square of the run, and
+  going back to a checkpoint inside a subgraph runs the whole subgraph again.
+- A stack of open composites in the state. It has to be kept consistent with the tree, and an edit of
+  the state or a jump with `Command(goto=...)` leaves the wrong stack.
+- Counting iterations from the stream or from the history. Counts start at 0 after a resume, and what
+  is read from the history grows with the run.
+- Leaves that return `Command(goto=...)`. An edit of the state at such a checkpoint is lost: the run
+  ends.
+
+# The rule
+
+All that has to be saved is the next node and its cursor, in the channel `position`. Everything else
+follows from the tree. When a stop (a node) ends, walk outwards through its enclosing agents. At each
+agent try the rows of this table from top to bottom, and take the first that fits:
 
 | the agent that has ended              | the way  | leads to                               |
 |---------------------------------------|----------|----------------------------------------|
 | is checked, and a check sends it back | "again"  | its first stop, in the next attempt    |
-| is where the lane starts              | "end"    | the end of the lane                    |
-| hands back by itself                  | "return" | the agent that transferred to it       |
+| starts the lane                       | "end"    | the end of the lane                    |
+| returns to the agent above by itself  | "return" | the agent that transferred to it       |
 | is not the last of its siblings       | "next"   | the first stop of the next sibling     |
-| is the last in a loop that goes on    | "round"  | the first stop, in the next iteration  |
-| none of these                         |          | the table, for the agent around it     |
+| is the last in a loop that continues  | "round"  | the first stop, in the next iteration  |
+| none of these                         |          | the table, for the enclosing agent     |
 
-With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop
-has ended then, without a signal. `_outwards` is this walk: a run takes the first way that its counters
-and functions let it take, a drawing shows all of them.
+With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop has
+ended then, without a signal.
+
+`_ways_outwards` is this walk, and has two readers. A run takes the first way that its counters and
+functions allow (`advance`). A drawing shows all of them (`next_stops`). So a run never takes an edge
+that the graph does not have.
+
+# An example
+
+`sequential report [loop refine [writer, critic] (max_iterations=2), boss]`:
+
+| ended    | cursor | signal     | the walk                                        | next     | cursor |
+|----------|--------|------------|-------------------------------------------------|----------|--------|
+| `writer` | `(0,)` |            | "next"                                          | `critic` | `(0,)` |
+| `critic` | `(0,)` |            | the last in `refine`, which continues: "round"  | `writer` | `(1,)` |
+| `critic` | `(1,)` |            | `refine` has reached its limit; then "next"     | `boss`   | `()`   |
+| `critic` | `(0,)` | break_loop | `refine` has ended; then "next"                 | `boss`   | `()`   |
+| `critic` | `(0,)` | exit       | `refine`, then `report`: "end", with the signal | the end  | `()`   |
 """
 
 from collections.abc import Iterator
@@ -28,22 +66,22 @@ from agentgraph.tree.places import Place, Tree, targets
 
 
 class Callbacks(Protocol):
-    """Asked as loops and checked agents end, by the functions that they were given."""
+    """The users' functions that decide what runs next: `until` of loops, and checks."""
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
-        """Tell whether a loop ends at the end of an iteration, by its `until`."""
+        """Return whether the `until` of a loop ends it after this iteration."""
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
-        """Tell whether a place that has ended is to run again, by its checks."""
+        """Return whether a check sends a place that has ended back, to run again."""
 
 
 class Next(NamedTuple):
-    """What comes after a place.
+    """What runs after a place.
 
     Attributes:
-        place: The stop to run next; None where the lane ends.
+        place: The next stop; None at the end of the lane.
         cursor: The counters there.
-        signal: What the end of the lane hands to the lane around it.
+        signal: The signal that the end of the lane passes to the enclosing lane.
     """
 
     place: Place | None
@@ -52,16 +90,14 @@ class Next(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A way on from a stop, which is taken if those before it are not.
+    """A row of the table at the top of this file, for one place.
 
     Attributes:
-        kind: "again", where a place that has ended is checked; "round", where a loop may go round; and
-            those that are always taken: "return" to the agent that transferred, "next" to the next
-            sibling, and the "end" of the lane.
-        at: The place that has ended there, or the loop.
+        kind: The way. "again" and "round" may be refused by a check or a loop; the others never.
+        at: The place that has ended, or for "round" the loop.
         to: Where it leads; None at the end of the lane.
-        signal: What the end of the lane hands to the lane around it.
-        levels: How many transfers a return leaves.
+        signal: The signal that the end of the lane passes to the enclosing lane.
+        levels: For "return": how many transfers it goes back.
     """
 
     kind: Literal["again", "round", "return", "next", "end"]
@@ -72,14 +108,18 @@ class _Way(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        """Whether a function says if it is taken."""
+        """Whether a function decides if it is taken."""
         return self.kind == "again" or (self.kind == "round" and _loop(self.at).until is not None)
 
 
 def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Next:
-    """Return the first stop inside `place`, entered with the counters around it.
+    """Return the first stop inside `place`.
 
-    The counters around an agent that is called include the number of the call.
+    Args:
+        tree: The tree.
+        place: The place to enter.
+        cursor: The counters enclosing it; for an agent that is called, its "call" counter too.
+        attempt: The number of the attempt, where a check may send it back.
     """
     cursor = (*cursor, attempt) if place.repeats else cursor
     while not place.is_stop:
@@ -93,19 +133,19 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
 def advance(
     tree: Tree, place: Place, cursor: Cursor, signal: Signal | None, callbacks: Callbacks
 ) -> Next:
-    """Return what comes after `place` ended with `signal`, walking outwards to the lane's end.
+    """Return what runs after `place` ended with `signal`.
 
     A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
-    without a transfer, ends the chat agent too at which the transfers began, unless it returns.
+    without a transfer, ends the chat agent at which the transfers began too, unless it returns.
     """
-    for way in _outwards(tree, place, signal):
-        if (comes := _taken(tree, way, cursor, callbacks)) is not None:
-            return comes
-    raise AssertionError("a way outwards ends with the lane")
+    for way in _ways_outwards(tree, place, signal):
+        if (following := _taken(tree, way, cursor, callbacks)) is not None:
+            return following
+    raise AssertionError("the last way outwards is always taken")
 
 
-def _outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]:
-    """Yield where a stop that ended with `signal` may lead, up to what is always taken."""
+def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]:
+    """Yield the ways on from a stop that ended with `signal`, in order; the last is always taken."""
     if signal == "break_loop" and not place.in_loop:
         signal = None
     levels = 0
@@ -135,7 +175,7 @@ def _outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]
 
 
 def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next | None:
-    """Return what comes where a way is taken; None where it is not."""
+    """Return what runs next by a way; None if a check or a loop refuses it."""
     at, to = way.at, way.to
     if to is None:
         return Next(None, cursor[: len(counts_around(at))], way.signal)
@@ -152,12 +192,15 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next 
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
-    """Return what comes after `place` transferred to one of its `targets`."""
+    """Return what runs after `place` transferred to one of its `targets`."""
     return _hop(tree, place, cursor, targets(tree, place)[name])
 
 
-def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
-    """Return where a chat agent was before sub-agents handed back to it, since it was entered."""
+def earlier_cursors(place: Place, cursor: Cursor) -> list[Cursor]:
+    """Return the cursors of a chat agent before each sub-agent that returned to it, the latest first.
+
+    Those before it was entered are left out; empty where sub-agents do not return by themselves.
+    """
     if place.chat is None or not place.chat.sub_agents_return:
         return []
     at = _hops_at(place)
@@ -174,24 +217,27 @@ def earlier(place: Place, cursor: Cursor) -> list[Cursor]:
     return found
 
 
-def ends(
+def next_stops(
     tree: Tree, place: Place, capabilities: Capabilities | None = None
 ) -> tuple[Place | None, ...]:
-    """Return every stop that can follow a place that does what it `capabilities`, each once.
+    """Return every stop that can follow a place, each once; None is the end of the lane.
 
-    None stands for the lane's end. Without `capabilities` it does all that the place may do.
+    Args:
+        tree: The tree.
+        place: A stop.
+        capabilities: What the place does when it ends; by default all that it may do.
     """
     ways = _ways_on(tree, place, capabilities or capabilities_at(tree, place))
     return tuple(dict.fromkeys(way.place for way in ways))
 
 
 def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool:
-    """Tell whether a function may be asked as a stop ends: an `until`, or a check."""
+    """Return whether an `until` or a check may be called when a stop ends."""
     return any(way.asks for way in _ways(tree, place, capabilities))
 
 
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
-    """Return what a stop may do when it ends: for lanes, what can come out of any of them."""
+    """Return what a stop may do when it ends; for a fork, what the results of its lanes may be."""
     if not place.kind.is_fork:
         return capabilities_of(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
@@ -210,7 +256,7 @@ def _parent(place: Place) -> Place:
 
 
 def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 1) -> Next:
-    """Return what comes after a transfer; one back is a hop for each of the levels that it leaves."""
+    """Return what runs after a transfer; one back is a hop 0 for each level that it leaves."""
     back = target is place.parent
     kept = cursor[: len(target.counts if back else place.counts)]
     at = _hops_at(place)
@@ -220,14 +266,14 @@ def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 
 
 
 def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
-    """Return the start of another attempt."""
+    """Return the start of the next attempt."""
     cursor = settled(tree, place, cursor)
     before = len(counts_around(place)) + place.is_called
     return start(tree, place, cursor[:before], cursor[before] + 1)
 
 
 def _hops_at(place: Place) -> int:
-    """Return which counter of a place counts the transfers that may lead from it."""
+    """Return the index of the counter to which a transfer from a place adds a hop."""
     return max(i for i, count in enumerate(place.counts) if count.kind == "hops")
 
 
@@ -243,7 +289,7 @@ def _loop(place: Place) -> LoopAgent:
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
-    """Tell whether a sibling follows; the sub-agents of a chat agent do not follow each other."""
+    """Return whether a sibling runs next; the sub-agents of a chat agent do not follow each other."""
     return not parent.kind.hands_over and place.index + 1 < len(siblings)
 
 
@@ -264,10 +310,10 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
 
 
 def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
-    """Yield all that can come after a stop; what is counted does not matter."""
+    """Yield all that can run after a stop, without cursors."""
     for way in _ways(tree, place, capabilities):
         to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
-        if way.kind != "again" or way.at.repeats:  # a check may only fail
+        if way.kind != "again" or way.at.repeats:  # some checks only fail, and never send back
             yield Next(to, (), way.signal)
     if capabilities.transfer:
         for target in targets(tree, place).values():
@@ -277,11 +323,11 @@ def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[N
 
 
 def _ways(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Way]:
-    """Yield the ways outwards from a stop that does what it `capabilities`."""
+    """Yield the ways outwards from a stop with these capabilities."""
     if capabilities.go_on:
-        yield from _outwards(tree, place, None)
+        yield from _ways_outwards(tree, place, None)
     if capabilities.break_loop:
-        yield from _outwards(tree, place, "break_loop")
+        yield from _ways_outwards(tree, place, "break_loop")
 
 
 def _first(tree: Tree, place: Place) -> Place:

@@ -1,4 +1,4 @@
-"""Every fault of a tree, found before it is compiled."""
+"""Finds every fault of a tree before it is compiled."""
 
 import re
 from collections.abc import Container, Iterable, Iterator
@@ -46,23 +46,23 @@ from agentgraph.tree.places import Tree, lay_out
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 MOST_LEVELS = 100
-"""How deep agents may stand inside each other: what walks over a tree is recursive."""
-_RESERVED = frozenset({"end"})  # a word of Mermaid's: the drawing of such a node is broken
+"""How deep agents may be nested: most functions that walk over a tree are recursive."""
+_RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node of this name
 
 
 def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterable[Any] = ()) -> Tree:
-    """Return the places of a tree.
+    """Check a tree and return it laid out.
 
     Args:
         root: The root of the tree.
-        merged: The names of the values that have a reducer; None where they are not known.
-        middleware: LangChain's middleware that every chat agent has, outside its own.
+        merged: The names of the values that have a reducer; None if they are not known.
+        middleware: LangChain middleware for every chat agent, outside its own.
 
     Raises:
-        InvalidAgentError: The tree has faults; the error names all of them.
+        InvalidAgentError: The tree has faults; the error lists all of them.
     """
     if _is_too_deep(root):
-        fault = f"nested in more than {MOST_LEVELS} levels; put several into one sequential instead"
+        fault = f"nested more than {MOST_LEVELS} levels deep; put several into one sequential instead"
         raise InvalidAgentError([f"{_shown_name(root)}: its agents are {fault}"])
     outermost = as_tuple(middleware)
     faults = [f"the middleware of the tree: {fault}" for fault in middleware_faults(outermost)]
@@ -74,7 +74,7 @@ def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterab
 
 
 def _is_too_deep(root: Agent) -> bool:
-    """Tell whether a tree is too deep to be walked; all other walks over it are recursive."""
+    """Return whether a tree is nested too deep for the recursive functions."""
     level = [root]
     for _ in range(MOST_LEVELS):
         inner = [unchecked(agent) for agent in level if is_agent(agent)]
@@ -89,11 +89,14 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
     for where, agent, around in _walk(root):
         if not is_agent(agent):
             it = unchecked(agent)
-            yield f"{where}: {shown(it)} is no agent; build one with chat_agent, human, sequential, ..."
+            yield (
+                f"{where}: {shown(it)} is not an agent; build one with chat_agent, human, "
+                f"sequential, ..."
+            )
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
         if not isinstance(agent.description, str):
-            yield f"{where}: description={shown(agent.description)} is no text; say what it is for"
+            yield f"{where}: description={shown(agent.description)} is not a text; say what it is for"
         namesake = known.setdefault(_shown_name(agent), agent)
         if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
             yield (
@@ -101,7 +104,7 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
             )
         yield from (f"{where}: {fault}" for check in checks_of(agent) for fault in check.faults)
         if sum(check.repeats for check in checks_of(agent)) > 1:
-            yield f"{where}: it is validated twice; make the two checks one"
+            yield f"{where}: it has two validated(...) checks; combine them into one"
         inner = unchecked(agent)
         yield from (f"{where}: {fault}" for fault in _own_faults(inner, around))
         if merged is not None:
@@ -109,16 +112,16 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
 
 
 def _are_parts(*agents: Agent) -> bool:
-    """Tell whether all are parts of derived agents, which have the same name in each."""
+    """Return whether all are parts of derived agents, where equal names are allowed."""
     return all(isinstance(agent, LoopAgent) and agent.is_part for agent in agents)
 
 
 class _Around(NamedTuple):
-    """What is around an agent.
+    """What encloses an agent.
 
     Attributes:
-        where: The agents around it, in words.
-        in_loop: Whether there is a loop that it can break out of.
+        where: The names of the enclosing agents, for messages: "report/refine".
+        in_loop: Whether it can break out of an enclosing loop.
         above: The chat agent that it may transfer back to.
     """
 
@@ -183,14 +186,14 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
 
 def _key_faults(key: object) -> Iterator[str]:
     if key is not None and (not isinstance(key, str) or not key.isidentifier()):
-        yield f"output_key={shown(key)} cannot stand in a template; use a plain name such as 'draft'"
+        yield f"output_key={shown(key)} cannot be used in a template; use a plain name such as 'draft'"
 
 
 def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
-    """Yield which keys several branches or steps write whose values no reducer merges."""
-    what, beside = side_by_side(agent)
+    """Yield which keys without a reducer several branches or steps write."""
+    what, concurrent = side_by_side(agent)
     writers: dict[str, dict[int, str]] = {}
-    for i, branch in enumerate(beside):
+    for i, branch in enumerate(concurrent):
         for _, each, _ in _walk(branch):
             inner = unchecked(each)
             if isinstance(inner, Leaf) and isinstance(inner.output_key, str):
@@ -198,6 +201,6 @@ def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[st
     for key, names in writers.items():
         if len(names) > 1 and key not in merged:
             yield (
-                f"the {what} {' and '.join(names.values())} write one output_key {shown(key)}; "
-                f"give each a key of its own, or {shown(key)} a reducer in values="
+                f"the {what} {' and '.join(names.values())} write the same output_key {shown(key)}; "
+                f"give each its own key, or declare a reducer for {shown(key)} in values="
             )

@@ -28,7 +28,7 @@ def test_three_steps_that_wait_for_each_other_are_told_in_the_order_of_the_waiti
 
 def test_a_name_that_is_no_step():
     assert faults(a=[], b=["a", "y"]) == [
-        "the step 'b' depends on 'y', which is no step; there are: 'a', 'b'"
+        "the step 'b' depends on 'y', which is not a step; there are: 'a', 'b'"
     ]
 
 
@@ -40,8 +40,8 @@ def test_a_name_that_several_steps_have():
 
 def test_all_faults_are_told_at_once():
     assert faults(a=["a", "x"], b=["y"]) == [
-        "the step 'a' depends on 'x', which is no step; there are: 'a', 'b'",
-        "the step 'b' depends on 'y', which is no step; there are: 'a', 'b'",
+        "the step 'a' depends on 'x', which is not a step; there are: 'a', 'b'",
+        "the step 'b' depends on 'y', which is not a step; there are: 'a', 'b'",
         "the steps 'a' -> 'a' wait for each other; take one 'depends_on' out",
     ]
 

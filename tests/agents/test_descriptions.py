@@ -61,7 +61,7 @@ def test_helpers_are_for_what_their_main_agent_is_for() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_description_that_is_no_text_is_a_fault(kind: str) -> None:
-    with pytest.raises(ag.InvalidAgentError, match=r"w\w*: description=3 is no text"):
+    with pytest.raises(ag.InvalidAgentError, match=r"w\w*: description=3 is not a text"):
         ag.compile_agent(KINDS[kind](description=3))
 
 

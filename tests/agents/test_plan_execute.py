@@ -283,7 +283,7 @@ class TestAPlanner:
             ("I cannot.", NO_PLAN),
             (
                 '[{"name": "a", "task": "A", "depends_on": ["z"]}]',
-                "the step 'a' depends on 'z', which is no step; there are: 'a'",
+                "the step 'a' depends on 'z', which is not a step; there are: 'a'",
             ),
             (
                 '[{"name": "a", "task": "A", "depends_on": ["b"]}, '
@@ -691,7 +691,7 @@ class TestApproval:
         assert second.id != first.id
         assert second.value == {
             **first.value,
-            "fault": "the step '1' depends on 'k', which is no step; there are: '1'",
+            "fault": "the step '1' depends on 'k', which is not a step; there are: '1'",
         }
         assert [event.text for event in disk.resume(tree, ["p"])] == ["p done"]
 
@@ -887,7 +887,9 @@ class TestAsAPart:
         checked = ag.validated(says("planner"), lambda text: None)
         with pytest.raises(ag.InvalidAgentError) as caught:
             ag.compile_agent(plans(checked))
-        assert caught.value.faults == ("pe/planner: it is validated twice; make the two checks one",)
+        assert caught.value.faults == (
+            "pe/planner: it has two validated(...) checks; combine them into one",
+        )
 
     def test_may_have_an_executor_that_is_checked_too(self, drive: Drive) -> None:
         checked = ag.validated(says("e", "no", "yes"), lambda text: text == "yes")

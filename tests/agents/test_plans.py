@@ -89,7 +89,7 @@ def test_dependencies_that_are_no_list_are_refused() -> None:
 
 def test_a_dependency_on_an_unknown_step_is_refused() -> None:
     given = [{"name": "a", "task": "A", "depends_on": ["z"]}, {"name": "b", "task": "B"}]
-    assert fault(given) == "the step 'a' depends on 'z', which is no step; there are: 'a', 'b'"
+    assert fault(given) == "the step 'a' depends on 'z', which is not a step; there are: 'a', 'b'"
 
 
 def test_steps_that_wait_for_each_other_are_refused() -> None:

@@ -524,9 +524,9 @@ class TestEitherMode:
         assert caught.value.faults == (
             "S: max_iterations=0 is no limit; use a whole number from 1, or None for no bound",
             f"S: 2 tools are named {name!r}; a name means one tool, rename the others",
-            f"S: approve names 'x', which is no tool of it; its tools: {name}, {name}",
+            f"S: approve names 'x', which is not one of its tools: {name}, {name}",
             "S/a: two agents are named 'a'; a name means one agent, rename one",
-            "S: 3 is no agent; build one with chat_agent, human, sequential, ...",
+            "S: 3 is not an agent; build one with chat_agent, human, sequential, ...",
         )
 
 

@@ -328,12 +328,12 @@ class TestAFault:
     def test_is_what_is_no_agent(self) -> None:
         given: Any = 3
         assert self.faults(ag.validated(given, is_yes))[-1].endswith(
-            "3 is no agent; build one with chat_agent, human, sequential, ..."
+            "3 is not an agent; build one with chat_agent, human, sequential, ..."
         )
 
     def test_is_to_be_validated_twice(self) -> None:
         assert self.faults(checked(checked())) == (
-            "s/w: it is validated twice; make the two checks one",
+            "s/w: it has two validated(...) checks; combine them into one",
         )
 
     def test_of_an_agent_inside_is_told_with_it(self) -> None:

@@ -91,7 +91,7 @@ def test_what_is_no_agent_is_refused() -> None:
     given: Any = "writer"
     with pytest.raises(ag.InvalidAgentError) as caught:
         ag.compile_agent(ag.with_helpers(given, [says("h"), given]))
-    fault = "'writer' is no agent; build one with chat_agent, human, sequential, ..."
+    fault = "'writer' is not an agent; build one with chat_agent, human, sequential, ..."
     assert caught.value.faults == (
         f"writer_with_helpers/writer_helpers: {fault}",
         f"writer_with_helpers: {fault}",
@@ -103,8 +103,9 @@ def test_helpers_that_write_one_value_are_refused() -> None:
     with pytest.raises(ag.InvalidAgentError) as caught:
         ag.compile_agent(ag.with_helpers(says("w"), helpers))
     assert caught.value.faults == (
-        "w_with_helpers/w_helpers: the branches 'a' and 'b' write one output_key 'found'; give each a "
-        "key of its own, or 'found' a reducer in values=",
+        "w_with_helpers/w_helpers: the branches 'a' and 'b' write the same output_key 'found'; give "
+        "each its "
+        "own key, or declare a reducer for 'found' in values=",
     )
 
 

@@ -9,7 +9,15 @@ from agentgraph.agents.signals import CheckResult
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import RunPaths, address, attempts, is_inside, parse_address, settled
 from agentgraph.tree.places import Place, Tree, lay_out
-from agentgraph.tree.position import Next, advance, capabilities_at, earlier, ends, start, transfer
+from agentgraph.tree.position import (
+    Next,
+    advance,
+    capabilities_at,
+    earlier_cursors,
+    next_stops,
+    start,
+    transfer,
+)
 
 
 def say(ctx) -> str:
@@ -130,8 +138,8 @@ def test_an_address_with_an_attempt_where_none_is_counted_is_none():
 
 def test_the_way_back_is_drawn():
     tree = lay_out(sequential("s", [checked(sequential("q", [leaf("a"), leaf("b")])), leaf("z")]))
-    assert [end and end.name for end in ends(tree, named(tree, "b"))] == ["a", "z"]
-    assert [end and end.name for end in ends(tree, named(tree, "a"))] == ["b"]
+    assert [end and end.name for end in next_stops(tree, named(tree, "b"))] == ["a", "z"]
+    assert [end and end.name for end in next_stops(tree, named(tree, "a"))] == ["b"]
 
 
 def test_all_attempts_and_what_is_inside_an_attempt():
@@ -163,9 +171,9 @@ def test_one_that_ends_below_another_hands_back_over_both():
 def test_where_a_chat_agent_was_before_others_handed_back_to_it():
     tree = lay_out(chat("s", leaf("a"), chat("w", leaf("d"))))
     hops = (1, 0, 2, 1, 0, 1, 0, 0)  # to a and back, to w, which goes to d and back twice, and back
-    assert earlier(tree.root, (hops,)) == [((1, 0),), ((),)]
-    assert earlier(named(tree, "w"), (hops[:-1],)) == [((1, 0, 2, 1, 0),), ((1, 0, 2),)]
-    assert earlier(lay_out(chat("s", leaf("a"), returns=False)).root, (hops[:2],)) == []
+    assert earlier_cursors(tree.root, (hops,)) == [((1, 0),), ((),)]
+    assert earlier_cursors(named(tree, "w"), (hops[:-1],)) == [((1, 0, 2, 1, 0),), ((1, 0, 2),)]
+    assert earlier_cursors(lay_out(chat("s", leaf("a"), returns=False)).root, (hops[:2],)) == []
 
 
 def test_a_checked_worker_is_looked_at_where_it_was_handed_over_to():
@@ -182,4 +190,4 @@ def test_what_undoes_a_step_leads_nowhere():
     tree = lay_out(sequential("s", [flow, leaf("z")]))
     place = named(tree, "f")
     assert not capabilities_at(tree, place).exit
-    assert [end and end.name for end in ends(tree, place)] == ["z"]
+    assert [end and end.name for end in next_stops(tree, place)] == ["z"]

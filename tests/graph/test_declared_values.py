@@ -181,7 +181,7 @@ def test_an_output_key_goes_through_its_reducer_and_branches_may_share_it(thread
         ag.chat_agent("b", scripted("two"), output_key="draft"),
     ]
     tree = ag.sequential("s", [ag.parallel("p", branches), ag.human("h", "?", output_key="draft")])
-    with pytest.raises(ag.InvalidAgentError, match="write one output_key 'draft'"):
+    with pytest.raises(ag.InvalidAgentError, match="write the same output_key 'draft'"):
         ag.compile_agent(tree)
     thread.run(tree, Drafts)
     thread.resume(tree, Drafts, "three")

@@ -33,7 +33,7 @@ def faults(input, depends_on=("find",)):
 )
 def test_a_reference_without_a_dollar_sign_is_a_fault(text, inside):
     assert faults(f"Use {text}, and again {text}.") == [
-        f"has {text}, which is sent as it is; write ${{{inside}}} for the value, or {{{{{inside}}}}} "
+        f"has {text}, which is sent unchanged; write ${{{inside}}} for the value, or {{{{{inside}}}}} "
         "for the braces"
     ]
 
@@ -64,9 +64,9 @@ def test_braces_that_are_allowed_reach_the_agent_as_they_are():
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("zz", "is no step; there are: 'find', 'post'"),
-        ("write", "is done after it; take it out"),
-        ("post", "is done after it; take it out"),
+        ("zz", "is not a step; there are: 'find', 'post'"),
+        ("write", "runs after it; take it out"),
+        ("post", "runs after it; take it out"),
         ("find", "does not come before it; add 'find' to its depends_on, or take it out"),
     ],
 )
@@ -76,5 +76,5 @@ def test_what_to_do_about_a_result_that_is_not_there_can_be_done(name, why):
 
 def test_a_step_alone_has_no_result_to_name():
     steps = [ag.step(says("write"), input="${results.zz}")]
-    with pytest.raises(ag.InvalidAgentError, match="is no step; there are: none but itself"):
+    with pytest.raises(ag.InvalidAgentError, match="is not a step; there are: none but itself"):
         ag.compile_agent(ag.workflow("wf", steps))

@@ -595,7 +595,7 @@ class TestATimeout:
             with pytest.raises(ag.InvalidAgentError) as caught:
                 ag.compile_agent(agent)
             assert str(caught.value) == (
-                f"w: timeout={timeout!r} is no timeout; pass seconds above 0, a timedelta, or a "
+                f"w: timeout={timeout!r} is not a timeout; pass seconds above 0, a timedelta, or a "
                 "TimeoutPolicy"
             )
 
@@ -620,5 +620,6 @@ class TestAPolicyOfRetries:
             with pytest.raises(ag.InvalidAgentError) as caught:
                 ag.compile_agent(agent)
             assert str(caught.value) == (
-                f"w: retry={retry!r} is no policy; pass langgraph.types.RetryPolicy(...), or several"
+                f"w: retry={retry!r} is not a retry policy; pass langgraph.types.RetryPolicy(...), "
+                f"or several"
             )

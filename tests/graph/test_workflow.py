@@ -364,7 +364,7 @@ def steps(*made: Any, **options: Any) -> ag.Agent:
         ),
         (
             lambda: steps(does("a"), ag.step(does("b"), depends_on="x")),
-            "wf: the step 'b' depends on 'x', which is no step; there are: 'a', 'b'",
+            "wf: the step 'b' depends on 'x', which is not a step; there are: 'a', 'b'",
         ),
         (
             lambda: steps(*[does("a")] * 2),
@@ -377,19 +377,20 @@ def steps(*made: Any, **options: Any) -> ag.Agent:
         ),
         (
             lambda: steps(does("a"), ag.step(does("b"), depends_on=["a"], input="${results.x}")),
-            "wf: the input of the step 'b' names ${results.x}, which is no step; there are: 'a'",
+            "wf: the input of the step 'b' names ${results.x}, which is not a step; there are: 'a'",
         ),
         (
             lambda: steps(ag.step(does("a"), input=3)),
-            "wf: the input 3 of the step 'a' is no string; pass a template",
+            "wf: the input 3 of the step 'a' is not a string; pass a template",
         ),
         (
             lambda: steps(ag.step(does("a"), retry=3)),
-            "wf: the step 'a': retry=3 is no policy; pass langgraph.types.RetryPolicy(...), or several",
+            "wf: the step 'a': retry=3 is not a retry policy; pass "
+            "langgraph.types.RetryPolicy(...), or several",
         ),
         (
             lambda: steps(ag.step(does("a"), timeout=0)),
-            "wf: the step 'a': timeout=0 is no timeout; pass seconds above 0, a timedelta, or a "
+            "wf: the step 'a': timeout=0 is not a timeout; pass seconds above 0, a timedelta, or a "
             "TimeoutPolicy",
         ),
         (
@@ -397,12 +398,12 @@ def steps(*made: Any, **options: Any) -> ag.Agent:
                 does("a", output_key="k"),
                 ag.step(ag.sequential("s", [does("b", output_key="k")]), depends_on=["a"]),
             ),
-            "wf: the steps 'a' and 's' write one output_key 'k'; "
-            "give each a key of its own, or 'k' a reducer in values=",
+            "wf: the steps 'a' and 's' write the same output_key 'k'; "
+            "give each its own key, or declare a reducer for 'k' in values=",
         ),
         (
             lambda: steps("a"),
-            "wf: 'a' is no agent; build one with chat_agent, human, sequential, ...",
+            "wf: 'a' is not an agent; build one with chat_agent, human, sequential, ...",
         ),
         (
             lambda: steps(ag.step(does("a"), compensate=does("a", str))),
@@ -426,9 +427,10 @@ def test_all_faults_of_a_workflow_are_told_at_once():
         ag.Runner(tree)
     assert caught.value.faults == (
         "wf: on_error='first' is not known; use 'fail' or 'wait'",
-        "wf: the step 'a' depends on 'x', which is no step; there are: 'a', 'b'",
+        "wf: the step 'a' depends on 'x', which is not a step; there are: 'a', 'b'",
         "wf: the steps 'b' -> 'b' wait for each other; take one 'depends_on' out",
-        "wf: the step 'a': retry='no' is no policy; pass langgraph.types.RetryPolicy(...), or several",
+        "wf: the step 'a': retry='no' is not a retry policy; pass langgraph.types.RetryPolicy(...), "
+        "or several",
         "wf: the input of the step 'b' names ${results.a}, which does not come before it; "
         "add 'a' to its depends_on, or take it out",
     )

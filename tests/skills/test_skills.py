@@ -428,7 +428,7 @@ def test_branches_share_an_output_key_that_is_declared_where_it_is_compiled(skil
     """
     models = {name: ScriptedChatModel(responses=[f"{name}. "]) for name in ("style", "facts")}
     checks = skill(text, models=models)
-    with pytest.raises(ag.InvalidAgentError, match=r"or 'notes' a reducer in values="):
+    with pytest.raises(ag.InvalidAgentError, match=r"or declare a reducer for 'notes' in values="):
         ag.Runner(checks)
     runner = ag.Runner(checks, values=TypedDict("Values", {"notes": Annotated[str, operator.add]}))
     list(runner.run("Go.", thread_id="t"))
@@ -784,14 +784,14 @@ def test_the_faults_of_the_tree_are_told_at_the_lines_of_their_agents(faults):
         "an agent inside that may exit or break_loop",
         "skill.yaml:9: report/refine/bad name: the name 'bad name' is not allowed; use letters, "
         "digits, '_' and single '-', letter first",
-        "skill.yaml:9: report/refine/bad name: approve names 'search', which is no tool of it; its "
+        "skill.yaml:9: report/refine/bad name: approve names 'search', which is not one of its "
         "tools: none",
-        "skill.yaml:13: report/writer: there is no loop around it that break_tool=True could end; "
-        "leave it out",
+        "skill.yaml:13: report/writer: break_tool=True needs an enclosing loop; leave it out",
         "skill.yaml:18: report/writer/end: the name 'end' is reserved; choose another",
-        "skill.yaml:18: report/writer/end: output_key='no key' cannot stand in a template; use a plain "
+        "skill.yaml:18: report/writer/end: output_key='no key' cannot be used in a template; use a "
+        "plain "
         "name such as 'draft'",
-        "skill.yaml:24: report/flow: the step 'b' depends on 'c', which is no step; there are: 'a', "
+        "skill.yaml:24: report/flow: the step 'b' depends on 'c', which is not a step; there are: 'a', "
         "'b'",
         "skill.yaml:24: report/flow: the steps 'a' -> 'b' -> 'a' wait for each other; take one "
         "'depends_on' out",
@@ -810,7 +810,8 @@ def test_two_agents_of_one_name_are_told_at_the_second_one(faults):
 def test_a_tool_that_is_none_is_told(faults):
     text = "{kind: chat, name: writer, model: m, tools: [search]}"
     assert faults(text, models={"m": MODEL}, tools={"search": 5}) == [
-        "skill.yaml:1: writer: no tool can be made of 5 (it is no function); pass a LangChain tool, or "
+        "skill.yaml:1: writer: 5 cannot be used as a tool (it is no function); pass a LangChain "
+        "tool, or "
         "a function with a docstring"
     ]
 
@@ -843,14 +844,14 @@ def test_an_agent_of_pythons_is_told_at_the_line_that_names_it(faults):
     bad = ag.sequential("bad", [ag.loop("inner", [], max_iterations=1)])
     assert faults(text, agents={"bad": bad, "none": 5}) == [
         "skill.yaml:4: report/bad/inner: a loop needs at least one sub-agent",
-        "skill.yaml:5: 'none' is of type int, which is no agent; build one with chat_agent, human, "
+        "skill.yaml:5: 'none' is of type int, which is not an agent; build one with chat_agent, human, "
         "sequential, ...",
     ]
 
 
 def test_a_model_that_is_none_is_told(faults):
     assert faults("{kind: chat, name: writer, model: m}", models={"m": 5}) == [
-        "skill.yaml:1: writer: the model 5 is no LangChain chat model; pass one, such as "
+        "skill.yaml:1: writer: the model 5 is not a LangChain chat model; pass one, such as "
         "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
     ]
 

@@ -34,7 +34,7 @@ from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.state import ChatEnding, address_of, with_id
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
-from agentgraph.tree.position import earlier
+from agentgraph.tree.position import earlier_cursors
 
 
 class ChatNode(LeafNode):
@@ -125,7 +125,7 @@ class ModelNode(ChatNode):
     def _asked_before(self, activation: Activation) -> int:
         """Return how often the model was asked before sub-agents handed back: each time it spoke."""
         place = self.node_context.place
-        before = [address(place, cursor) for cursor in earlier(place, activation.cursor)]
+        before = [address(place, cursor) for cursor in earlier_cursors(place, activation.cursor)]
         if not before:
             return 0
         this_turn = takewhile(address_of, reversed(activation.seen.messages))

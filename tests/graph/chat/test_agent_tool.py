@@ -597,7 +597,7 @@ class TestControl:
         with pytest.raises(ag.InvalidAgentError) as caught:
             ag.compile_agent(ag.loop("l", [asking("writer", inner)], max_iterations=2))
         assert str(caught.value) == (
-            "l/writer/search: there is no loop around it that break_tool=True could end; leave it out"
+            "l/writer/search: break_tool=True needs an enclosing loop; leave it out"
         )
 
 

@@ -555,14 +555,14 @@ class TestAFault:
         [fault] = faults(reader(scripted(), model))
         assert fault.startswith("w: the summarising model ")
         assert fault.endswith(
-            "is no LangChain chat model; pass one, such as ChatOpenAI(...), or a name, such as "
+            "is not a LangChain chat model; pass one, such as ChatOpenAI(...), or a name, such as "
             "'openai:gpt-5-mini'"
         )
 
     def test_is_an_instruction_that_is_no_text(self) -> None:
         policy: Any = ag.summarized(scripted(), 5, instruction=SystemMessage("x"))  # type: ignore[arg-type]
         [fault] = faults(ag.chat_agent("w", scripted(), history=policy))
-        assert fault.endswith("of summarized(...) is no text; pass one, or leave it out")
+        assert fault.endswith("of summarized(...) is not a text; pass one, or leave it out")
 
     @pytest.mark.parametrize("make", [ag.trimmed, lambda n, **o: ag.summarized(scripted(), n, **o)])
     def test_is_a_counter_that_cannot_be_called(self, make: Any) -> None:

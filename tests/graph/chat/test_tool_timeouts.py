@@ -99,13 +99,13 @@ def faults(**options: Any) -> tuple[str, ...]:
 def test_what_is_no_time_is_a_fault(timeout: Any) -> None:
     given = timeout["fast"] if isinstance(timeout, dict) else timeout
     assert faults(tool_timeout=timeout) == (
-        f"w: tool_timeout={given!r} is no timeout; pass seconds above 0, or a timedelta",
+        f"w: tool_timeout={given!r} is not a timeout; pass seconds above 0, or a timedelta",
     )
 
 
 @pytest.mark.parametrize("name", ["sync", "nobody"])
 def test_a_timeout_of_what_cannot_be_stopped_is_a_fault(name: str) -> None:
     assert faults(tool_timeout={name: 5}) == (
-        f"w: tool_timeout names {name!r}, which is no async tool of it: only an async call can be "
-        "stopped; its async tools: fast",
+        f"w: tool_timeout names {name!r}, which is not one of its async tools (only an async call can "
+        "be stopped): fast",
     )

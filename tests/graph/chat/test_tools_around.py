@@ -190,7 +190,7 @@ def test_a_tool_with_retries_may_return_directly_and_is_known_by_its_name(drive:
 
 def test_a_runnable_without_a_tool_in_it_is_no_tool() -> None:
     model = scripted()
-    with pytest.raises(ag.InvalidAgentError, match="no tool can be made of"):
+    with pytest.raises(ag.InvalidAgentError, match="cannot be used as a tool"):
         ag.compile_agent(ag.chat_agent("w", model, tools=[model.with_retry()]))
 
 
