@@ -19,7 +19,7 @@ from agentgraph.testing import call, calls
 
 LOCK = threading.Lock()
 NO_LOCK = "Type is not msgpack serializable: _thread.lock"
-SURROGATE = "a text in it has a lone surrogate, which is no character"
+SURROGATE = "a text in it has a lone surrogate, which is not a character"
 
 
 @pytest.fixture(params=["memory", "disk"])
