@@ -182,11 +182,6 @@ def test_the_messages_of_the_user_stay_as_they_are():
     assert seen(messages, "report/writer") == messages
 
 
-def test_a_second_occurrence_of_an_agent_is_the_same_speaker():
-    messages = [says("s/writer", "One."), says("s/writer#2", "Two."), says("s/l#2[3]/critic", "Hm.")]
-    assert lines(seen(messages, "s/writer#2")) == ["ai: One.", "ai: Two.", "human: [critic] said: Hm."]
-
-
 def test_content_of_every_role_is_kept():
     messages = [
         says("report/boss", HumanMessage("Print it.")),
@@ -270,18 +265,6 @@ def test_of_thoughts_that_led_to_calls_the_calls_are_told():
     assert told.content == [{"type": "text", "text": '[writer] called search({"q": "bees"})'}]
 
 
-def test_telling_changes_no_message_of_the_history():
-    message = says("report/writer", [{"type": "text", "text": "See."}])
-    before = message.model_copy(deep=True)
-    seen([message], "report/boss")
-    assert message == before
-
-
-@pytest.mark.parametrize("policy", [*POLICIES, unchanged])
-def test_every_policy_shows_nothing_of_nothing(policy):
-    assert seen([], "report/writer", policy) == []
-
-
 def test_a_function_is_given_entries_and_what_it_returns_is_seen():
     given: list[Entry] = []
 
@@ -302,13 +285,6 @@ def test_a_function_is_given_entries_and_what_it_returns_is_seen():
     assert given[3].run_path == RunPath(
         [*map(RunStep, ("report", "writer", "writer2", "refine")), RunStep("critic", 0)]
     )
-
-
-def test_a_function_may_return_messages_of_its_own():
-    def summary(entries: list[Entry]):
-        return (HumanMessage(f"{len(entries)} messages") for _ in range(1))
-
-    assert lines(seen(ONE_TURN, "report/boss", summary)) == ["human: 5 messages"]
 
 
 def test_no_run_path_is_computed_unless_a_policy_needs_it():
@@ -539,29 +515,6 @@ class TestPairing:
     def test_messages_without_calls_come_back_as_they_are_in_a_list_of_their_own(self):
         assert paired(tuple(TWO_TURNS)) == TWO_TURNS
         assert paired(TWO_TURNS) is not TWO_TURNS
-
-    def test_a_policy_that_cuts_a_call_off_shows_its_result_as_text(self):
-        messages = [
-            asks("Go."),
-            says("report/writer", calls("search/1")),
-            says("report/writer", gives("search/1", "3 hits")),
-        ]
-        cut = ["human: [writer] search returned: 3 hits"]
-        assert lines(seen(messages, "report/writer", lambda entries: [entries[-1].message])) == cut
-        assert lines(seen(messages, "report/writer", "last")) == ["human: Go.", *cut]
-
-    def test_calls_of_others_leave_ones_own_calls_of_the_same_id_alone(self):
-        messages = [
-            says("report/writer", calls("search/1")),
-            says("report/boss", calls("count/1")),
-            says("report/boss", gives("count/1", "4")),
-        ]
-        assert lines(seen(messages, "report/writer")) == [
-            "ai: ",
-            "tool: No result of this call was kept.",
-            "human: [boss] called count({})",
-            "human: [boss] count returned: 4",
-        ]
 
 
 TOOLS = st.sampled_from(["search", "count", "transfer_to_boss"])
