@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import helpers
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -108,6 +108,12 @@ def test_branches_are_boxes_inside_the_node_that_runs_them():
         "review:press:q -> review:__end__",
     } <= drawn
     assert {"__start__ -> review", "review -> __end__"} <= edges(tree)
+
+
+def test_branches_of_a_branch_are_boxes_too():
+    inner = ag.parallel("q", [says("a"), says("b")])
+    drawn = edges(ag.parallel("p", [inner, says("c")]), xray=True)
+    assert {"p:q:__start__ -> p:q:a", "p:q:b -> p:q:__end__", "p:q:__end__ -> p:__end__"} <= drawn
 
 
 def test_the_state_of_a_branch_is_found():
@@ -222,6 +228,20 @@ def test_state_edited_in_the_middle_of_a_loop_goes_on_with_the_right_counters():
     out = graph.invoke(None, config)
     texts = [m.text for m in out["messages"]]
     assert texts == ["hi", "ok", "l[0]/b", "ok", "a word from the side", "l[1]/b", "ok", "l[2]/b"]
+
+
+def test_functions_replace_and_remove_messages_by_id():
+    def write(ctx):
+        yield AIMessage("draft", id="draft")
+        yield AIMessage("note", id="note")
+
+    def edit(ctx):
+        yield AIMessage("better", id="draft")
+        yield RemoveMessage(id="note")
+
+    tree = ag.sequential("s", [ag.function_agent("w", write), ag.function_agent("e", edit)])
+    out = ag.compile_agent(tree).invoke({"messages": ["hi"]})
+    assert [m.text for m in out["messages"]] == ["hi", "better"]
 
 
 def test_a_long_loop_does_not_meet_langgraphs_limit_of_steps():

@@ -193,6 +193,20 @@ def test_a_function_whose_annotation_names_no_transfer_may_not_transfer(drive: D
     )
 
 
+def test_a_generator_ends_with_its_transfer(drive: Drive) -> None:
+    def fn(ctx: ag.Context) -> Iterator[str | ag.TransferTo]:
+        yield f"f at {ctx.address}"
+        yield ag.TransferTo("P")
+        yield "never"
+
+    tree = chat("P", to("f"), "Done.", sub_agents=[ag.function_agent("f", fn)])
+    assert lines(drive.run(ag.Runner(tree), "Go."))[-3:] == [
+        "P[1]/f: f at P[1]/f",
+        "P[1]/f: [transfer_to] P",
+        "P[1.0]: Done.",
+    ]
+
+
 def test_a_coroutine_may_transfer(drive: Drive) -> None:
     async def fn(ctx: ag.Context) -> ag.TransferTo:
         return ag.TransferTo("P")
