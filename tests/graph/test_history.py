@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
 from agentgraph.agents.budgets import summarized, trimmed
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.history import POLICIES, paired, unchanged, visible
+from agentgraph.graph.history import POLICIES, REQUEST, paired, unchanged, visible
 from agentgraph.graph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 from agentgraph.tree.addresses import RunPaths
@@ -594,3 +594,8 @@ def test_a_summarized_history_shows_all_that_its_policy_chooses():
     assert seen(ONE_TURN, "report/boss", summarized(model, 1)) == seen(ONE_TURN, "report/boss")
     own = summarized(model, 1, history="own")
     assert seen(ONE_TURN, "report/writer", own) == seen(ONE_TURN, "report/writer", "own")
+
+
+def test_the_request_to_an_agent_as_a_tool_is_its_whole_input():
+    request = HumanMessage("Find bees.", additional_kwargs={REQUEST: True})
+    assert seen([asks("Go."), request], "report/writer", "input") == [request]
