@@ -181,7 +181,7 @@ def test_an_exception_that_cannot_be_kept_is_told_and_is_the_cause(
     told: list[ag.AgentEvent] = []
     with pytest.raises(ag.AgentGraphError) as caught:
         collect(told, drive, tmp_path / "x.db", shapes[shape], "run", "Go.", thread_id="t")
-    assert f"{text} was raised, which cannot be kept as it is" in str(caught.value)
+    assert f"{text} was raised, which cannot be saved" in str(caught.value)
     causes = [error := caught.value, *(error := error.__cause__ for _ in range(2) if error)]
     assert original in causes
     errors = [event for event in told if event.kind == "error"]

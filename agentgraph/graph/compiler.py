@@ -1,7 +1,7 @@
-"""A tree of agents compiled to LangGraph: validate, place, add nodes, wire, compile.
+"""Compiles a tree of agents to a LangGraph graph: validate, place, add nodes, wire, compile.
 
-Each lane becomes one flat `StateGraph`: every leaf is a node, every Parallel is a node that runs
-the lanes of its branches, and all other composites are only the edges between them.
+Each lane becomes one flat `StateGraph`: every leaf is a node, every fork is a node that runs the lanes
+of its branches, and all other composites become only edges.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,11 +49,11 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]
 Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
-"""LangGraph's limit of supersteps: a tree's own limits end it, so this one never does."""
+"""LangGraph's limit of supersteps, never reached: the tree's own limits end a run."""
 _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
 _SPARE_THREADS = 8
-"""Threads of a graph beside its lanes: the node that waits for them, the stream, the saver."""
+"""Threads in addition to the lanes: the node that waits for them, the stream, the saver."""
 
 
 def compile_agent(
@@ -68,10 +68,10 @@ def compile_agent(
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.
 
-    The graph takes `{"messages": [...]}`, and `values` if there are any, and gives both back.
+    The graph takes `{"messages": [...]}`, and `values` if there are any, and returns both.
     Each new input on a thread is a turn: it starts at the first leaf, with the messages and
-    the values of the thread kept. It runs wherever graphs of LangGraph run, on a server too, and
-    nests in others; `translate` makes agent events of its stream.
+    values of the thread. It runs wherever LangGraph graphs run, servers included, and nests in
+    others; `translate` turns its stream into agent events.
 
     >>> graph = compile_agent(function_agent("greeter", lambda ctx: f"Hello {ctx.values['name']}."))
     >>> ended = graph.invoke({"messages": ["Hi."], "values": {"name": "Ada"}})
@@ -81,14 +81,14 @@ def compile_agent(
     Args:
         agent: The root of the tree.
         checkpointer: LangGraph's saver; without one nothing can pause, unless the graph runs
-            on a LangGraph server, which brings its own.
+            on a LangGraph server, which has its own.
         store: LangGraph's store, for `ctx.runtime.store`.
-        limits: What a turn may use; without them what `Limits()` says.
+        limits: What a turn may use; without them those of `Limits()`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
-            with `Annotated[list, operator.add]`, or another reducer, for what is merged. Other
-            values are written over.
-        middleware: LangChain's middleware that every chat agent of the tree has, outside its own:
-            redaction belongs here, for on one agent it does not protect the others.
+            with `Annotated[list, operator.add]`, or another reducer, for values that are merged.
+            Other values are written over.
+        middleware: LangChain middleware for every chat agent of the tree, outside the agent's own:
+            redaction belongs here, as on one agent it does not protect the others.
         **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
 
     Returns:
@@ -96,7 +96,7 @@ def compile_agent(
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
-        AgentGraphError: `limits` are no `Limits`.
+        AgentGraphError: `limits` is not a `Limits`.
     """
     reducers = declared(values)
     tree = validate(agent, reducers.channels, middleware)
@@ -112,7 +112,7 @@ def compile_tree(
     limits: Limits | None = None,
     **options: Any,
 ) -> Graph:
-    """Compile a tree that was laid out, whose values are merged by `reducers`."""
+    """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
     if any(place.chat for place in tree.places):
         from agentgraph.graph.chat.wiring import transformers
@@ -130,7 +130,7 @@ class _LaneBuilder:
     """Builds the graphs of a tree's lanes.
 
     Attributes:
-        at_once: How many tasks a node of what was built may run at once.
+        at_once: The most tasks that one node built so far may run at once.
     """
 
     def __init__(self, tree: Tree, reducers: Reducers, limits: Limits) -> None:
@@ -165,9 +165,9 @@ class _LaneBuilder:
         return made(RootGraph, graph, agent=self.tree.agent)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
-        """Have each input set the position afresh, whatever the last turn left.
+        """Make each input set the position to the start, whatever the last turn left.
 
-        LangGraph writes input in a step of its own, so that this costs none; drawn, it writes None.
+        LangGraph has a step for writing the input anyway. When it draws a graph, it writes None.
         """
         position["outline"] = list(self.tree.outline)
 
@@ -178,7 +178,7 @@ class _LaneBuilder:
         graph.nodes[START].writers.append(ChannelWrite((write,)))
 
     def _nodes(self, place: Place) -> Iterator[LaneNode]:
-        """Yield the nodes of a place: the one place in which each kind of agent is known."""
+        """Yield the nodes of a place. Only this method knows the kinds of agents."""
         agent, capabilities = place.agent, capabilities_at(self.tree, place)
         lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
         node_context = self._node_context(place, capabilities)
@@ -210,14 +210,14 @@ class _LaneBuilder:
             case ForEachAgent():
                 yield self._fork(ForEachNode(node_context, lanes), capabilities, AT_ONCE)
             case SequentialAgent() | LoopAgent():
-                raise AssertionError(f"{agent.name} is only the way from node to node")
+                raise AssertionError(f"{agent.name} has no node, only edges")
             case _:
                 assert_never(agent)
 
     def _node_context(self, place: Place, capabilities: Capabilities) -> NodeContext:
-        """Return a place as its nodes know it.
+        """Return the context of a place's nodes.
 
-        A function may be asked where it ends, or a limit that a transfer has: then it has a border.
+        It has a border if, where the agent ends, a function may be asked or a transfer limit applies.
         """
         transfers = capabilities.transfer and bool(targets(self.tree, place))
         has_border = transfers or asks_functions(self.tree, place, capabilities)
@@ -231,7 +231,7 @@ class _LaneBuilder:
         return LaneNode(node, capabilities, reads=reads, picture=node.picture, at_once=at_once)
 
     def _add(self, builder: Builder, each: LaneNode) -> None:
-        """Add a node, and draw the ways on: what its agent may do, and the others."""
+        """Add a node with its edges: to where its agent may lead, and to the `others`."""
         node, place = each.node, each.node.node_context.place
         self.at_once = max(self.at_once, each.at_once)
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
@@ -241,14 +241,15 @@ class _LaneBuilder:
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = next_stops(self.tree, place, each.capabilities) if each.capabilities else ()
         ended = [END if end is None else end.entry_node for end in after]
-        behind = list(dict.fromkeys([*ended, *each.others]))
-        if len(behind) == 1 and not (may_stay or each.is_free):
-            builder.add_edge(node.name, behind[0])
+        following = list(dict.fromkeys([*ended, *each.others]))
+        if len(following) == 1 and not (may_stay or each.is_free):
+            builder.add_edge(node.name, following[0])
         else:
-            builder.add_conditional_edges(node.name, _WAY_ON, _Drawn({name: name for name in behind}))
+            ways = _Drawn({name: name for name in following})
+            builder.add_conditional_edges(node.name, _WAY_ON, ways)
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
-        """Return the type of the state as nodes read it that read further channels."""
+        """Return the state type with further channels, made once."""
         state, is_root = builder.state_schema, builder.state_schema is self.types.root
         key = ("root" if is_root else "lane", *channels)
         if key not in self._reading:
@@ -257,9 +258,9 @@ class _LaneBuilder:
 
 
 def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
-    """Compile a builder whose ways on read what the node before them wrote, and not the state.
+    """Compile a builder so that its conditional edges read only what the node before them wrote.
 
-    For the state with that in it LangGraph copies every channel, and each leaf has one.
+    To let them read the state LangGraph would copy every channel, and each leaf has one.
     """
     branches, builder.branches = builder.branches, type(builder.branches)(dict)
     graph = builder.compile(**options)
@@ -271,10 +272,10 @@ def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
 
 
 class _Drawn(dict[Any, str]):
-    """The ways on that are drawn; the position may lead anywhere.
+    """The targets of conditional edges: only these are drawn, but the position may lead anywhere.
 
-    A node at a border may follow itself, and go where its agent's other nodes would have gone; and an
-    edit of the state goes on where the position is, whichever node LangGraph takes it to come from.
+    A node at a border may follow itself, or go where its agent's other nodes would have gone. After an
+    edit of the state the run continues at the position, whichever node LangGraph says made the edit.
     """
 
     def __missing__(self, node: str) -> str:
@@ -285,14 +286,14 @@ class _Drawn(dict[Any, str]):
 
 
 def _way_on(written: Any, config: RunnableConfig) -> str:
-    """Return where the position leads that was written; after an edit of other state, as it is."""
+    """Return where the written position leads; after an edit of other state, the stored position."""
     position = written.get("position") if isinstance(written, Mapping) else None
     position = position or ChannelRead.do_read(config, select="position")
     return cast(Position, position)["next"] or END
 
 
 class _WayOn(RunnableLambda[Any, str]):
-    """The path behind a node. LangGraph would call a function in a thread, and trace it."""
+    """The function of a conditional edge. LangGraph would run a plain one in a thread and trace it."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
         return _way_on(input, config or {})

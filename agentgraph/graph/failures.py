@@ -1,4 +1,7 @@
-"""Where an exception arose, and what was asked beside it: kept on the exception on its way out."""
+"""Writes on an exception where it arose, and which questions were asked at the same time.
+
+So it can be reported at its address when it leaves the graph, through whatever nodes and lanes.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -16,7 +19,7 @@ class Failure(NamedTuple):
 
     Attributes:
         address: The address of the agent.
-        shown: The exception, as it is shown.
+        shown: The text of the exception.
         step: The name of the step.
     """
 
@@ -26,11 +29,11 @@ class Failure(NamedTuple):
 
 
 def mark_failure(error: BaseException, address: str, agent_name: str, step: str = "") -> BaseException:
-    """Return `error` with where it arose written on it, if that is not written there yet.
+    """Write on `error` where it arose, unless it says so already, and return it.
 
-    Nothing is written on Ctrl-C. LangGraph writes notes on an exception on its way out, and keeps its
-    `repr`. Of an `Exception` that does not allow that only the failure to do so would be heard of, so
-    an error of ours is returned in its place, with the exception as its cause.
+    Nothing is written on a `KeyboardInterrupt`. LangGraph adds notes to an exception and saves its
+    `repr`. If an `Exception` does not allow that, an `AgentGraphError` is returned in its place, with
+    the exception as its cause: else only the failure to add or save would be reported.
     """
     if failures(error) or isinstance(error, KeyboardInterrupt):
         return error
@@ -48,22 +51,22 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 def mark_border(error: BaseException) -> None:
-    """Write on `error` that the agent had ended before: to run that again would not help."""
+    """Write on `error` that its agent had ended before: to run the agent again would not help."""
     _kept_on(error)[_AT_BORDER] = True
 
 
 def arose_at_border(error: BaseException) -> bool:
-    """Tell whether `error` arose when its agent had ended."""
+    """Return whether `error` arose after its agent had ended."""
     return getattr(error, _AT_BORDER, False)
 
 
 def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:
-    """Write the failures of several errors, in their order, on the one that is raised for all."""
+    """Write the failures of several errors, in order, on the one that is raised for all."""
     _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
 def keep_failures(error: BaseException, found: Sequence[Failure]) -> None:
-    """Write on `error` where it arose, as `failures` gives it."""
+    """Write failures on `error`, for `failures` to return."""
     _kept_on(error)[_KEY] = list(found)
 
 
@@ -74,18 +77,18 @@ def failures(error: BaseException) -> list[Failure]:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Return whether a failure ends the run whatever `on_error` says: it is no `Exception`."""
+    """Return whether a failure ends the run whatever `on_error` says: it is not an `Exception`."""
     return not isinstance(error, Exception)
 
 
 def _kept_on(error: BaseException) -> dict[str, Any]:
-    """Return the attributes of an exception, whatever its class makes of reading and writing them."""
+    """Return the attributes of an exception, even if its class overrides attribute access."""
     kept: dict[str, Any] = object.__getattribute__(error, "__dict__")
     return kept
 
 
 def _can_travel(error: Exception) -> bool:
-    """Tell whether LangGraph can keep an exception and Python pass it on: both write attributes."""
+    """Return whether LangGraph can save an exception, and Python raise it again."""
     try:
         repr(error).encode()
         error.__traceback__ = error.__traceback__
@@ -97,7 +100,7 @@ def _can_travel(error: Exception) -> bool:
 
 def _stand_in(error: Exception, address: str) -> AgentGraphError:
     stand_in = AgentGraphError(
-        f"{address}: {shown_error(error)} was raised, which cannot be kept as it is; raise an "
+        f"{address}: {shown_error(error)} was raised, which cannot be saved; raise an "
         "exception that has a repr and takes attributes"
     )
     stand_in.__cause__ = error
@@ -105,23 +108,23 @@ def _stand_in(error: Exception, address: str) -> AgentGraphError:
 
 
 def each_once(asked: Iterable[Any]) -> list[Any]:
-    """Return questions without those that are there already: each node on the way up adds its own."""
+    """Return questions, each once: every enclosing node reports them again."""
     return list({one.id: one for one in asked}.values())
 
 
 def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
-    """Write on `error` the questions that were asked beside it, and that nothing else tells."""
+    """Write on `error` the questions asked at the same time, which nothing else reports."""
     _kept_on(error)[_ASKED] = list(asked)
 
 
 def asked_beside(error: BaseException) -> list[Any]:
-    """Return the questions that were asked beside the failure that `error` is raised for."""
+    """Return the questions that were asked at the same time as the failure."""
     found: list[Any] = _kept_on(error).get(_ASKED, [])
     return found
 
 
 def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:
-    """Raise the first of several errors for all of them, with the questions that were asked beside."""
+    """Raise the first of several errors for all, with the questions asked at the same time."""
     join_failures(failed[0], failed)
     beside = [asked for error in failed for asked in asked_beside(error)]
     keep_asked(failed[0], each_once([*beside, *questions]))

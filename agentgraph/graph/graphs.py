@@ -1,13 +1,12 @@
-"""The graphs of a tree: what input they take from outside, and how they are drawn.
+"""The graph classes of a tree: they remove stamps from their input, and are drawn as trees.
 
-Each message that an agent says carries a stamp, the address at which it was said. What agents see
-and what events tell is made of these stamps, so a client that sends one could say "approved" as the
-boss. Stamps are taken off at every entrance: the runner's input, and the input of a compiled graph,
-wherever that runs. Only `Admitted` input keeps them: an object of this process, which no JSON of a
-client becomes.
+Each message of an agent carries a stamp, the address at which it was said. What agents see, and all
+events, depend on these stamps, so a client that sends one could say "approved" as the boss. Stamps are
+removed at every entrance: the runner's input, and the input of a compiled graph, wherever that runs.
+Only `Admitted` input keeps them: an object of this process, which no JSON of a client becomes.
 
-LangGraph draws a node's inner graph, and looks up its state, by the first of the node's `subgraphs`.
-So a node that runs lanes has a picture there: a graph with the lanes as its nodes, which never runs.
+LangGraph finds a node's inner graph, for drawings and for states, as the first of its `subgraphs`. So
+a node that runs lanes has a picture there: a graph with the lanes as its nodes, which never runs.
 """
 
 from collections import Counter
@@ -30,20 +29,20 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
 
 AT_ONCE = 32
-"""How many tool calls, or items, run at once, where there are no wider branches."""
+"""The number of tool calls, or items, that run at once, if no fork has more branches."""
 
 
 class LaneNode(NamedTuple):
     """A node of a lane, and what may come after it.
 
     Attributes:
-        node: What runs.
-        may: What its agent may do, if it can end there.
+        node: The runnable.
+        capabilities: What its agent may do if it ends there; None if it cannot end there.
         others: The other nodes that may be next.
-        is_free: Whether it may also go where no way is drawn.
-        reads: The channels that it reads besides those that all nodes read.
+        is_free: Whether it may also go where no edge is drawn.
+        reads: The channels that it reads in addition to those that all nodes read.
         picture: The graph that is drawn in it.
-        at_once: How many tasks it may run at once.
+        at_once: The number of tasks that it may run at once.
     """
 
     node: Any
@@ -56,7 +55,7 @@ class LaneNode(NamedTuple):
 
 
 def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
-    """Return a drawing in which the only way on from a node of these names is no choice."""
+    """Draw a conditional edge of the named nodes solid, if it is the only one of its node."""
     ways = Counter(edge.source for edge in drawn.edges)
     for i, edge in enumerate(drawn.edges):
         if ways[edge.source] == 1 and edge.source.removesuffix(f":{END}") in names:
@@ -68,17 +67,17 @@ Made = TypeVar("Made", bound=CompiledStateGraph[Any, Any, Any, Any])
 
 
 def made(kind: type[Made], graph: CompiledStateGraph[Any, Any, Any, Any], **attributes: Any) -> Made:
-    """Return a graph, just compiled, as one of ours: LangGraph compiles to its own class alone."""
+    """Change the class of a compiled graph: LangGraph always compiles to its own class."""
     graph.__class__ = kind
     vars(graph).update(attributes)
     return cast(Made, graph)
 
 
 class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """The graph of a tree: LangGraph's `CompiledStateGraph`, but that no input can speak as an agent.
+    """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot speak as an agent.
 
-    All ways to run it lead through `stream` or `astream`. In Jupyter it shows what its tree shows,
-    and sends its shape nowhere to be drawn.
+    All ways to run it lead through `stream` or `astream`. In Jupyter it is shown like its tree, and
+    not sent to a web service to be drawn.
 
     Attributes:
         agent: The root of the tree.
@@ -92,7 +91,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Run as LangGraph does, on input without our stamps.
 
         Args:
-            input: The input, a command, or None to go on.
+            input: The input, a command, or None to continue.
             config: LangGraph's config.
             **options: LangGraph's other options.
 
@@ -105,7 +104,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Run as LangGraph does, on input without our stamps.
 
         Args:
-            input: The input, a command, or None to go on.
+            input: The input, a command, or None to continue.
             config: LangGraph's config.
             **options: LangGraph's other options.
 
@@ -115,11 +114,11 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return super().astream(from_outside(input), config, **options)
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
-        """Return LangGraph's drawing of the graph; the only way on from a node is no choice in it.
+        """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
 
         Args:
             config: LangGraph's config.
-            xray: Whether what nodes run is drawn inside them, or how deep.
+            xray: Whether inner graphs are drawn inside their nodes, or how deep.
         """
         return solid(super().get_graph(config, xray=xray), self.nodes)
 
@@ -128,10 +127,10 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """The graph of a branch; one node that runs once is drawn as that, without a box around it."""
+    """The graph of a lane inside the tree; a single node that runs once is drawn without a box."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
-        """Return the drawing that stands in the place of the branch."""
+        """Return the drawing of the lane."""
         inside = [name for name in self.nodes if name != START]
         if len(inside) > 1:
             return solid(super().get_graph(config, xray=xray), inside)
@@ -144,16 +143,16 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 class Picture(CompiledStateGraph[Any, Any, Any, Any]):
-    """What is drawn in the box of a node that runs lanes."""
+    """The graph that is drawn inside a node that runs lanes; it never runs."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
-        """Return the drawing of the lanes, with a start and an end that stay in the box."""
+        """Return the drawing of the lanes, with start and end."""
         drawn = super().get_graph(config, xray=xray)
         return _Box(nodes=drawn.nodes, edges=drawn.edges)
 
 
 class _Box(Drawing):
-    """A drawing that keeps its start: Mermaid leaves out a box that has only another box in it."""
+    """A drawing that keeps its start and end: Mermaid omits a box that holds only another box."""
 
     def trim_first_node(self) -> None:
         """Keep the start."""
@@ -168,10 +167,13 @@ def picture_of(
     behind: Mapping[str, Sequence[str]] = MappingProxyType({}),
     undoing: Mapping[str, str] = MappingProxyType({}),
 ) -> Picture:
-    """Return the picture of the lanes that a node runs, and of other tasks that it runs.
+    """Return the picture of the lanes and other tasks that a node runs.
 
-    What is `behind` others is drawn so, by their nodes, and dotted what may be undone by which node;
-    all else begins at the start.
+    Args:
+        lanes: The lanes.
+        others: The names of the other tasks.
+        behind: The nodes that come before a lane's node; without any it is drawn after the start.
+        undoing: The task that undoes a lane's node, drawn with a dotted edge.
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
@@ -189,21 +191,21 @@ def picture_of(
 
 
 def _nothing(state: LaneState) -> Any:
-    """Stand for what is no lane."""
+    """Be a node that is only drawn."""
 
 
 _KEPT = "middleware"
-"""The channel of what middleware keeps, which is no input."""
-_TOLD = ("at", "told", "clock")
-"""What a position tells of who wrote it."""
+"""The channel of middleware state, which is not input."""
+_EVENT_KEYS = ("at", "told", "clock")
+"""The keys of a position from which events are made."""
 
 
 class Admitted(dict[str, Any]):
-    """Input whose stamps are ours: made where a turn begins, of what the thread has kept."""
+    """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 
 def from_outside(given: Any) -> Any:
-    """Return input of a graph without stamps: a state, a command, or None to go on."""
+    """Return input of a graph without stamps: a state, a command, or None to continue."""
     if isinstance(given, Admitted):
         return given
     if isinstance(given, Command):
@@ -230,7 +232,7 @@ def _unstamped(message: Any) -> Any:
         try:
             (message,) = convert_to_messages([message])  # type: ignore[list-item]
         except Exception:
-            return message  # the history's reducer says what is wrong with it
+            return message  # the history's reducer reports what is wrong with it
     if not isinstance(message, BaseMessage) or address_of(message) is None:
         return message
     ours = (STAMP, MOMENT)
@@ -245,7 +247,7 @@ def _state(given: Any) -> Any:
 
 
 def _update(update: Any) -> Any:
-    """Return what a command writes: a state, or pairs of a channel and what is written there."""
+    """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
         return [(pair[0], _written(*pair)) if len(pair) == 2 else pair for pair in pairs]
@@ -253,16 +255,16 @@ def _update(update: Any) -> Any:
 
 
 def _written(channel: str, value: Any) -> Any:
-    """Return what is written to a channel; a position says where to go, not what was told there."""
+    """Return the value for a channel; a position may say where to go, but emit no events."""
     if channel == "messages":
         return unstamped(value)
     if channel == "position" and isinstance(value, Mapping):
-        return {key: value[key] for key in value if key not in _TOLD}
+        return {key: value[key] for key in value if key not in _EVENT_KEYS}
     return value
 
 
 def _sent(goto: Any) -> Any:
-    """Return where a command goes; what it sends there is a state."""
+    """Return the target of a command; a `Send` carries a state."""
     if not isinstance(goto, Send):
         return goto
     return Send(goto.node, _state(goto.arg), timeout=goto.timeout)

@@ -1,9 +1,9 @@
-"""What a LangGraph handoff says: to whom it goes, and what of its update is new.
+"""Reads LangGraph handoffs: to which agent they go, and what of their update is new.
 
-The tools of langgraph-supervisor and langgraph-swarm give `Command(goto=name, graph=Command.PARENT,
-update=...)`, with the whole state in the update, and all messages. Here the next agent sees the history
-anyway. So what the state has already is left out: written again it would double what a reducer adds
-to, and say messages of others a second time.
+The tools of langgraph-supervisor and langgraph-swarm return `Command(goto=name, graph=Command.PARENT,
+update=...)` with the whole state, all messages included. In a tree the next agent sees the history
+anyway. So what the state has already is left out: written again, it would double lists with a reducer,
+and say other agents' messages a second time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,11 @@ State = Callable[[], Mapping[str, Any]]
 """Returns the state as the tool saw it."""
 
 _ACTIVE = "active_agent"
-"""The key under which langgraph-swarm keeps who is active; in a tree the position says that."""
+"""langgraph-swarm's key for the active agent, which in a tree is known from the position."""
 
 
 def sole_target(goto: Any) -> str | None:
-    """Return the one agent that a command goes to; None where it goes nowhere or to several.
+    """Return the one agent that a command goes to; None for no agent or several.
 
     >>> sole_target("bob"), sole_target([Send("bob", {})]), sole_target(["ann", "bob"])
     ('bob', 'bob', None)
@@ -61,7 +61,7 @@ def handed_on(command: Command[Any], state: State) -> dict[str, Any]:
 
 
 def new_messages(messages: Sequence[BaseMessage], state: State) -> list[BaseMessage]:
-    """Return the messages of an update but those that the state has already, as they are there."""
+    """Return the messages of an update without those that the state has already, unchanged."""
     if not any(message.id for message in messages):
         return list(messages)
     known = {message.id: message for message in state()["messages"]}
@@ -69,7 +69,7 @@ def new_messages(messages: Sequence[BaseMessage], state: State) -> list[BaseMess
 
 
 def transferred(message: BaseMessage, target: str) -> BaseMessage:
-    """Return a message, marked if it is the result that says that a transfer was carried out."""
+    """Return a message; a tool result is marked as that of a transfer that was carried out."""
     if not isinstance(message, ToolMessage):
         return message
     marked = {**message.additional_kwargs, TRANSFERRED: target}

@@ -1,8 +1,18 @@
-"""What an agent sees: the user's messages as they are, then the history visible to it.
+"""What an agent sees of the history: the messages that its model is sent.
 
-Two rules hold whatever the policy. Messages that only carry out a transfer are seen by nobody,
-but by a policy that is a function. And a call is followed by its results: no model is ever sent
-a call without an answer, nor an answer without a call.
+The problem: all agents of a lane write one list of messages, while a model expects a talk between a
+user and itself. Another agent's words would look like its own, and providers refuse calls without
+results, which parallel calls, kills, cut histories and chosen messages leave. The rules:
+
+- A policy (`history=`) chooses messages. The agent's own stay as they are; those of others become user
+  messages that name the speaker, as google-adk does it: `[critic] said: Too short.` The thoughts of
+  other models are left out.
+- Transfers are hidden: no model sees the calls and results that only carry one out. Only a policy that
+  is a function does.
+- Each call is followed by its results (`paired`): a model never sees a call without a result, nor a
+  result without a call.
+
+Nothing is changed in the history itself: another agent may see more of it.
 """
 
 from collections import deque
@@ -31,18 +41,18 @@ from agentgraph.graph.state import address_of, speaker_of
 from agentgraph.safe_repr import as_json
 
 MyPath = Callable[[], RunPath]
-"""Returns the run path of the agent that looks; called only where a policy needs it."""
+"""Returns the run path of the agent that reads; called only if its policy needs it."""
 
 ANSWER = "answer"
-"""The key of a result that says that it is what an agent came to: its structured answer."""
+"""The key that marks a tool result as the structured answer of an agent."""
 REQUEST = "request"
-"""The key of a user message that is the request to an agent as a tool: its whole input."""
+"""The key that marks a user message as the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
-"""What answers a call that has no answer: true whatever became of it."""
+"""The result of a call without a result: true whatever became of the call."""
 POLICIES = ("shared", "path", "own", "last", "input")
-"""The policies that are a word."""
+"""The policies that have a name."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-"""The types of the blocks of content that hold what a model thought."""
+"""The types of content blocks that hold a model's thoughts."""
 
 
 def visible(
@@ -55,16 +65,18 @@ def visible(
     *,
     is_open: bool = False,
 ) -> list[BaseMessage]:
-    """Return what the agent `me` sees of `messages`.
+    """Return what the agent `me` sees of `messages`, as the top of this file says.
 
-    Where the activation that looks `is_open`, its own calls may have no results yet.
-
-    The last `under_way` of them are those of the activation that looks: the rounds of calls and
-    results since it began, which it sees whatever the policy chooses of what was there before.
-
-    Its own messages stay as they are; what others said becomes a user message that names the
-    speaker, as google-adk does it for the agents of one session. Calls and results are `paired`.
-    Of a `Summarized` policy only the choice of messages is made here; the summary is LangChain's.
+    Args:
+        messages: The history.
+        policy: The agent's `history`. Of a `Summarized` one this applies only the choice of messages;
+            the summary is LangChain's.
+        me: The agent's name.
+        my_address: Its address.
+        path_of: Returns the run path at an address.
+        under_way: How many messages at the end are of this activation: its calls and results so far,
+            which the agent sees whatever the policy chooses.
+        is_open: Whether calls of this activation may have no results yet.
     """
     if isinstance(policy, Trimmed | Summarized):
         seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
@@ -79,7 +91,9 @@ def visible(
     else:
         chosen = _chosen(policy, _marked(entries, me), me, lambda: path_of(my_address) or RunPath())
         seen = [
-            entry.message if entry.agent_name in (None, me) else _told(entry.message, entry.agent_name)
+            entry.message
+            if entry.agent_name in (None, me)
+            else _quoted(entry.message, entry.agent_name)
             for entry in chosen
             if not entry._left_out
         ]
@@ -90,9 +104,9 @@ def visible(
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return `messages` with each call followed by its results, in the order of the calls.
 
-    What stood between them moves behind them, a call without a result gets one that says so, and
-    a result without a call is told as text. Ids of calls may repeat: a result belongs to the last
-    message before it that has a call of its id.
+    Messages between them move after them, a call without a result gets one that says so, and a result
+    without a call becomes a text. Ids of calls may repeat: a result belongs to the last message before
+    it that has a call with its id.
 
     >>> call = {"name": "search", "args": {}, "id": "1", "type": "tool_call"}
     >>> asked, late = AIMessage("", tool_calls=[call]), HumanMessage("And?")
@@ -111,7 +125,7 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
         if not isinstance(message, ToolMessage):
             result.append(message)
         elif index not in answering:
-            result.append(_told(message, speaker_of(message)))
+            result.append(_quoted(message, speaker_of(message)))
         if found := answers.get(index):
             calls = zip(calls_of(message), found, strict=True)
             result += [
@@ -122,7 +136,7 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 
 
 def _is_paired(messages: Sequence[BaseMessage]) -> bool:
-    """Tell whether nothing is to be done: in a long run of tools this is asked in every round."""
+    """Return whether each call has its results already: a fast check, made in every round of tools."""
     waiting: list[str] = []
     for message in messages:
         if message.type == "tool":
@@ -136,7 +150,7 @@ def _is_paired(messages: Sequence[BaseMessage]) -> bool:
 
 
 def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
-    """Return the calls of a message, each of which is to be answered: the invalid ones too."""
+    """Return the calls of a message that need a result, invalid ones included."""
     if not isinstance(message, AIMessage):
         return ()
     if not message.invalid_tool_calls:
@@ -145,23 +159,23 @@ def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
 
 
 def call_id(call: ToolCall | InvalidToolCall) -> str:
-    """Return the id that the answer to a call must name."""
+    """Return the id that the result of a call must name."""
     return call["id"] or ""
 
 
 def is_said(message: BaseMessage) -> bool:
-    """Tell whether a new message is said: not context, as a summary is that the user seems to say."""
+    """Return whether a new message is said by the agent, not added as context (as a summary is)."""
     is_context = isinstance(message, HumanMessage | SystemMessage | RemoveMessage)
     return not is_context or address_of(message) is not None
 
 
 def is_word(message: BaseMessage | None) -> bool:
-    """Tell whether a message can be taken back: what a model said, without calls. What ran cannot."""
+    """Return whether a message can be voided: words of a model without calls. What ran cannot."""
     return isinstance(message, AIMessage) and not calls_of(message)
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
-    """Return for each message with calls where the answer to each of them stands, if anywhere."""
+    """Return for each message with calls the index of the result of each, None where it is missing."""
     answers: dict[int, list[int | None]] = {}
     waiting: dict[str, deque[tuple[int, int]]] = {}
     for index, message in enumerate(messages):
@@ -178,7 +192,7 @@ def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
 
 
 def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCall) -> ToolMessage:
-    """Return what answers a call of a message; under the same id each time, so that edits find it."""
+    """Return the result of an unfinished call; its id is always the same, so that edits find it."""
     made_up = message.id and f"{message.id} {index}"
     return ToolMessage(
         NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
@@ -186,7 +200,7 @@ def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCa
 
 
 def _is_transfer(message: BaseMessage) -> bool:
-    """Tell whether a message is the result of a transfer that was carried out."""
+    """Return whether a message is the result of a transfer that was carried out."""
     return (
         isinstance(message, ToolMessage)
         and message.status == "success"
@@ -195,15 +209,15 @@ def _is_transfer(message: BaseMessage) -> bool:
 
 
 def is_answer(message: BaseMessage) -> bool:
-    """Return whether a message is the result of the call by which an agent gave its answer."""
+    """Return whether a message is a tool result that holds the agent's structured answer."""
     return isinstance(message, ToolMessage) and ANSWER in message.additional_kwargs
 
 
 def _marked(entries: list[Entry], me: str) -> list[Entry]:
-    """Return `entries` with those marked that `me` does not see, as they carry out a transfer.
+    """Return `entries`; those that `me` must not see as they carry out a transfer are marked.
 
-    A message that says or calls something else as well stays, for others without its transfers.
-    Nor do others see the call by which an agent gave its answer: the result says it.
+    A message that also says or calls something else is not; others see it without the transfer call.
+    Others do not see the call of a structured answer either: its result says all.
     """
     if not any(_is_transfer(entry.message) or is_answer(entry.message) for entry in entries):
         return entries
@@ -227,20 +241,20 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
 
 
 def _with_calls(message: BaseMessage, chosen: list[bool]) -> BaseMessage:
-    """Return a copy of `message` with the chosen ones of its calls alone."""
+    """Return a copy of `message` with only the chosen calls."""
     calls = list(compress(cast(AIMessage, message).tool_calls, chosen))
     return message.model_copy(update={"tool_calls": calls})
 
 
 def _says_something(message: BaseMessage) -> bool:
-    """Tell whether a message holds more than calls and the thoughts that led to them."""
+    """Return whether a message holds more than calls and thoughts."""
     if isinstance(message.content, str):
         return bool(message.content.strip())
     return any(not _is_silent(block) for block in message.content)
 
 
 def _is_silent(block: Any) -> bool:
-    """Tell whether a block of content is a call, a thought, or a text without a letter."""
+    """Return whether a content block is a call, a thought or blank text."""
     if isinstance(block, str):
         return not block.strip()
     if block.get("type") == "text":
@@ -249,12 +263,11 @@ def _is_silent(block: Any) -> bool:
 
 
 def unchanged(entries: list[Entry]) -> list[BaseMessage]:
-    """Return the whole history as it is: a `history` function for those who are no agent."""
+    """Return all messages as they are: the `history` policy of readers that are not agents."""
     return [entry.message for entry in entries]
 
 
 def _chosen(policy: str, entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
-    """Return the entries that a policy shows to an agent."""
     match policy:
         case "path":
             mine = my_path()
@@ -274,7 +287,7 @@ def _chosen(policy: str, entries: list[Entry], me: str, my_path: MyPath) -> list
 
 
 def _input_indexes(entries: list[Entry]) -> range:
-    """Return where the last input of the user is: the last messages that no agent said."""
+    """Return the indexes of the user's last input: the last messages that no agent said."""
     end = len(entries)
     while end and entries[end - 1].agent_name is not None:
         end -= 1
@@ -287,17 +300,16 @@ def _input_indexes(entries: list[Entry]) -> range:
 
 
 def is_call(block: Any) -> bool:
-    """Tell whether a block of content is a tool call, which is told as text."""
+    """Return whether a content block is a tool call."""
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
 
 def _is_thought(block: Any) -> bool:
-    """Tell whether a block of content is what a model thought, which is told to nobody else."""
     return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
-def _told(message: BaseMessage, speaker: str | None) -> BaseMessage:
-    """Return a user message that tells what another said; no speaker is named where it is None."""
+def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
+    """Return a user message that quotes a message, calls included, as in `[critic] said: No`."""
     prefix = f"[{speaker}] " if speaker else ""
     is_result = isinstance(message, ToolMessage) and not is_answer(message)
     verb = f"{message.name or 'tool'} returned" if is_result else "said"

@@ -1,9 +1,9 @@
-"""What the middleware of chat agents keeps, and the changes of it that are stored.
+"""The saved state of chat agents' middleware: records, and the changes of records that are stored.
 
-A record grows with the talk: middleware that adds a reminder in each turn keeps one more each time.
+A record grows with the talk: middleware that adds a reminder in each turn has one more each time.
 Stored whole with each step, it would make a thread grow with the square of its turns. So a node writes
 only what it changed, and the channel folds the changes. The root of a tree folds them to records. A
-lane inside keeps the changes as they are: the lanes around it have the records, and take the changes
+lane inside stores the changes as they are: the enclosing lanes have the records, and take the changes
 when it has ended.
 
 Pure: nothing here knows what the records hold.
@@ -15,17 +15,17 @@ from typing import Any
 from agentgraph.graph.values import is_same
 
 Record = Mapping[str, Mapping[str, Any]]
-"""What is kept for one chat agent: sections by name, each of entries by key."""
+"""The saved state of one chat agent: sections by name, each of entries by key."""
 Records = Mapping[str, Record]
 """Records by the node of the agent's place."""
 Change = Mapping[str, Mapping[str, list[Any]]]
-"""What was changed of a record: entries as a list of the new value, empty for one that is gone."""
+"""The changed entries of a record: each a list of its new value, empty if it is gone."""
 Changes = Mapping[str, Change]
 """Changes by the node of the agent's place."""
 
 
 def change_between(before: Record, after: Record) -> dict[str, dict[str, list[Any]]]:
-    """Return what makes of a record the one after it.
+    """Return the change that turns one record into another.
 
     >>> change_between({"removed": {"1": True}}, {"removed": {"2": True}})
     {'removed': {'2': [True], '1': []}}
@@ -41,7 +41,7 @@ def change_between(before: Record, after: Record) -> dict[str, dict[str, list[An
 
 
 def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
-    """Return records after several changes, in order: how the root of a tree folds them.
+    """Return records after several changes, in order: the reducer of the root.
 
     >>> applied({}, [{"writer": {"state": {"rounds": [1]}}}, {"writer": {"state": {"rounds": [2]}}}])
     {'writer': {'state': {'rounds': 2}}}
@@ -57,7 +57,7 @@ def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
 
 
 def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]:
-    """Return changes with later ones, in order: how a lane inside the tree folds them."""
+    """Return changes merged with later ones, in order: the reducer of a lane inside the tree."""
     result: dict[str, Change] = dict(changes)
     new: dict[str, dict[str, dict[str, list[Any]]]] = {}
     for node, section, entries in _sections(several):

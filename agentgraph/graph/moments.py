@@ -1,7 +1,7 @@
-"""When something was told, and by whom: the order of a thread's events, and what is no message.
+"""When something was said, and by whom: the order of a thread's events; and the notes among them.
 
-A message carries this in its metadata, a note as data, and a question in keywords of its JSON schema,
-which every server keeps.
+A message carries its moment in its metadata, a note as data, and a question in keywords of its JSON
+schema, which every server preserves.
 """
 
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from langchain_core.messages import BaseMessage
 
 _A_SECOND = 1_000_000
 MOMENT = "agentgraph_told"
-"""Where a message has its moment, in its `response_metadata`."""
+"""The key of a message's moment in its `response_metadata`."""
 
 
 class Moment(NamedTuple):
-    """When something was told: the events of a thread stand in the order of the numbers.
+    """When something was emitted: the numbers give the order of a thread's events.
 
     Attributes:
         turn: The turn of the thread, from 0.
-        number: Microseconds since 1970, and greater than all numbers of the thread before it, also
-            where the clock of the machine goes back.
-        step: The step of the graph that told it, as `step_name` gives it.
-        streamed: Whether it was written to the stream when it was told, and the update of its node
-            tells it no more.
+        number: Microseconds since 1970, but always greater than the thread's numbers before it, even
+            if the clock of the machine goes back.
+        step: The step of the graph that emitted it, as `step_name` returns it.
+        streamed: Whether it was written to the stream at once; then the update of its node does not
+            emit it again.
     """
 
     turn: int
@@ -33,19 +33,19 @@ class Moment(NamedTuple):
 
     @property
     def time(self) -> float:
-        """When it was, in seconds since 1970."""
+        """The time in seconds since 1970."""
         return self.number / _A_SECOND
 
 
 class Note(NamedTuple):
-    """What an agent tells that is no message.
+    """An event that is not a message.
 
     Attributes:
         id: Its id.
         kind: "custom", "exit", "break_loop", "transfer_to", "interrupted", "discarded" or "error".
-        data: What it says, by its kind.
-        address: Who tells it.
-        moment: When, once it is told.
+        data: Its data, by kind.
+        address: The address of the agent.
+        moment: When it was emitted; None before.
     """
 
     id: str
@@ -55,22 +55,22 @@ class Note(NamedTuple):
     moment: Moment | None = None
 
     def plain(self) -> list[Any]:
-        """Return the note as plain data, as it is saved and streamed."""
+        """Return the note as plain data, for the saver and the stream."""
         return [self.id, self.kind, self.data, self.address, list(self.moment or ())]
 
 
 Entry = BaseMessage | Note
-"""What agents tell."""
+"""What events are made of."""
 
 
 def note_of(plain: Sequence[Any]) -> Note:
-    """Return the note that plain data tells."""
+    """Return the note of plain data, as `Note.plain` made it."""
     note_id, kind, data, address, moment = plain
     return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
 
 
 def moment_of(entry: Entry) -> Moment | None:
-    """Return when something was told; None for what no agent told."""
+    """Return the moment of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):
         return entry.moment
     moment = entry.response_metadata.get(MOMENT)
@@ -78,13 +78,13 @@ def moment_of(entry: Entry) -> Moment | None:
 
 
 def number_told(entry: Entry) -> int:
-    """Return the number of what was told; 0 for what no agent told."""
+    """Return the number of a message or note; 0 if no agent emitted it."""
     moment = moment_of(entry)
     return moment.number if moment else 0
 
 
 def step_name(checkpoint_id: str, node: str) -> str:
-    """Return the name of a step: the checkpoint of LangGraph's behind which it ran, and its node.
+    """Return the name of a step: the LangGraph checkpoint that it started from, and its node.
 
     >>> step_name("1ef4f797", "writer.tools")
     '1ef4f797:writer.tools'
@@ -93,11 +93,11 @@ def step_name(checkpoint_id: str, node: str) -> str:
 
 
 _ADDRESS = "x-agentgraph-address"
-"""The keyword under which a question says who asks: LangGraph's interrupts have no field for it."""
+"""The schema keyword that holds who asks a question: LangGraph's interrupts have no field for it."""
 _CALL = "x-agentgraph-call"
-"""The keyword under which it says which of the agent's tool calls asks."""
+"""The schema keyword that holds which of the agent's tool calls asks."""
 _MOMENT = "x-agentgraph-told"
-"""The keyword under which it says when it was asked."""
+"""The schema keyword that holds when it was asked."""
 
 
 def addressed(
@@ -106,11 +106,11 @@ def addressed(
     call: int | None = None,
     moment: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a JSON schema that also says who asks, and when.
+    """Return a JSON schema that also holds who asks, and when.
 
     Args:
         schema: The schema.
-        address: The address of who asks.
+        address: The address of the agent that asks.
         call: The number of the tool call that asks, if one does.
         moment: When it is asked.
     """
@@ -135,5 +135,5 @@ def asked_when(schema: dict[str, Any] | None) -> Moment | None:
 
 
 def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema that `addressed` was given; None where it only says who asks."""
+    """Return the schema that was passed to `addressed`; None if there was none."""
     return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL, _MOMENT)} or None

@@ -1,8 +1,8 @@
-"""What a saver cannot keep, or would change without a word: found before anything is written.
+"""Refuses what a saver cannot save, or would change silently, before anything is written.
 
-A saver meets such a value too late: what was written before it in the same step is stored, and the
-step counts as done. LangGraph's serializer raises for most; a lone surrogate in a text it replaces by
-a question mark.
+A saver finds such a value too late: what was written before it in the same step is stored, and the
+step counts as done. LangGraph's serializer raises for most such values, but replaces a lone surrogate
+in a text by a question mark.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,34 +18,34 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.safe_repr import shown
 
 _SAVER = "__pregel_checkpointer"
-"""Where LangGraph's config has the saver of a run."""
+"""The key of a run's saver in LangGraph's config."""
 DURABILITY = "__pregel_durability"
-"""Where it says when a run saves."""
+"""The key of when a run saves."""
 _SERIALIZER = "langgraph.checkpoint.serde"
-"""Where LangGraph turns what is saved to bytes."""
+"""LangGraph's package that turns values into bytes."""
 _AROUND = 8
-"""How many levels deep what is written lies in what is saved: the serializer has a limit."""
+"""The levels of lists around a value in what is saved: the serializer limits the depth."""
 _LONGEST = 30
-"""Of how many items plain data is looked through here, where that is cheaper than saving it."""
+"""The most items that are checked here; for longer data the serializer is faster."""
 _INTEGERS = range(-(2**63), 2**64)
 
 
 class Serializer(Protocol):
-    """What a saver turns values to bytes with."""
+    """Turns values into bytes for a saver."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Return a value as bytes, with the name of their form."""
+        """Return the name of a format, and a value as bytes in it."""
 
 
 def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
-    """Return what the saver of a run saves with; None where nothing is saved."""
+    """Return the serializer of a run's saver; None if nothing is saved."""
     saver = config.get("configurable", {}).get(_SAVER)
     found: Serializer | None = getattr(saver, "serde", None)
     return found
 
 
 def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
-    """Return the saver of a run; None where nothing is saved before it ends."""
+    """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(_SAVER)
     is_used = isinstance(saver, BaseCheckpointSaver) and configurable.get(DURABILITY) != "exit"
@@ -53,7 +53,7 @@ def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
 
 
 def step_config(config: Mapping[str, Any]) -> RunnableConfig:
-    """Return where a saver keeps what is written beside the step in which a node runs.
+    """Return the config under which a saver stores the writes of the step in which a node runs.
 
     Args:
         config: LangGraph's config of the node.
@@ -70,12 +70,12 @@ def step_config(config: Mapping[str, Any]) -> RunnableConfig:
 
 
 def save_result(result: Any, around: RunnableConfig) -> None:
-    """Save what the task that runs here is about to hand back.
+    """Save the result that the current task is about to return.
 
-    LangGraph saves it too, but while the run goes on: a kill could lose it, and keep what came next.
+    LangGraph saves it too, but in the background: a kill could lose it, and keep what came after it.
 
     Args:
-        result: What it hands back.
+        result: The result.
         around: LangGraph's config of the node that runs the task.
     """
     if (saver := saver_of(around)) is not None:
@@ -83,13 +83,13 @@ def save_result(result: Any, around: RunnableConfig) -> None:
 
 
 async def asave_result(result: Any, around: RunnableConfig) -> None:
-    """Save what the task that runs here is about to hand back, on the event loop."""
+    """Save the result that the current task is about to return, on the event loop."""
     if (saver := saver_of(around)) is not None:
         await saver.aput_writes(*_as_saved(result, around))
 
 
 def _as_saved(result: Any, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
-    """Return what LangGraph gives a saver for a task's result."""
+    """Return the arguments with which LangGraph saves a task's result."""
     task_id: str = get_config()["configurable"]["__pregel_task_id"]
     return step_config(around), [("__return__", result)], task_id
 
@@ -106,26 +106,26 @@ def save_fault(serializer: Serializer, value: Any) -> str | None:
     except Exception as error:
         return str(error).partition("\n")[0] or type(error).__name__
     if (kind != "msgpack" or b"?" in data) and _has_surrogate(value):
-        return "a text in it has a lone surrogate, which is no character"
+        return "a text in it has a lone surrogate, which is not a character"
     return None
 
 
 def name_fault(name: object) -> str | None:
     """Return what is wrong with the name of a value, and what to do, or None."""
     if not isinstance(name, str):
-        return "is no text; name values by texts, such as 'topic'"
+        return "must be a text, such as 'topic'"
     if cannot_be_encoded(name):
-        return "has a lone surrogate, which is no character; leave it out"
+        return "has a lone surrogate, which is not a character; remove it"
     return None
 
 
 def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str, Any]]) -> None:
-    """Refuse what cannot be saved, where it is written.
+    """Refuse what an agent writes if it cannot be saved.
 
     Args:
         config: LangGraph's config of the run.
-        where: The address of the agent that writes.
-        named: What it writes, each with what it is called in a message.
+        where: The address of the agent.
+        named: What it writes, each with its name for the error message.
 
     Raises:
         InvalidOutputError: Something cannot be saved.
@@ -137,20 +137,20 @@ def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str
         fault = save_fault(serializer, value)
         if fault is not None:
             raise InvalidOutputError(
-                f"{where}: {name} cannot be saved ({fault}); give plain data: texts, numbers, lists, "
+                f"{where}: {name} cannot be saved ({fault}); use plain data: texts, numbers, lists, "
                 "dicts. The step can be tried again"
             )
 
 
 def check_names(where: str, values: Mapping[Any, Any]) -> None:
-    """Refuse values whose names are no texts.
+    """Refuse values whose names are not texts.
 
     Args:
         where: The address of the agent that writes them.
         values: The values, by name.
 
     Raises:
-        InvalidOutputError: A name is no text, or cannot be saved.
+        InvalidOutputError: A name is not a text, or cannot be saved.
     """
     for name in values:
         if (fault := name_fault(name)) is not None:
@@ -158,13 +158,13 @@ def check_names(where: str, values: Mapping[Any, Any]) -> None:
 
 
 def arose_in_saving(error: BaseException) -> bool:
-    """Tell whether LangGraph's serializer raised an exception, for what it was given to save."""
+    """Return whether LangGraph's serializer raised an exception."""
     frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
     return any(name.startswith(_SERIALIZER) for name in frames)
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is small plain data, which every saver keeps; False where in doubt."""
+    """Return whether a value is small plain data, which every saver saves; False if in doubt."""
     if isinstance(value, BaseMessage):
         more = value.__pydantic_extra__
         return not more and all(map(_is_small, vars(value).values()))
@@ -186,7 +186,6 @@ def _is_small(value: Any, depth: int = 6) -> bool:
 
 
 def _has_surrogate(value: Any) -> bool:
-    """Tell whether a text with a lone surrogate is anywhere in a value."""
     seen: set[int] = set()
     left = [value]
     while left:
@@ -210,7 +209,7 @@ def _inside(value: Any) -> list[Any]:
 
 
 def cannot_be_encoded(text: str) -> bool:
-    """Return whether a text has a lone surrogate, which is no character."""
+    """Return whether a text has a lone surrogate, which is not a character."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,17 @@
-"""The channels of a lane, their reducers, and the stamp that messages carry.
+"""The channels of a lane, their reducers, and the stamp that says who said a message.
 
-The history, what lanes write and what middleware keeps are stored as deltas, and whole only once in
-many updates: a thread's size grows with the run, and next to nothing with its square. This is the
-only file that knows of `DeltaChannel`, which is in beta.
+The problem: a saver stores each channel that a step has changed, whole. A history stored so makes a
+thread grow with the square of its length: 500 messages of 400 bytes take 74 MB in SQLite. The rules:
+
+- What grows is a `DeltaChannel`, of which a step stores its own writes alone: the messages, the values
+  written in a lane, the state of middleware. The same 500 messages take 2 MB.
+- To read such a channel, LangGraph replays all writes since the last snapshot of the whole list, so
+  there must be snapshots; taken at fixed intervals they would grow with the square again. A
+  `SnapshotList` takes one each time that the list has grown by a quarter.
+- What steers a lane is one small channel, `Position`: each channel costs time in each step. It holds
+  nothing that grows with the run.
+
+This is the only file that knows of `DeltaChannel`, which is in beta.
 """
 
 import re
@@ -23,16 +32,16 @@ from agentgraph.graph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
-"""How often what middleware keeps is stored whole. It is small and changes seldom, and to load a thread
-LangGraph reads every step since the last time, whatever was written there."""
+"""The number of updates after which the state of middleware is stored whole. It is small and changes
+seldom, and to load a thread LangGraph reads every step since then, whatever was written there."""
 _NAME = re.compile(r"[#({\[]")
 STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
-"""The metadata that name the graph agent that a model is asked in, however deep inside its graph."""
+"""Metadata key of model calls: the address of the graph agent around them, however deep inside."""
 
 
 class Question(TypedDict):
-    """A question that a function agent has put and its question node is to ask."""
+    """A question of a function agent, for its question node to ask."""
 
     value: Any
     response_schema: dict[str, Any] | None
@@ -42,32 +51,32 @@ class Progress(TypedDict, total=False):
     """How far a chat agent is in an activation."""
 
     model_calls: int
-    """How often it has asked the model."""
+    """The number of model calls so far."""
     tool_calls: int
-    """How many tool calls the messages before its last one had."""
+    """The number of tool calls in the messages before its last one."""
     answer: Any
-    """What it came to so far, of what its `output_schema` asks for: its type, and plain data."""
+    """Its structured answer so far, where it has an `output_schema`: type and plain data."""
     misfits: int
-    """How many calls in a row gave no answer that fits."""
+    """The number of model calls in a row whose answer did not fit the schema."""
     passed: dict[str, Any]
-    """The ephemeral state of its middleware, which the next node alone sees."""
+    """The ephemeral state of its middleware, which only the next node sees."""
     ending: "ChatEnding"
-    """How it ends when the hooks have run that come last."""
+    """How it ends after the last hooks."""
 
 
 class ChatEnding(TypedDict, total=False):
-    """How a chat agent ends. Without a signal and a target it just ends."""
+    """How a chat agent ends. Without `signal` and `target` it just ends."""
 
     signal: Signal
     """The signal with which it ends."""
     target: str
     """The agent to which it transfers."""
     keeps: bool
-    """Whether its last message is what it came to."""
+    """Whether its last message is its output."""
 
 
 class Border(TypedDict):
-    """How an activation ended after which something is still to be asked: `until`, a check, a limit.
+    """How an activation ended, while `until`, a check or a limit is still to be asked about it.
 
     Without `signal` and `target` it just ended.
     """
@@ -77,19 +86,16 @@ class Border(TypedDict):
     target: NotRequired[str]
     """The agent to which it transfers."""
     given: list[bool]
-    """What the functions said that were asked before, in order: ends the loop, runs the agent again."""
+    """The answers so far, in order: whether the loop ends, whether the agent runs again."""
     failed: NotRequired[bool]
-    """Whether the check that is to be asked refused the last attempt: now one more is allowed."""
+    """Whether the next check has refused the last attempt allowed; one more is granted now."""
 
 
 class Position(TypedDict):
-    """Where a lane is: written by each leaf as it ends, read by the edge behind it.
-
-    All that steers a lane rides in this one channel, for each channel costs every step.
-    """
+    """Where a lane is: written by each leaf as it ends, read by the edge after it."""
 
     next: str | None
-    """The node to run next; None where the lane has ended."""
+    """The next node; None where the lane has ended."""
     cursor: list[Any]
     """The counters at that node, outermost first: numbers, and lists of them for hops."""
     tree: str
@@ -97,37 +103,37 @@ class Position(TypedDict):
     at: NotRequired[str]
     """The address of the activation that wrote this."""
     told: NotRequired[list[Any]]
-    """What it told that is no message: `Note`s, as plain data."""
+    """Its `Note`s, as plain data."""
     clock: NotRequired[list[int]]
-    """The turn, and the greatest number in it of what was told so far; in the root."""
+    """In the root: the turn, and the greatest event number in it so far."""
     signal: NotRequired[Signal]
-    """What the end of the lane hands to the lane around it."""
+    """The signal with which the lane ended, for the enclosing lane."""
     ask: NotRequired[Question]
-    """The question that the next node is to ask."""
+    """The question that the next node asks."""
     answer: NotRequired[list[Any]]
     """The answer for the next node, as the only item."""
     chat: NotRequired[Progress]
-    """How far the chat agent is whose node is next."""
+    """The progress of the chat agent whose node is next."""
     border: NotRequired[Border]
-    """How the activation ended whose node is next; that node only asks what comes after it."""
+    """How the activation of the next node ended; that node asks only what is still to be asked."""
     transfers: NotRequired[int]
-    """How many transfers there were in this turn, as far as this lane knows; left out for none."""
+    """The transfers of this turn that this lane knows of; missing for none."""
     outline: NotRequired[list[str]]
-    """The outline of the tree; written where a turn begins."""
+    """The outline of the tree; written at the start of a turn."""
     settled: NotRequired[dict[str, Any]]
     """The values with which a resume settles conflicts at the next node of the root."""
 
 
 def clock_in(position: Position | None) -> tuple[int, int]:
-    """Return the turn, and the greatest number of what was told in it, as a position knows it."""
+    """Return the turn of a position, and the greatest event number in it."""
     turn, last = position.get("clock", (0, 0)) if position else (0, 0)
     return turn, last
 
 
 def moved(position: Position, new: Position) -> Position:
-    """Return a new position; one without a node only adds to what is settled.
+    """Reduce a position and a new one: the new one, with the number of its turn.
 
-    A turn begins with the outline of the tree, and has the next number.
+    A new position with an `outline` begins a turn. One without `next` only adds settled values.
     """
     if "next" not in new:
         return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
@@ -138,7 +144,7 @@ def moved(position: Position, new: Position) -> Position:
 
 
 def is_remove_all(message: Any) -> bool:
-    """Tell whether a message, also as a dict, removes all before it.
+    """Return whether a message, also as a dict, removes all messages before it.
 
     >>> is_remove_all({"type": "remove", "id": REMOVE_ALL_MESSAGES})
     True
@@ -148,14 +154,14 @@ def is_remove_all(message: Any) -> bool:
 
 
 class SnapshotList(DeltaChannel[list[Any]]):
-    """A channel of a list, stored whole each time that a quarter as much again was written.
+    """A list stored as deltas, and whole each time that it has grown by a quarter.
 
-    So what a step takes on disk does not grow with the list, nor what is read besides it.
+    So neither the bytes that a step stores nor the writes that a read replays grow with the square.
     """
 
     @property
     def snapshot_frequency(self) -> int:
-        """After how many updates it is stored whole."""
+        """The number of updates after which it is stored whole."""
         return max(self._least, len(self.value) // 4 if self.is_available() else 0)
 
     @snapshot_frequency.setter
@@ -164,29 +170,29 @@ class SnapshotList(DeltaChannel[list[Any]]):
 
 
 class History(SnapshotList):
-    """The channel of the messages, with a reducer of deltas, which cannot remove all.
+    """The channel `messages`. It handles `REMOVE_ALL_MESSAGES`, which a reducer of deltas cannot.
 
-    In the root that is LangGraph's: where it is, LangGraph gives each message an id.
+    In the root the reducer is LangGraph's own, which makes LangGraph give each message an id.
     """
 
     def update(self, values: Sequence[Any]) -> bool:
-        """Take the writes of a step; what stands before a removal of all is gone."""
-        if (left := _behind_removal(values)) is None:
+        """Apply the writes of a step; a removal of all empties the list first."""
+        if (left := _after_removal(values)) is None:
             return super().update(values)
         self.value = self.typ()
         super().update(left)
         return True
 
     def replay_writes(self, writes: Sequence[Any]) -> None:
-        """Take what was saved since a snapshot, likewise."""
-        if (left := _behind_removal([value for _, _, value in writes])) is not None:
+        """Apply the writes saved since a snapshot, likewise."""
+        if (left := _after_removal([value for _, _, value in writes])) is not None:
             self.value = self.typ()
             writes = [(*writes[0][:2], each) for each in left]
         super().replay_writes(writes)
 
 
-def _behind_removal(writes: Sequence[Any]) -> list[Any] | None:
-    """Return what was written behind the last removal of all messages; None where there is none."""
+def _after_removal(writes: Sequence[Any]) -> list[Any] | None:
+    """Return the writes after the last removal of all messages; None without such a removal."""
     for i in range(len(writes))[::-1]:
         write = writes[i] if isinstance(writes[i], list) else [writes[i]]
         for n in range(len(write))[::-1]:
@@ -199,7 +205,7 @@ M = TypeVar("M", bound=BaseMessage)
 
 
 def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages as the history takes changes: with new ones, and those replaced or removed."""
+    """Return messages with changes applied as the history does: new, replaced and removed ones."""
     ids = {each.id for each in changes}
     if len(ids) == len(changes) and not any(each.id in ids for each in messages):
         return [*messages, *(each for each in changes if not isinstance(each, RemoveMessage))]
@@ -208,11 +214,11 @@ def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]
 
 
 def folded(messages: Iterable[M]) -> list[M]:
-    """Return changes of a history as fewer that come to the same; a removal stays one.
+    """Return the fewest changes of a history with the same effect; removals stay.
 
     >>> from langchain_core.messages import AIMessage
-    >>> told = [("1", "One"), ("2", "Two"), ("1", "ONE")]
-    >>> [message.text for message in folded(AIMessage(text, id=key) for key, text in told)]
+    >>> changes = [("1", "One"), ("2", "Two"), ("1", "ONE")]
+    >>> [message.text for message in folded(AIMessage(text, id=key) for key, text in changes)]
     ['ONE', 'Two']
     """
     left: dict[Any, M] = {}
@@ -227,7 +233,7 @@ def folded(messages: Iterable[M]) -> list[M]:
 
 
 def changes_of_lane(kept: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
-    """Reduce what is written to the messages of a lane: changes of the history around it."""
+    """Reduce the `messages` of a lane inside the tree: changes of the enclosing history."""
     flat = [each for given in writes for each in (given if isinstance(given, list) else [given])]
     return folded([*kept, *convert_to_messages(flat)])
 
@@ -244,16 +250,16 @@ _CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=
 
 
 class LaneState(TypedDict):
-    """What a lane keeps; the last three are read only by the nodes that need them."""
+    """The state of a lane; only the nodes that need the last three read them."""
 
     messages: list[BaseMessage]
     values: Any
     """The merged values in the root, elsewhere the `Write`s of the lane."""
     position: Position
     failure: NotRequired[BaseException]
-    """How a function failed that was asked where the node's agent had ended, in the step before."""
+    """The exception of a function that was asked at the border, in the step before."""
     middleware: NotRequired[Mapping[str, Any]]
-    """What middleware keeps: the `Records` in the root, elsewhere the `Changes` of the lane."""
+    """The saved state of middleware: `Records` in the root, elsewhere the `Changes` of the lane."""
     untracked: NotRequired[list[Any]]
     """The address of an activation, and the state of its middleware that is never saved."""
 
@@ -262,10 +268,10 @@ class StateTypes(NamedTuple):
     """The types of the states of a tree's lanes, with the reducers of its values.
 
     Attributes:
-        root: What the root keeps, as most nodes read it.
-        conversation: What a compiled tree takes and gives: the messages, and the values of the run.
-        lane: What every other lane keeps, as most nodes read it.
-        begun: What a compiled tree takes, and what the middleware kept of a turn that was given up.
+        root: The state of the root, as most nodes read it.
+        conversation: Input and output of a compiled tree: the messages, and the values of the run.
+        lane: The state of every other lane, as most nodes read it.
+        begun: The input of a compiled tree, with the middleware state of a turn that was given up.
     """
 
     root: type
@@ -291,11 +297,11 @@ def state_types(reducers: Reducers) -> StateTypes:
 
 
 def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
-    """Return the type of a lane's state as a node reads it that reads further channels.
+    """Return a lane's state type with further channels, for a node that reads them.
 
     Args:
-        state: As most nodes read it.
-        channels: The names of the others: "failure", "middleware", "untracked".
+        state: The type that most nodes read.
+        channels: The names of the further ones: "failure", "middleware", "untracked".
         is_root: Whether the lane is the root.
     """
     further = {
@@ -313,37 +319,37 @@ class Update(TypedDict, total=False):
 
     messages: list[BaseMessage]
     values: dict[str, Any] | list[dict[str, Any]] | list[Write]
-    """In the root a dict, or several where one would lose a write; elsewhere writes."""
+    """In the root a dict, or several where one would lose a write; elsewhere `Write`s."""
     position: Position
     failure: BaseException
     middleware: Mapping[str, Any]
-    """The `Changes` of what middleware keeps."""
+    """The `Changes` of the state of middleware."""
     untracked: list[Any]
 
 
 class TaskResult(TypedDict):
-    """What the task of a tool call, or of a message of a graph agent, hands back to its node.
+    """What the task of a tool call, or of a message of a graph agent, returns to its node.
 
-    It is told as the task ends, like what a node writes.
+    Its events are emitted when the task ends, like those of a node's update.
     """
 
     messages: list[BaseMessage]
     values: list[Write]
     position: Position
     acts: dict[str, Any]
-    """How a call steers: under "exit", "break_loop" or "transfer_to", there the name of the agent."""
+    """The signals of a call, by kind: "exit", "break_loop", "transfer_to" (the agent's name)."""
     number: int
     """The number of the call, or of the message, in the activation."""
     transfers: NotRequired[int]
-    """How many transfers there were in the lane that the call ran."""
+    """The number of transfers in the lane that the call ran."""
     state: NotRequired[list[dict[str, Any]]]
-    """What a call updates of the state of the agent's middleware."""
+    """The call's updates of the state of the agent's middleware."""
 
 
 def stamped(message: BaseMessage, address: str) -> BaseMessage:
-    """Return a copy of `message` that says at what address it was said, with a name and an id.
+    """Return a copy of `message` with an address, a name and an id.
 
-    When it was told is written on it then.
+    A moment that it carries is removed: it gets a new one when it is emitted.
     """
     metadata = {**message.response_metadata, STAMP: address}
     metadata.pop(MOMENT, None)
@@ -357,7 +363,7 @@ def stamped(message: BaseMessage, address: str) -> BaseMessage:
 
 
 def with_id(message: M, made_of: str) -> M:
-    """Return a message with an id, the same whenever it is made of the same.
+    """Return a message with an id; one without gets an id derived from `made_of`.
 
     >>> from langchain_core.messages import HumanMessage
     >>> with_id(HumanMessage("Go."), "boss 0").id == with_id(HumanMessage("Go."), "boss 0").id

@@ -1,11 +1,14 @@
-"""Values of the run: what lanes write, the reducers that merge it, and conflicts at joins.
+"""Values of the run: the writes of lanes, the reducers that merge them, and conflicts at joins.
 
-Values that were merged in a lane cannot be merged again around it: a list with `operator.add` would
-double. So a lane keeps its writes, in order, and hands those back; a join applies the writes of its
-lanes one after the other. Only the root keeps the merged values, which users see and edit.
+The problem: a lane starts with the values of the enclosing lane, and what it writes must reach that
+lane. Were merged values handed back, a list with `operator.add` would double. Were the writes folded
+to one first, a reducer that deletes or replaces would be wrong. The rules:
 
-Reducers are declared as LangGraph users declare state, and LangGraph reads the declaration: each
-declared name has a channel of LangGraph's, and that channel applies the writes, `Overwrite` included.
+- A lane stores its writes, in order, and hands those back. A join applies the writes of its lanes one
+  after the other, in declared order. Only the root stores merged values, which users see and edit.
+- A value without a reducer is written over. Where two that ran concurrently wrote different values
+  under one such name, neither is right: that is a conflict, and the join reports it.
+- LangGraph reads the declaration of reducers, and its channels apply the writes, `Overwrite` included.
 """
 
 import copy
@@ -30,18 +33,18 @@ _ROOT = "__root__"
 
 
 class Write(TypedDict):
-    """What one activation wrote, at once."""
+    """The values that one activation wrote at once."""
 
     by: str
-    """Its address; empty for what the package keeps itself, which never conflicts."""
+    """Its address; empty for the package's own values, which never conflict."""
     values: dict[str, Any]
-    """The values by their names."""
+    """The values by name."""
 
 
 Written = Mapping[str, Any] | Sequence[Write]
-"""Writes in order, or values that nobody wrote who could conflict."""
+"""Writes in order, or values without a writer, which never conflict."""
 Beside = Callable[[int, int], bool]
-"""Tells whether two that are joined ran side by side, by their numbers."""
+"""Returns whether two of the joined lanes ran concurrently, by their numbers."""
 
 
 def as_writes(given: Written) -> list[Write]:
@@ -53,18 +56,18 @@ def as_writes(given: Written) -> list[Write]:
 
 @dataclass(frozen=True, slots=True)
 class Reducers:
-    """How values are merged: by the reducers that were declared, else written over.
+    """How values are merged: by their declared reducers, else written over.
 
     Attributes:
-        channels: The channels of LangGraph's for the names that have a reducer.
-        names: All names that were declared.
+        channels: LangGraph's channels for the names with a reducer.
+        names: All declared names.
     """
 
     channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
 
     def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
-        """Return `values` with what was written after them, in order.
+        """Return `values` after writes, in order.
 
         Raises:
             ReducerError: A reducer failed.
@@ -76,7 +79,7 @@ class Reducers:
         return merged
 
     def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
-        """Return the writes of a lane with new ones, without what these write over."""
+        """Return the writes of a lane and new ones, without those that are written over."""
         kept = list(writes)
         written = {name for write in kept for name in write["values"]}
         for write in as_writes(new):
@@ -88,11 +91,11 @@ class Reducers:
         return kept
 
     def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
-        """Return the writes of a lane with those of several of its steps, as `collected` does."""
+        """Return the writes of a lane and those of several steps, as `collected` does."""
         return reduce(self.collected, new, list(writes or ()))
 
     def update(self, writes: Sequence[Write]) -> dict[str, Any] | list[dict[str, Any]]:
-        """Return writes for the root: one dict, or several where one would lose a write."""
+        """Return writes as an update of the root: one dict, or several if one would lose a write."""
         several: list[dict[str, Any]] = []
         for write in writes:
             new = write["values"]
@@ -105,12 +108,12 @@ class Reducers:
     def merged(
         self, values: Mapping[str, Any], new: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """Return the values of the root with what a node or a user writes there."""
+        """Return the values of the root after an update by a node or a user."""
         several = [new] if isinstance(new, Mapping) else new
         return self.applied(values, [Write(by="", values=dict(each)) for each in several])
 
     def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
-        """Return a value merged with what is there; both are copies, for reducers may change them."""
+        """Return a value merged with the present one; as copies, for a reducer may change both."""
         declared = self.channels[name]
         channel = BinaryOperatorAggregate[Any](declared.typ, declared.operator)
         if name in values:
@@ -126,7 +129,7 @@ def declared(schema: Any) -> Reducers:
     """Return the reducers that a schema declares for its fields.
 
     Raises:
-        InvalidAgentError: It is no schema, or a field is of another kind than values can have.
+        InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have.
     """
     if schema is None:
         return Reducers()
@@ -162,7 +165,7 @@ def _without(write: Write, names: Iterable[str]) -> Write:
 
 
 def copied(value: Any) -> Any:
-    """Return a shallow copy; of what cannot be copied the value itself."""
+    """Return a shallow copy, or the value itself if it cannot be copied."""
     if isinstance(value, Overwrite):
         return Overwrite(copied(value.value))
     try:
@@ -185,9 +188,9 @@ def _no_schema(schema: Any) -> InvalidAgentError:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal; where they cannot be compared, what they are pickled to.
+    """Return whether two values are equal; where `==` fails, whether their pickles are.
 
-    Arrays of numpy, and messages that carry them, give no answer to `==` that is true or false.
+    For numpy arrays, and messages that carry them, `==` returns neither true nor false.
     """
     if one is other:
         return True
@@ -205,7 +208,7 @@ def _pickled(value: Any) -> bytes | None:
 
 
 class LastWrite(NamedTuple):
-    """The last write of a name by one of those that are joined."""
+    """The last write of a name in one of the joined lanes."""
 
     number: int
     by: str
@@ -215,10 +218,15 @@ class LastWrite(NamedTuple):
 def conflicts(
     handed_back: Mapping[int, Sequence[Write]], beside: Beside, reducers: Reducers
 ) -> dict[str, tuple[LastWrite, LastWrite]]:
-    """Return two writes that conflict, by the name that they have.
+    """Return two conflicting writes for each name that has a conflict.
 
-    Two conflict that ran side by side and wrote different values under one name without a reducer. What
-    the package keeps itself is written by nobody, and never conflicts.
+    Two writes conflict if they ran concurrently, and differ under one name without a reducer. The
+    package's own values have no writer, and never conflict.
+
+    Args:
+        handed_back: The writes of the joined lanes, by their numbers.
+        beside: Returns whether two of them ran concurrently.
+        reducers: How values are merged.
     """
     found: dict[str, tuple[LastWrite, LastWrite]] = {}
     equal: dict[str, list[list[LastWrite]]] = {}
@@ -234,7 +242,7 @@ def conflicts(
 
 
 def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
-    """Yield the writes that conflict with one, and put it to those of an equal value."""
+    """Yield the writes that conflict with one, and add it to the group of its value."""
     group: list[LastWrite] | None = None
     for each in groups:
         if group is None and is_same(each[0].value, mine.value):
@@ -247,7 +255,7 @@ def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside)
 
 
 def _last_writes(number: int, writes: Sequence[Write]) -> dict[str, LastWrite]:
-    """Return the last write of each name, where an agent wrote it."""
+    """Return the last write of each name that an agent wrote."""
     named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
     last = {name: LastWrite(number, by, value) for name, by, value in named}
     return {name: each for name, each in last.items() if each.by}

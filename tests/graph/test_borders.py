@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Async, Disk, Drive, failing, gives, says, scripted, standing
+from helpers import Disk, Drive, failing, gives, says, scripted, standing
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy, interrupt
 
@@ -377,18 +377,3 @@ def test_a_way_that_only_a_failure_takes_is_not_drawn() -> None:
         for edge in ag.compile_agent(finished).get_graph().edges
     }
     assert (("e", "e") in edges, edges["e", "r"]) == (False, False)
-
-
-def test_a_check_may_fail_in_a_run_that_is_awaited(tmp_path: Path) -> None:
-    disk = Disk(Async, tmp_path / "t.db")
-    check = Failing(TypeError("a bug"), None)
-
-    async def say(ctx: ag.Context) -> str:
-        return "said"
-
-    tree = checked(ag.function_agent("w", say), check)
-    assert transcript(disk.fail(tree, "run", TypeError)) == [
-        "w: said",
-        "w: [error] TypeError('a bug')",
-    ]
-    assert (disk.resume(tree), check.seen) == ([], ["said", "said"])

@@ -1,26 +1,22 @@
 """The shape of compiled graphs: which nodes and edges came out, and what they take and give."""
 
 from collections.abc import Iterator
-from typing import Annotated
 
+import helpers
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
-from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 def says(name, text="ok"):
-    def fn(ctx) -> str:
-        return text
-
-    return ag.function_agent(name, fn)
+    return helpers.says(name, text)
 
 
 def capabilities(name, hint):
@@ -36,63 +32,70 @@ def edges(agent, *, xray=False):
     return {f"{e.source} {'..' if e.conditional else '->'} {e.target}" for e in graph.edges}
 
 
-def test_a_sequence_is_a_chain_of_solid_edges():
-    assert edges(ag.sequential("s", [says("a"), says("b")])) == {
-        "__start__ -> a",
-        "a -> b",
-        "b -> __end__",
-    }
+DRAWN: dict[str, tuple[ag.Agent, str]] = {
+    "a sequence is a chain of solid edges": (
+        ag.sequential("s", [says("a"), says("b")]),
+        "__start__ -> a, a -> b, b -> __end__",
+    ),
+    "a loop goes back only from its last agent": (
+        ag.loop("l", [says("a"), says("b")], max_iterations=3),
+        "__start__ -> a, a -> b, b .. a, b .. __end__",
+    ),
+    "a loop of one iteration has no way back": (
+        ag.loop("l", [says("a"), says("b")], max_iterations=1),
+        "__start__ -> a, a -> b, b -> __end__",
+    ),
+    "a loop without bound ends only where its agents say so": (
+        ag.sequential(
+            "s",
+            [
+                ag.loop("l", [says("a"), capabilities("b", str | ag.BreakLoop)], max_iterations=None),
+                says("c"),
+            ],
+        ),
+        "__start__ -> a, a -> b, b .. a, b .. c, c -> __end__",
+    ),
+    "an annotation names an exit": (
+        ag.sequential("s", [capabilities("a", str | ag.Exit), says("b")]),
+        "__start__ -> a, a .. b, a .. __end__, b -> __end__",
+    ),
+    "an annotation names a question": (
+        ag.sequential("s", [capabilities("a", Iterator[str | ag.Ask]), says("b")]),
+        "__start__ -> a, a .. a.ask, a.ask -> a, a .. b, b -> __end__",
+    ),
+    "a function without annotation may do everything": (
+        ag.loop("l", [ag.function_agent("a", lambda ctx: "x"), says("b")], max_iterations=2),
+        "__start__ -> a, a .. b, a .. __end__, a .. a.ask, a.ask -> a, b .. a, b .. __end__",
+    ),
+    "a break in a branch leads out of the loop after the join": (
+        ag.sequential(
+            "s",
+            [
+                ag.loop(
+                    "l",
+                    [ag.parallel("p", [capabilities("a", str | ag.BreakLoop), says("b")]), says("c")],
+                    max_iterations=2,
+                ),
+                says("d"),
+            ],
+        ),
+        "__start__ -> p, p .. c, p .. d, c .. p, c .. d, d -> __end__",
+    ),
+    "an agent in several places has a node for each": (
+        (lambda a: ag.sequential("s", [a, ag.loop("l", [a, a], max_iterations=1)]))(says("a")),
+        "__start__ -> s.a, s.a -> s.l.a, s.l.a -> s.l.a#2, s.l.a#2 -> __end__",
+    ),
+    "a name that Mermaid cannot read gets its path": (
+        ag.sequential("s", [says("style"), says("graph-maker")]),
+        "__start__ -> s.style, s.style -> s.graph-maker, s.graph-maker -> __end__",
+    ),
+}
 
 
-def test_a_loop_goes_back_only_from_its_last_agent():
-    assert edges(ag.loop("l", [says("a"), says("b")], max_iterations=3)) == {
-        "__start__ -> a",
-        "a -> b",
-        "b .. a",
-        "b .. __end__",
-    }
-
-
-def test_a_loop_of_one_iteration_has_no_way_back():
-    assert "b -> __end__" in edges(ag.loop("l", [says("a"), says("b")], max_iterations=1))
-
-
-def test_a_loop_without_bound_has_only_the_ways_out_that_its_agents_name():
-    tree = ag.sequential(
-        "s",
-        [
-            ag.loop("l", [says("a"), capabilities("b", str | ag.BreakLoop)], max_iterations=None),
-            says("c"),
-        ],
-    )
-    assert edges(tree) == {
-        "__start__ -> a",
-        "a -> b",
-        "b .. a",
-        "b .. c",
-        "c -> __end__",
-    }
-
-
-def test_an_exit_is_drawn_only_where_the_annotation_names_it():
-    tree = ag.sequential("s", [capabilities("a", str | ag.Exit), says("b")])
-    assert {"a .. b", "a .. __end__", "b -> __end__"} <= edges(tree)
-
-
-def test_a_question_node_is_drawn_only_where_the_annotation_names_ask():
-    tree = ag.sequential("s", [capabilities("a", Iterator[str | ag.Ask]), says("b")])
-    assert edges(tree) == {
-        "__start__ -> a",
-        "a .. a.ask",
-        "a.ask -> a",
-        "a .. b",
-        "b -> __end__",
-    }
-
-
-def test_a_function_without_annotation_may_do_everything_and_is_drawn_so():
-    tree = ag.loop("l", [ag.function_agent("a", lambda ctx: "x"), says("b")], max_iterations=2)
-    assert {"a .. b", "a .. __end__", "a .. a.ask", "a.ask -> a"} <= edges(tree)
+@pytest.mark.parametrize("case", DRAWN)
+def test_drawn_is_just_what_can_happen(case):
+    agent, expected = DRAWN[case]
+    assert edges(agent) == set(expected.split(", "))
 
 
 def test_branches_are_boxes_inside_the_node_that_runs_them():
@@ -109,9 +112,8 @@ def test_branches_are_boxes_inside_the_node_that_runs_them():
 
 def test_branches_of_a_branch_are_boxes_too():
     inner = ag.parallel("q", [says("a"), says("b")])
-    assert {"p:q:__start__ -> p:q:a", "p:q:b -> p:q:__end__", "p:q:__end__ -> p:__end__"} <= edges(
-        ag.parallel("p", [inner, says("c")]), xray=True
-    )
+    drawn = edges(ag.parallel("p", [inner, says("c")]), xray=True)
+    assert {"p:q:__start__ -> p:q:a", "p:q:b -> p:q:__end__", "p:q:__end__ -> p:__end__"} <= drawn
 
 
 def test_the_state_of_a_branch_is_found():
@@ -127,31 +129,6 @@ def test_the_state_of_a_branch_is_found():
     state = graph.get_state({"configurable": {"thread_id": "t", "checkpoint_ns": namespace}})
     assert state.next == ("h",)
     assert [message.text for message in state.values["messages"]] == ["ok"]
-
-
-def test_a_break_in_a_branch_leads_out_of_the_loop_behind_the_join():
-    both = ag.parallel("p", [capabilities("a", str | ag.BreakLoop), says("b")])
-    tree = ag.sequential("s", [ag.loop("l", [both, says("c")], max_iterations=2), says("d")])
-    assert {"p .. c", "p .. d", "c .. p", "c .. d"} <= edges(tree)
-    assert "p .. __end__" not in edges(tree)
-
-
-def test_an_agent_in_several_places_has_a_node_for_each():
-    a = says("a")
-    assert edges(ag.sequential("s", [a, ag.loop("l", [a, a], max_iterations=1)])) == {
-        "__start__ -> s.a",
-        "s.a -> s.l.a",
-        "s.l.a -> s.l.a#2",
-        "s.l.a#2 -> __end__",
-    }
-
-
-def test_an_agent_with_a_name_that_mermaid_cannot_read_is_drawn_with_its_path():
-    assert edges(ag.sequential("s", [says("style"), says("graph-maker")])) == {
-        "__start__ -> s.style",
-        "s.style -> s.graph-maker",
-        "s.graph-maker -> __end__",
-    }
 
 
 def test_nodes_carry_the_name_of_their_agent():
@@ -180,27 +157,6 @@ def test_a_compiled_tree_is_a_plain_graph_that_takes_and_gives_messages():
     ]
 
 
-class LastOne(TypedDict):
-    who: Annotated[str, lambda _, new: new]
-
-
-def test_values_go_in_and_come_out_and_branches_join_in_declared_order():
-    def first(ctx):
-        yield ag.SetValues(seen=dict(ctx.values), who="first")
-        yield "1"
-
-    def second(ctx):
-        yield ag.SetValues(who="second")
-        yield "2"
-
-    tree = ag.parallel("p", [ag.function_agent("b", first), ag.function_agent("a", second)])
-    out = ag.compile_agent(tree, values=LastOne).invoke(
-        {"messages": ["hi"], "values": {"topic": "bees"}}
-    )
-    assert [m.text for m in out["messages"]] == ["hi", "1", "2"]
-    assert out["values"] == {"topic": "bees", "seen": {"topic": "bees"}, "who": "second"}
-
-
 def test_the_schemas_show_messages_and_values():
     graph = ag.compile_agent(says("a"))
     assert set(graph.get_input_jsonschema()["properties"]) == {"messages", "values"}
@@ -217,17 +173,6 @@ def test_a_compiled_tree_nests_in_another_graph():
     outer.add_edge("tree", END)
     out = outer.compile().invoke({"messages": [HumanMessage("hi")]})
     assert [m.text for m in out["messages"]] == ["hi", "before", "x", "x"]
-
-
-def test_a_second_turn_starts_afresh_with_the_history_kept():
-    graph = ag.compile_agent(
-        ag.loop("l", [ag.function_agent("a", lambda ctx: f"{ctx.iteration}")], max_iterations=2),
-        checkpointer=InMemorySaver(),
-    )
-    config = {"configurable": {"thread_id": "t"}}
-    graph.invoke({"messages": ["one"]}, config)
-    out = graph.invoke({"messages": ["two"]}, config)
-    assert [m.text for m in out["messages"]] == ["one", "0", "1", "two", "0", "1"]
 
 
 def test_a_second_turn_starts_afresh_after_a_turn_that_stopped_in_the_middle():
@@ -285,16 +230,14 @@ def test_state_edited_in_the_middle_of_a_loop_goes_on_with_the_right_counters():
     assert texts == ["hi", "ok", "l[0]/b", "ok", "a word from the side", "l[1]/b", "ok", "l[2]/b"]
 
 
-def test_messages_are_replaced_by_id_and_removed_as_langgraph_users_know_it():
-    from langchain_core.messages import RemoveMessage
+def test_functions_replace_and_remove_messages_by_id():
+    def write(ctx):
+        yield AIMessage("draft", id="draft")
+        yield AIMessage("note", id="note")
 
     def edit(ctx):
         yield AIMessage("better", id="draft")
         yield RemoveMessage(id="note")
-
-    def write(ctx):
-        yield AIMessage("draft", id="draft")
-        yield AIMessage("note", id="note")
 
     tree = ag.sequential("s", [ag.function_agent("w", write), ag.function_agent("e", edit)])
     out = ag.compile_agent(tree).invoke({"messages": ["hi"]})

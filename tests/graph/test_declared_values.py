@@ -286,19 +286,6 @@ def test_updates_of_the_root_stay_plain_dicts_where_nothing_is_lost_by_it() -> N
     ]
 
 
-def test_what_a_lane_adds_to_a_value_is_saved_once(tmp_path: Path) -> None:
-    def bytes_a_step(steps: int) -> float:
-        def add(ctx: ag.Context) -> ag.SetValues:
-            return ag.SetValues(notes=[f"a note of some words, the number {ctx.iteration}"])
-
-        branch = ag.loop("l", [ag.function_agent("a", add)], max_iterations=steps)
-        with ag.sqlite_saver(path := tmp_path / f"{steps}.db") as saver:
-            list(ag.Runner(ag.parallel("p", [branch]), checkpointer=saver, values=Notes).run("Go."))
-        return path.stat().st_size / steps
-
-    assert bytes_a_step(200) < 1.2 * bytes_a_step(50)
-
-
 def test_what_a_lane_keeps_does_not_grow_with_what_it_writes_over() -> None:
     kept: list[int] = []
 

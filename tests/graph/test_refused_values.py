@@ -116,7 +116,8 @@ def test_a_type_error_of_a_node_of_a_graph_stays_what_it_is(thread: Thread):
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [(1, "1 .* is no text"), (Odd(), "<odd> .* is no text"), ("a\ud800", "surrogate")]
+    ("name", "why"),
+    [(1, "1 .* must be a text"), (Odd(), "<odd> .* must be a text"), ("a\ud800", "surrogate")],
 )
 def test_a_name_of_a_value_that_is_no_text_is_refused(thread: Thread, name: Any, why: str):
     boss = ag.human("boss", "Go on?")

@@ -72,12 +72,6 @@ def test_a_runner_takes_stamps_off_its_input(reader: Reader, drive: Drive, form:
     assert {"model": "m"} in reader.metadata
 
 
-@form
-def test_so_does_a_runner_of_a_message_alone(reader: Reader, drive: Drive, form: Any) -> None:
-    list(drive.run(ag.Runner(reader.tree), form()))
-    reader.check()
-
-
 def run_sync(graph: Any, given: Any) -> None:
     graph.invoke(given)
 

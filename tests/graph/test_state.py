@@ -49,12 +49,6 @@ def test_a_stamp_says_at_what_address_and_by_whom_a_message_was_said():
     assert speaker_of(message) == "critic"
 
 
-def test_a_stamp_leaves_the_message_that_it_is_given_as_it_was():
-    message = AIMessage("Bees.", response_metadata={"model_name": "m"})
-    stamped(message, "report/writer")
-    assert message == AIMessage("Bees.", response_metadata={"model_name": "m"})
-
-
 def test_a_stamp_keeps_all_that_a_message_has():
     call = {"name": "search", "args": {"q": "bees"}, "id": "c1", "type": "tool_call"}
     message = AIMessage(
@@ -109,58 +103,10 @@ def test_the_speaker_is_the_name_at_the_end_of_an_address(address, name):
     assert speaker_at(address) == name
 
 
-def test_merge_writes_what_is_new_over_what_is_there():
-    assert Reducers().merged({"a": 1, "b": 2}, {"b": 3, "c": None}) == {"a": 1, "b": 3, "c": None}
-    assert Reducers().merged({}, {}) == {}
-
-
 def test_merge_changes_neither_side():
     values, new = {"a": 1}, {"a": 2}
     Reducers().merged(values, new)
     assert (values, new) == ({"a": 1}, {"a": 2})
-
-
-def test_the_reducer_takes_messages_as_an_http_client_sends_them():
-    assert reduced(
-        [],
-        [
-            [{"role": "user", "content": "Write."}],
-            [{"type": "ai", "content": "Bees.", "id": "1"}],
-            [("human", "More."), "And more."],
-            {"role": "assistant", "content": "Wasps."},
-            HumanMessage("Done."),
-        ],
-    ) == [
-        HumanMessage("Write."),
-        AIMessage("Bees.", id="1"),
-        HumanMessage("More."),
-        HumanMessage("And more."),
-        AIMessage("Wasps."),
-        HumanMessage("Done."),
-    ]
-
-
-def test_the_reducer_replaces_a_message_whose_id_is_there():
-    before = [AIMessage("Bees.", id="1"), AIMessage("Wasps.", id="2")]
-    assert texts(reduced(before, [[AIMessage("Ants.", id="1")]])) == ["Ants.", "Wasps."]
-    assert texts(reduced([], [before, [AIMessage("Ants.", id="2")]])) == ["Bees.", "Ants."]
-
-
-def test_the_reducer_appends_messages_without_id():
-    assert texts(reduced([AIMessage("Bees.")], [[AIMessage("Bees.")]])) == ["Bees.", "Bees."]
-
-
-def test_the_reducer_obeys_remove_message_and_ignores_an_unknown_one():
-    before = [AIMessage("Bees.", id="1"), AIMessage("Wasps.", id="2")]
-    assert texts(reduced(before, [[RemoveMessage(id="1")], [RemoveMessage(id="9")]])) == ["Wasps."]
-    again = [RemoveMessage(id="1"), AIMessage("Ants.", id="1")]
-    assert texts(reduced(before, [again])) == ["Wasps.", "Ants."]
-
-
-def test_the_reducer_leaves_the_list_that_it_is_given_as_it_was():
-    before = [AIMessage("Bees.", id="1")]
-    reduced(before, [[AIMessage("Ants.", id="1")], [AIMessage("Wasps.", id="2")]])
-    assert texts(before) == ["Bees."]
 
 
 ids = st.sampled_from("123") | st.none()
@@ -225,14 +171,6 @@ def test_the_messages_of_a_lane_are_a_channel_of_deltas(state, reduce):
     assert channel == DeltaChannel(reduce, snapshot_frequency=SNAPSHOT_FREQUENCY)
 
 
-def test_no_checkpoint_between_snapshots_holds_the_messages():
-    graph = counting(LaneState, rounds=30)
-    graph.invoke({"messages": ["Count."]}, THREAD)
-    saved = list(graph.checkpointer.list(THREAD))
-    assert len(saved) == 32
-    assert [s for s in saved if "messages" in s.checkpoint["channel_values"]] == []
-
-
 def test_each_checkpoint_gives_the_messages_that_there_were():
     graph = counting(LaneState, rounds=5)
     result = graph.invoke({"messages": ["Count."]}, THREAD)
@@ -244,16 +182,6 @@ def test_each_checkpoint_gives_the_messages_that_there_were():
 def test_each_message_of_a_run_gets_an_id():
     result = counting(LaneState, rounds=3).invoke({"messages": ["Count."]}, THREAD)
     assert len({message.id for message in result["messages"]} - {None}) == 4
-
-
-def test_a_snapshot_is_taken_with_every_nth_update_and_changes_nothing_that_is_read():
-    graph = counting(OftenSaved, rounds=10)
-    result = graph.invoke({"messages": ["Count."]}, THREAD)
-    saved = list(graph.checkpointer.list(THREAD))
-    steps = [s.metadata["step"] for s in saved if "messages" in s.checkpoint["channel_values"]]
-    assert steps == [7, 3]
-    history = [texts(state.values["messages"]) for state in graph.get_state_history(THREAD)]
-    assert history == [texts(result["messages"])[:n] for n in range(11, -1, -1)]
 
 
 @pytest.mark.parametrize("state", [LaneState, OftenSaved])

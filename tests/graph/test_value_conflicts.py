@@ -43,13 +43,6 @@ def two(**options: Any) -> tuple[ag.Agent, ag.Agent, ag.Agent]:
     return a, b, tree
 
 
-def test_branches_that_append_to_a_declared_list_are_both_in_it(thread: Thread) -> None:
-    _, _, tree = two()
-    thread.run(tree, Notes)
-    assert thread.error is None
-    assert thread.values(tree, Notes) == {"notes": ["from a", "from b"], "done": True}
-
-
 def test_branches_that_write_one_undeclared_name_conflict_and_the_error_names_both(
     thread: Thread,
 ) -> None:
@@ -108,15 +101,6 @@ def test_several_resumes_settle_several_names_one_after_the_other(thread: Thread
     thread.resume(tree, values={"y": 8})
     assert thread.error is None
     assert thread.values(tree) == {"x": 7, "y": 8}
-
-
-def test_a_later_word_settles_a_name_again(thread: Thread) -> None:
-    a, b = writes("a", {"x": 1, "y": 1}), writes("b", {"x": 2, "y": 2})
-    tree = ag.parallel("p", [a, b])
-    thread.run(tree)
-    thread.resume(tree, values={"x": 7})
-    thread.resume(tree, values={"x": 9, "y": 8})
-    assert thread.values(tree) == {"x": 9, "y": 8}
 
 
 def test_what_settled_one_join_does_not_settle_the_next(thread: Thread) -> None:
@@ -195,13 +179,6 @@ def test_branches_write_a_declared_list_at_any_depth_once_each(thread: Thread) -
     notes = ["z", "Z", "a", "A", "b", "B", "b", "B"]
     assert saw(seen) == [{"notes": notes}]
     assert thread.values(tree, Notes)["notes"] == [*notes, "c", "C", "d", "D"]
-
-
-def test_what_runs_in_turn_in_a_branch_writes_over(thread: Thread) -> None:
-    branch = ag.loop("l", [writes("a", {"x": 1}), writes("b", {"x": 2})], max_iterations=3)
-    tree = ag.parallel("p", [branch, writes("c", {"y": 1})])
-    thread.run(tree)
-    assert (thread.error, thread.values(tree)) == (None, {"x": 2, "y": 1})
 
 
 def diamond(left: dict[str, Any], right: dict[str, Any]) -> tuple[dict[str, ag.Agent], ag.Agent]:

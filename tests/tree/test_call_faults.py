@@ -37,7 +37,7 @@ HUGE = {
     "a huge number": (10**20, "Integer exceeds 64-bit range"),
     "a huge number inside": ({"a": [1, -(10**30)]}, "Integer exceeds 64-bit range"),
     "deep nesting": (deep(2000), "Recursion limit reached"),
-    "half a character": ("\ud800", "a text in it has a lone surrogate, which is no character"),
+    "half a character": ("\ud800", "a text in it has a lone surrogate, which is not a character"),
     "half a character as a key": (
         {"\ud800": 1},
         "string contains surrogates",
