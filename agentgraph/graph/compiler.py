@@ -149,7 +149,7 @@ class _LaneBuilder:
             self._keeping.add(lane)
         given = self.types.begun if is_root and keeps else outer
         builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
-        begin = NodeContext(self.tree, lane, self.paths).beginning(lane)
+        begin = NodeContext(self.tree, lane, self.paths).first_position(lane)
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
             self._add(builder, node)

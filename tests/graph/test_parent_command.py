@@ -64,7 +64,7 @@ def test_a_handoff_tool_of_a_foreign_agent_is_an_error(drive: Drive, goto: Any) 
     assert str(raised) == (
         f"s/ann: a LangGraph graph in the agent 'ann' ended by Command(goto={goto!r}, "
         "graph=Command.PARENT), and nothing of the command was written; it may hand over to one agent, "
-        "by its name; possible: none: only what stands in a chat agent's sub_agents may"
+        "by its name; possible: none: only agents in a chat agent's sub_agents can"
     )
     assert (told[-1].address, told[-1].error) == ("s/ann", repr(raised))
     assert said(runner) == [("human", "Go."), ("ai", "bob")]

@@ -63,7 +63,7 @@ class RunningCall:
         self.seen = activation.seen
         self.before: list[Mapping[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
-        self.emitter = activation.new_emitter(is_beside=True)
+        self.emitter = activation.new_emitter(is_concurrent=True)
         self.left: Callable[[str], bool] = lambda _: False
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()

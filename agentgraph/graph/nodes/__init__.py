@@ -1,1 +1,1 @@
-"""What a node does when it runs, one file a kind."""
+"""The nodes of compiled graphs, one file for each kind."""

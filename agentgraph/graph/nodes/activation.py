@@ -1,4 +1,4 @@
-"""One activation of a leaf or a fork: what it enters with, what it says and does, what it writes."""
+"""One run of a leaf or a fork: its input state, its messages and notes, and the update it writes."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -42,22 +42,22 @@ from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
 
 
 class Activation:
-    """One activation of a leaf, or of a fork.
+    """One activation of a leaf or a fork.
 
     Attributes:
-        node_context: The place.
-        cursor: The counters at it.
+        node_context: Its place.
+        cursor: The counters at the place.
         address: Its address.
-        asked: The question that this step is to ask.
-        progress: How far a chat agent is.
-        has_ended: Whether it ended in a step before, and only what comes after it is still asked.
-        seen: What is visible to it.
-        transfers: How many transfers there were in this turn, its own left out.
-        emitter: What tells what it says.
-        config: LangGraph's config for what runs in it.
-        mark: The metadata of what runs in it.
+        asked: The question that this step asks.
+        progress: The progress of a chat agent.
+        has_ended: Whether it ended in an earlier step, and only has to find the next position.
+        seen: The messages and values visible to it.
+        transfers: The number of transfers in this turn before its own.
+        emitter: Emits its messages and notes.
+        config: LangGraph's config for the code that runs in it.
+        mark: The metadata for the code that runs in it.
         written_here: The messages of its lane.
-        asked_after: Behind how many messages of a graph that runs in it questions are asked.
+        asked_after: How many changes of an inner graph's messages were saved before its questions.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Activation:
             node_context: The place.
             state: The state of the lane.
             config: LangGraph's config of the node.
-            runs_lanes: Whether the node runs lanes, which may tell at the same time.
-            runs_trees: Whether a graph runs in it that may itself be a compiled tree.
+            runs_lanes: Whether the node runs lanes, which may emit concurrently.
+            runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         """
         self._control = get_runtime().control
         if isinstance(self._control, Stop):
@@ -91,8 +91,8 @@ class Activation:
         self.asked_after: int | None = None
         self.seen = node_context.run_state(state, config)
         self.transfers = self.seen.transfers
-        is_beside = runs_lanes or node_context.is_inner
-        self.emitter = Emitter(self.seen.clock, self.address, config, is_beside=is_beside)
+        is_concurrent = runs_lanes or node_context.is_inner
+        self.emitter = Emitter(self.seen.clock, self.address, config, is_concurrent=is_concurrent)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.mark = {
             "agent_name": self.name,
@@ -120,22 +120,22 @@ class Activation:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The values that this activation found."""
+        """The values at the start of this activation."""
         return self.seen.values
 
     @property
     def record(self) -> Record:
-        """What the middleware of this agent keeps."""
+        """The saved record of this agent's middleware."""
         return self.seen.middleware.get(self.node_context.place.node, {})
 
     @property
     def untracked(self) -> Mapping[str, Any]:
-        """The state of its middleware that is never saved; each activation and resume begins anew."""
+        """The unsaved state of its middleware; empty at the start of each activation and resume."""
         at, values = self._untracked or ("", {})
         return values if at == self.address and self.progress else {}
 
     def context(self, history: HistoryPolicy, seen: RunState | None = None) -> Context:
-        """Return what the agent is to know; of what else is visible now, where that is given."""
+        """Return the context for the agent's function; of `seen` instead of the state at the start."""
         seen = seen or self.seen
         return ActivationContext(
             self.node_context.place,
@@ -149,7 +149,7 @@ class Activation:
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
-        """Return what the agent sees now, in the middle of the activation: calls may be open."""
+        """Return the messages that the agent sees in mid-activation, when calls may be open."""
         return visible(
             self.seen.messages,
             history,
@@ -161,12 +161,12 @@ class Activation:
         )
 
     def emit_message(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
-        """Say a message.
+        """Write a message to the history and emit it.
 
         Args:
             message: The message.
-            live: Whether it is told at once, and not when the node has ended.
-            at: The address of who says it, where it is another activation of the agent.
+            live: Whether to emit it at once instead of when the node ends.
+            at: Its address, if another activation of the agent said it.
         """
         self.check("the message", message)
         if isinstance(message, RemoveMessage):
@@ -178,45 +178,42 @@ class Activation:
             self.emitter.flush()
 
     def replace_user_message(self, message: BaseMessage) -> None:
-        """Replace a message of the user's under its id; that is not told."""
+        """Replace a user's message under its id; no event is emitted."""
         self.check("the message", message)
         self._said.append(message)
 
     def replace_message(self, message: BaseMessage, was: BaseMessage) -> None:
-        """Replace a message under its id: void it, and say it as it is now.
+        """Replace a message under its id: void the old one and emit the new one.
 
-        One of the agent's own keeps its address; another's is said at this one.
+        The agent's own message keeps its address; another agent's gets the address of this activation.
         """
         self.emitter.add_note("discarded", [was.id])
         self.emit_message(message, at=address_of(was) if speaker_of(was) == self.name else None)
 
     def remove_message(self, message_id: str) -> None:
-        """Void a message that this activation said, and remove it from the history.
-
-        That is told when the node has ended: one that fails voids nothing.
-        """
+        """Void a message and remove it from the history when the node ends, unless it fails."""
         self.emitter.add_note("discarded", [message_id])
         self._said.append(RemoveMessage(id=message_id))
 
     def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
-        """Write what tasks, or a call, have told."""
+        """Write messages and notes that tasks or a call have already emitted."""
         self._said += messages
         self.emitter.notes += notes
 
     def emit_note(self, kind: str, data: Any = None) -> None:
-        """Tell at once something that is no message: `custom` data, or a signal."""
+        """Emit a note at once: `custom` data or a signal."""
         self.check("custom data", data)
         self.emitter.add_note(kind, data)
         self.emitter.flush()
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
-        """End with a signal, which outweighs a transfer; it is told, unless a lane has told it."""
+        """End with a signal, which overrides a transfer; emit it unless a lane has."""
         self._ending = Border(signal=signal, given=[])
         if not is_emitted:
             self.emit_note(signal)
 
     def transfer(self, target: str) -> None:
-        """End with a transfer to one of the site's targets."""
+        """End with a transfer to one of the place's targets."""
         if "signal" not in self._ending:
             self._ending = Border(target=target, given=[])
         self.emit_note("transfer_to", target)
@@ -226,16 +223,16 @@ class Activation:
         self.write([Write(by=self.address, values=dict(values))])
 
     def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
-        """Write what the middleware changed of its record, and its untracked state if that is new."""
+        """Write the changes of the middleware's record, and its untracked state if that is new."""
         self._changes = {self.node_context.place.node: change} if change else {}
         self._new_untracked = untracked
 
     def keep_changes(self, changes: Changes) -> None:
-        """Write what middleware changed in lanes that this activation ran."""
+        """Write the changes of middleware records in the lanes of this activation."""
         self._changes = changes
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Write values of the run, in order; those by nobody are the package's, and never conflict."""
+        """Write values of the run, in order; writes by "" are the package's own and never conflict."""
         for write in writes:
             if write["by"] in ("", self.address):
                 values = write["values"]
@@ -245,25 +242,25 @@ class Activation:
         self._writes = self.node_context.reducers.collected(self._writes, writes)
 
     def plain(self, named: str, value: Any) -> Any:
-        """Return what the agent gives as plain JSON data, or refuse it."""
+        """Return a value of the agent as plain JSON data, or refuse it."""
         return plain_at(self.address, named, value)
 
     def check(self, named: str, value: Any) -> None:
-        """Refuse what the run's saver cannot save."""
+        """Refuse a value that the run's saver cannot save."""
         check_saved(self.config, self.address, [(named, value)])
 
     def continue_at(self, node: str, **more: Any) -> None:
-        """Go on at another node of this activation, or this one again, with more in the position."""
+        """Continue at a node of this activation, with more keys in the position."""
         position = self.node_context.position(node, self.cursor, self.transfers)
         self._next = cast(Position, {**position, **more})
 
     def ask(self, question: Question) -> Any:
-        """Pause until a person has answered, and again until the answer fits the schema."""
+        """Ask a person again and again until the answer fits the schema, and return the answer."""
         schema = addressed(question["response_schema"], self.address)
         return ask_until_it_fits(question["value"], schema)
 
     def current_message(self, message_id: str | None) -> BaseMessage | None:
-        """Return the message of an id as it is now, if this activation sees one in the history."""
+        """Return the current version of a message, or None if it is removed or not visible here."""
         for message in reversed(self._said):
             if message.id == message_id:
                 return None if isinstance(message, RemoveMessage) else message
@@ -271,11 +268,11 @@ class Activation:
 
     @property
     def said_ids(self) -> set[str | None]:
-        """The ids of the messages that it has said in this step."""
+        """The ids of the messages of this step."""
         return {message.id for message in self._said if not isinstance(message, RemoveMessage)}
 
     def last_text(self) -> str | None:
-        """Return the text of the last message said, or None."""
+        """Return the text of the last message of this step, or None."""
         gone: set[str | None] = set()
         for message in reversed(self._said):
             if isinstance(message, RemoveMessage):
@@ -285,10 +282,11 @@ class Activation:
         return None
 
     def update(self) -> Update:
-        """Return what the node writes, with where the lane goes on.
+        """Return the update of the node, with the next position of the lane.
 
         Raises:
-            BaseException: What failed at the border of this activation, in this step or before it.
+            BaseException: A function called at the end of this activation failed, in this step or the
+                step before.
         """
         if self._failure is not None:
             raise self._failure
@@ -314,7 +312,7 @@ class Activation:
             position["told"] = notes
         position["clock"] = [self.seen.clock.turn, self.seen.clock.last]
         update = Update(position=position)
-        if self._said or notes:  # LangGraph saves what is new of a history before it goes on
+        if self._said or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = self._said
         if self._writes:
             update["values"] = self.node_context.update(self._writes)
@@ -328,26 +326,24 @@ class Activation:
                 self._control.fail_next()
         return update
 
-    def new_emitter(self, *, is_beside: bool) -> Emitter:
-        """Return a teller of this activation, for all that it tells or for one tool call of several."""
-        return Emitter(self.seen.clock, self.address, self._given, is_beside=is_beside)
+    def new_emitter(self, *, is_concurrent: bool) -> Emitter:
+        """Return a new emitter for this activation, or for one of its tool calls."""
+        return Emitter(self.seen.clock, self.address, self._given, is_concurrent=is_concurrent)
 
     def reported(self, call: int | None = None, emitter: Emitter | None = None) -> "_Reported":
-        """Write on questions and failures from a `with` block at what address they arose.
-
-        What was told in it before is void then.
+        """Return a `with` block that adds this address to questions and failures, and voids its events.
 
         Args:
-            call: The number of the tool call that runs in it, if one does.
-            emitter: What that call tells with.
+            call: The number of the tool call that runs in it, if any.
+            emitter: The emitter of that call.
         """
         return _Reported(self, call, emitter or self.emitter)
 
     def leaving_error(self, error: BaseException, call: int | None, emitter: Emitter) -> BaseException:
-        """Return what leaves the activation for an exception, with its address on it.
+        """Return the exception to raise for one from this activation, with the address added.
 
-        A question says, too, which tool call asks, or behind how many messages of a graph: there
-        it is the graph agent's, whoever asks inside.
+        A question also gets the number of the tool call that asks. A question from inside a graph agent
+        becomes the graph agent's own.
         """
         emitter.void_all()
         if isinstance(error, GraphInterrupt):
@@ -366,7 +362,7 @@ class Activation:
                 self._report_question(one, call, emitter)
 
     def _report_question(self, asked: Any, call: int | None, emitter: Emitter) -> None:
-        """Write on a question who asks, and tell it; that of a call when the node pauses for it."""
+        """Write the address into a question, and emit it unless a tool call asks it."""
         given = asked.response_schema
         is_ours = asker(given) is not None and self.asked_after is None
         schema = unaddressed(given if is_ours else checkable(given))
@@ -377,7 +373,7 @@ class Activation:
         asked.response_schema = addressed(schema, self.address, number, moment)
 
     def _check_questions(self, asked: Sequence[Any]) -> None:
-        """Refuse questions that cannot be saved, as a failure of this activation."""
+        """Fail this activation for a question that cannot be saved."""
         try:
             for one in asked:
                 if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
@@ -388,13 +384,13 @@ class Activation:
             raise error from None
 
     def said_before(self) -> list[BaseMessage]:
-        """Return what this activation has said in the steps before this one."""
+        """Return the messages of this activation from earlier steps."""
         before = self.seen.messages[len(self.seen.messages) - self._under_way :]
         return [message for message in before if address_of(message) == self.address]
 
     @cached_property
     def _under_way(self) -> int:
-        """How many of the last messages are those of this activation, and of attempts before."""
+        """How many messages at the end of the history are from this activation or earlier attempts."""
         place = self.node_context.place
         if not self.progress and not attempt(place, self.cursor):
             return 0
@@ -409,7 +405,7 @@ class Activation:
         return count
 
     def _report(self, error: BaseException) -> BaseException:
-        """Tell of a failure, and return what to raise for it."""
+        """Stream a failure, and return the exception to raise for it."""
         marked = mark_failure(error, self.address, self.name, self.emitter.step)
         if self.has_ended:
             mark_border(marked)
@@ -417,7 +413,7 @@ class Activation:
         return marked
 
     def _left_by_command(self, command: Command[Any]) -> InvalidOutputError:
-        """Return the error for a command to the graph around one that runs in this activation."""
+        """Return the error for a graph that ended with a command to its parent graph."""
         return InvalidOutputError(
             f"{self.address}: a LangGraph graph in the agent {self.name!r} ended by Command(goto="
             f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run goes on, and "
@@ -427,10 +423,7 @@ class Activation:
 
 
 class _Reported(Contained):
-    """Says where questions and failures arose, and contains them.
-
-    No `@contextmanager`: nodes are entered too often for what one costs.
-    """
+    """Adds the address to questions and failures. Not a `@contextmanager`: that costs too much."""
 
     __slots__ = ("_activation", "_call", "_emitter")
 
@@ -453,7 +446,7 @@ class _Reported(Contained):
 
 
 def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
-    """Pause until a person has answered, and again until the answer fits a JSON schema."""
+    """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
     while True:
         answer = interrupt(value, response_schema=schema)
         if answer_fault(unaddressed(schema), answer) is None:

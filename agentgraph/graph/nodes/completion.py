@@ -1,11 +1,12 @@
-"""What comes after an activation that ends: `until` and checks are asked, and limits looked at.
+"""Finds the next position after an activation: calls `until` and checks, and enforces limits.
 
-All of that is asked before the node writes, in the walk outwards that finds what comes next. What fails
-there must undo nothing: the leaf has ended, and was paid. So the node then writes what was said, and a
-position that stays at the border: its own node is next, with how the leaf ended and what the functions
-before the failing one gave. In the next step that node only walks outwards again; it takes these
-answers and asks from there on. In the same run the failure travels to that step in a channel that is
-never saved, and is raised there; a resume does not find it, and asks the function that failed.
+These functions are called before the node writes, on the walk outwards through the enclosing composites
+(`tree/position.py: advance`). One that fails must not undo the leaf, which has ended and was paid for.
+So the node then writes its messages, and a position at the *border*: the same node is next, with how
+the leaf ended and the answers of the functions before the failing one. In the next step this node only
+walks outwards again, takes the saved answers, and calls the rest. In the same run the failure is passed
+to that step in a channel that is never saved, and raised there; a resume has no failure in that
+channel, so it calls the failed function again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,14 +34,14 @@ from agentgraph.tree.position import advance, transfer
 
 
 class Completion:
-    """Finds what comes after an activation, and collects what the checks said and wrote.
+    """Finds the next position, and collects messages and values of checks.
 
-    `advance` calls `ends` and `repeats`, in the order in which the way leads outwards.
+    `advance` calls `ends` and `repeats`, the innermost place first.
 
     Attributes:
         messages: The messages of the checks.
-        values: The values that they wrote.
-        failure: How a function failed that is to be asked again.
+        values: The values of the checks.
+        failure: The failure of the function to call again.
     """
 
     def __init__(
@@ -53,15 +54,15 @@ class Completion:
         transfers: int,
         is_border: bool,
     ) -> None:
-        """Begin to ask.
+        """Make a completion.
 
         Args:
-            node_context: Where the activation was.
-            cursor: The counters at it.
-            ending: How it ended, and what functions gave before.
-            see: Called for what is visible when it has ended.
+            node_context: The place of the activation.
+            cursor: The counters at the place.
+            ending: How the activation ended, and the saved answers of functions.
+            see: Returns the visible state at its end.
             transfers: How many transfers there were in this turn.
-            is_border: Whether it ended in a step before.
+            is_border: Whether it ended in an earlier step.
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
         self._transfers, self._is_border = transfers, is_border
@@ -74,12 +75,16 @@ class Completion:
         self.failure: BaseException | None = None
 
     def position(self, config: RunnableConfig) -> Position:
-        """Return where the lane goes on; at the border, where a function fails or asks a person.
+        """Return the lane's next position; the border if a function fails or asks a person.
 
         Raises:
-            BaseException: The function failed that is asked first at the border: all before is kept.
+            BaseException: The first function called at the border failed: nothing new has to be saved.
         """
-        node_context, target, transfers = self._node_context, self._ending.get("target"), self._transfers
+        node_context, target, transfers = (
+            self._node_context,
+            self._ending.get("target"),
+            self._transfers,
+        )
         try:
             if target is None:
                 signal = self._ending.get("signal")
@@ -91,7 +96,7 @@ class Completion:
         except BaseException as error:
             border = self._border(error)
             if not node_context.has_border or (self._is_border and border == self._ending):
-                raise  # to stay would keep nothing new
+                raise  # there is nothing new to save
             self.failure = None if isinstance(error, GraphInterrupt) else error
             position = node_context.position(node_context.place.node, self._cursor, transfers)
             position["border"] = border
@@ -100,7 +105,7 @@ class Completion:
         return node_context.position(node, comes.cursor, transfers, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
-        """Tell whether a loop ends, by its `until`."""
+        """Return whether the `until` of a loop ends it."""
         if (kept := next(self._kept, None)) is not None:
             return kept
         try:
@@ -112,12 +117,12 @@ class Completion:
         return ends
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
-        """Tell whether a place is to run again, by its checks, the innermost first."""
+        """Return whether a check makes a place run again; the innermost check is asked first."""
         cursor = settled(self._node_context.tree, place, cursor)
         return any(self._sends_back(checked, place, cursor) for checked in place.checks)
 
     def emit(self, emitter: Emitter) -> None:
-        """Tell what the checks said and told, in order."""
+        """Emit the messages and notes of the checks, in order."""
         for entry in self._entries:
             if isinstance(entry, Note):
                 emitter.add_note(entry.kind, entry.data, address=entry.address)
@@ -125,14 +130,14 @@ class Completion:
                 emitter.add_message(entry)
 
     def _check_limit(self, config: RunnableConfig) -> None:
-        """Refuse one more transfer than a turn may have."""
+        """Refuse a transfer beyond the limit of a turn."""
         bound = self._node_context.limits(config).transfers
         if bound is not None and self._transfers >= bound:
             at = self._node_context.address(self._cursor)
             raise LimitError(self._node_context.place.name, at, "transfers", bound)
 
     def _border(self, error: BaseException) -> Border:
-        """Return how the activation ended, and what all functions gave up to the one that failed."""
+        """Return how the activation ended, and the answers of the functions before the failed one."""
         border: Border = {**self._ending, "given": [*self._ending["given"], *self._new]}
         if self._new:
             border.pop("failed", None)
@@ -174,7 +179,7 @@ class Completion:
         return self._seen
 
     def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
-        """Return what was said inside a place in this attempt: the last messages."""
+        """Return the messages from inside a place in this attempt: the last ones of the history."""
         said: list[BaseMessage] = []
         for message in reversed(self._now().messages):
             at = address_of(message)
@@ -185,7 +190,7 @@ class Completion:
 
 
 def _given(result: CheckResult) -> Iterator[tuple[str, Any]]:
-    """Yield all that a check gives to be kept, each with what it is called in a message."""
+    """Yield everything that a check writes, each with its name for error messages."""
     yield from (("the message of a check", message) for message in result.messages)
     yield from (("custom data of a check", data) for data in result.custom)
     yield from ((f"the value {name!r} of a check", value) for name, value in result.values.items())

@@ -1,4 +1,4 @@
-"""What a node knows: its place, what is visible there, and the context of users' functions."""
+"""The place of a node, the state visible there, and the context passed to users' functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,20 +28,20 @@ from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import start
 
 PARENT_STATE = "__agentgraph_parent_state"
-"""Where a lane finds in `config["configurable"]` the `RunState` of the node that runs it.
+"""The key in `config["configurable"]` of the `RunState` of the node that runs a lane.
 
-Savers keep what is configurable with each checkpoint, but for keys that begin like this one.
+Savers save the configurable keys with each checkpoint, except those that begin with `__`.
 """
 
 LIMITS = "__agentgraph_limits"
-"""Where a run may have `Limits` in `config["configurable"]`, over those that were compiled."""
+"""The key in `config["configurable"]` of `Limits` that replace the compiled ones."""
 
 _NO_REDUCERS = Reducers()
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """What a node sees of the run: the state of its lane, and by reference that of the lanes around."""
+    """The state that a node sees: that of its lane and, by reference, of the enclosing lanes."""
 
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
@@ -49,19 +49,19 @@ class RunState:
     """How many transfers there were in this turn."""
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, Any] = field(default_factory=dict)
-    """The values that end a conflict at a join, by name."""
+    """The values that resolve a conflict at a join, by name."""
     middleware: Records = field(default_factory=dict)
-    """What the middleware of chat agents keeps, where the node reads it."""
+    """The saved records of middleware, by node."""
     clock: Clock = field(default_factory=Clock)
-    """Numbers what is told in the step of the root."""
+    """Numbers the events of the root's step."""
 
     def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
-        """Return this with changes of its messages applied, and with what was written."""
+        """Return a copy with changed messages and written values applied."""
         values = self.reducers.applied(self.values, as_writes(written))
         return replace(self, messages=with_changes(self.messages, messages), values=values)
 
     def check(self, where: str, writes: Sequence[Write]) -> None:
-        """Refuse what a reducer fails on, before the agent at an address writes it.
+        """Apply writes to a copy of the values, to find out whether a reducer fails.
 
         Raises:
             ReducerError: A reducer failed.
@@ -78,17 +78,17 @@ class RunState:
         beside: Beside,
         label: Callable[[int], str] = lambda number: "",
     ) -> list[Write]:
-        """Return what several wrote as the writes of the node that joins them, in order.
+        """Return the writes of several lanes or calls as writes of the node that joins them, in order.
 
         Args:
             where: The address of the node's agent.
-            handed_back: The writes of each, by its number, in declared order.
-            beside: Tells which of them ran side by side.
-            label: Names one by its number, where its address is that of the node's agent.
+            handed_back: The writes of each lane or call, by number, in declared order.
+            beside: Returns whether two of them, by number, ran concurrently.
+            label: Names one by number, in errors, if its address is that of the node's agent.
 
         Raises:
-            ValueConflictError: Two conflict under a name that nothing settles.
-            ReducerError: A reducer failed on what they wrote together.
+            ValueConflictError: Two wrote different values under one name that is not settled.
+            ReducerError: A reducer failed on the writes together.
         """
         found = conflicts(handed_back, beside, self.reducers)
         if left := [name for name in found if name not in self.settled]:
@@ -105,12 +105,12 @@ class RunState:
 
 
 class NodeContext:
-    """A place of a tree as its node knows it: the same for all activations.
+    """A place of a tree, with what its node needs to know; shared by all activations.
 
     Attributes:
-        has_border: Whether an activation may end with a function still to be asked, so that the
-            node can be the next one again.
-        is_inner: Whether a lane is around the one that the place is in.
+        has_border: Whether a function (`until`, a check) is called after an activation, so that the
+            node may run again only to call it.
+        is_inner: Whether the place is in an inner lane.
     """
 
     def __init__(
@@ -132,14 +132,14 @@ class NodeContext:
         self._last: tuple[Cursor, str] | None = None
 
     def address(self, cursor: Cursor) -> str:
-        """Return the address of an activation here; that of the last one is kept."""
+        """Return the address of an activation here; the last one is cached."""
         last = self._last
         if last is None or last[0] != cursor:
             self._last = last = (cursor, address(self.place, cursor))
         return last[1]
 
     def arrived(self, position: Position | None) -> Position:
-        """Return the position of an activation here, also where someone jumped here without one."""
+        """Return the position of an activation here, even if someone jumped here without one."""
         position = position or self.position(None, ())
         left = self.tree.by_node.get(position["next"] or "")
         if left is self.place:
@@ -147,13 +147,13 @@ class NodeContext:
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
         return self.position(self.place.entry_node, cursor, position.get("transfers", 0))
 
-    def beginning(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
-        """Return the position of a lane that begins, with the counters around it."""
+    def first_position(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
+        """Return the first position of a lane, given the enclosing counters."""
         first = start(self.tree, lane, cursor)
         return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
 
     def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
-        """Return all that is visible here: the lane's own state, and what is around the lane."""
+        """Return the visible state: that of the lane, and of the enclosing lanes."""
         position = state.get("position")
         transfers = position.get("transfers", 0) if position else 0
         changes = state.get("middleware")
@@ -164,7 +164,7 @@ class NodeContext:
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
         before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())
-        told = () if last > before[0] else before[1]  # only the first step of a run goes on with it
+        told = () if last > before[0] else before[1]  # only the first step of a run continues a step
         return RunState(
             state["messages"],
             state["values"],
@@ -176,17 +176,17 @@ class NodeContext:
         )
 
     def limits(self, config: RunnableConfig) -> Limits:
-        """Return the limits of a run."""
+        """Return the limits of the run."""
         return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
 
     def update(self, writes: Sequence[Write]) -> Any:
-        """Return writes as a node of this lane writes them: merged in the root, else as they are."""
+        """Return writes for the `values` channel: merged in the root, as a list in an inner lane."""
         return list(writes) if self.is_inner else self.reducers.update(writes)
 
     def position(
         self, node: str | None, cursor: Cursor, transfers: int = 0, signal: Signal | None = None
     ) -> Position:
-        """Return the position of a lane that goes on at a node; of one that has ended for None."""
+        """Return the position of a lane with its next node; None if it has ended."""
         position = Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
         if signal:
             position["signal"] = signal
@@ -196,7 +196,7 @@ class NodeContext:
 
 
 class ActivationContext(Context):
-    """The context of one activation; messages, entries and run paths are made when asked for."""
+    """The context of one activation; messages, entries and run path are computed on first access."""
 
     def __init__(
         self,

@@ -1,7 +1,20 @@
-"""How nodes tell: what is told gets the next number and is written to the stream in one step.
+"""Emits the messages and notes of nodes: gives each the next number and writes it to the stream.
 
-One lock of a step of the root does both, for all lanes that run in it. So the numbers are the order of
-the stream, branches included, and a thread that is told again needs no other.
+`events(thread_id)` must return the events of a run in the order in which they were streamed. LangGraph
+does not save this order: it saves the updates of a superstep together, and streams them after they are
+saved, while branches, steps and tool calls emit concurrently. A clock is not enough, for two threads
+may read it in one order and write to the stream in the other, and clocks go back.
+
+So all lanes in one step of the root share a `Clock`: under its lock a message or note (an *entry*) gets
+the next number and is written to LangGraph's `custom` stream. The order of the numbers is the order of
+the stream, and replay only has to sort. Two branches that each emit one message stream and save this:
+
+    legal   number 7   {"agentgraph": {"entry": <message "Fine.">}}
+    press   number 8   {"agentgraph": {"entry": <message "Good.">}}
+
+A leaf that runs alone in the root's lane needs no such part: the update of its node carries its
+messages. Entries are queued first, and get their numbers when they are flushed; entries emitted by a
+node that fails or asks are voided by a `discarded` note.
 """
 
 import time
@@ -24,15 +37,15 @@ from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
 EMITTED_BEFORE = "__agentgraph_told_before"
-"""Where a run that goes on finds in `config["configurable"]` what its thread knows: a `Before`."""
+"""The key in `config["configurable"]` of the `Before` of a run that continues a thread."""
 
 Before = tuple[int, Sequence[tuple[str, str, bool]]]
-"""The greatest number of a thread; and of what the step had told that goes on, and what may still turn
-out to be void, the addresses, the ids, and whether it is a question."""
+"""The greatest number of a thread; and for each entry that the continued step had emitted, and that may
+still become void: its address, its id, and whether it is a question."""
 
 
 class Clock:
-    """Numbers what is told in one step of the root, and knows what was told in it where.
+    """Numbers the entries of one step of the root, and records the ids emitted at each address.
 
     Attributes:
         turn: The turn of the thread.
@@ -43,49 +56,51 @@ class Clock:
         self, turn: int = 0, last: int = 0, before: Iterable[tuple[str, str, bool]] = ()
     ) -> None:
         self.turn, self.last, self.lock = turn, last, RLock()
-        self._told: dict[str, dict[str, bool]] = {}
-        for told in before:
-            self.record(*told)
+        self._emitted: dict[str, dict[str, bool]] = {}
+        for each in before:
+            self.record(*each)
 
     def next(self) -> int:
-        """Return the next number; called with the lock held."""
+        """Return the next number; the caller holds the lock."""
         self.last = max(self.last + 1, time.time_ns() // 1000)
         return self.last
 
-    def record(self, address: str, told_id: str, is_question: bool) -> None:
-        """Note what was told; called with the lock held."""
-        self._told.setdefault(address, {})[told_id] = is_question
+    def record(self, address: str, entry_id: str, is_question: bool) -> None:
+        """Record an entry; the caller holds the lock."""
+        self._emitted.setdefault(address, {})[entry_id] = is_question
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Forget what is void now; called with the lock held."""
-        for told in self._told.values():
+        """Forget void entries; the caller holds the lock."""
+        for emitted in self._emitted.values():
             for each in ids:
-                told.pop(each, None)
+                emitted.pop(each, None)
 
     def ids_at(self, is_meant: Callable[[str], bool], *, only_questions: bool = False) -> list[str]:
-        """Return the ids of what was told at the addresses that are meant."""
+        """Return the ids of the entries at the addresses for which `is_meant` returns true."""
         with self.lock:
-            told = [each for at, ids in self._told.items() if is_meant(at) for each in ids.items()]
-        return [told_id for told_id, is_question in told if is_question or not only_questions]
+            found = [each for at, ids in self._emitted.items() if is_meant(at) for each in ids.items()]
+        return [entry_id for entry_id, is_question in found if is_question or not only_questions]
 
 
 class Emitter:
-    """Tells what one activation, or one tool call of it, tells, in its order.
+    """Emits the messages and notes of one activation, or of one of its tool calls, in order.
 
     Attributes:
-        notes: What it told that is no message.
+        notes: The notes emitted so far.
         step: The name of the step.
         writer: LangGraph's own stream writer.
     """
 
-    def __init__(self, clock: Clock, address: str, config: RunnableConfig, *, is_beside: bool) -> None:
-        """Make a teller inside a node.
+    def __init__(
+        self, clock: Clock, address: str, config: RunnableConfig, *, is_concurrent: bool
+    ) -> None:
+        """Make an emitter inside a node.
 
         Args:
-            clock: That of the step of the root.
-            address: Who tells.
+            clock: The clock of the root's step.
+            address: The address of the activation.
             config: LangGraph's config of the node.
-            is_beside: Whether others may tell at the same time: then all is told by the stream.
+            is_concurrent: Whether others may emit concurrently: then all entries go to the stream.
         """
         runtime: Runtime[Any] = config.get("configurable", {})[CONFIG_KEY_RUNTIME]
         info = runtime.execution_info
@@ -93,29 +108,29 @@ class Emitter:
         self.step = step_name(info.checkpoint_id if info else "", node)
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
-        self.writer, self._is_beside = runtime.stream_writer, is_beside
+        self.writer, self._is_beside = runtime.stream_writer, is_concurrent
         self._queued: list[Entry] = []
         self._streamed: list[str] = []
         self._given: dict[str, Any] = {}
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
-        """Tell a message, a copy of ours, with what is told next, or at the end."""
+        """Queue a message, which must be our own copy; the next flush or the end emits it."""
         self._queued.append(message)
 
     def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
-        """Tell what is no message, likewise."""
+        """Queue a note; the next flush or the end emits it."""
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
     def flush(self) -> None:
-        """Tell at once what is to be told."""
+        """Emit what is queued, on the stream."""
         self._flush(is_streamed=True)
 
     def end(self) -> list[list[Any]]:
-        """Tell the rest, as the node ends, and return all that is no message, as plain data.
+        """Emit the rest as the node ends, and return all notes as plain data.
 
-        What is alone in the root is told by the update of its node. A server's stream leaves out of
-        that what is no message, so then all of it is written to the stream.
+        If nothing runs concurrently, the update of the node carries the rest. But a server's stream
+        leaves notes out of updates, so with a note the rest is streamed.
         """
         has_notes = Note in map(type, self._queued)
         self._flush(is_streamed=self._is_beside or has_notes)
@@ -124,54 +139,54 @@ class Emitter:
         return [note.plain() for note in self.notes]
 
     def emit_question(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
-        """Tell at once a question that LangGraph asks, and return what told it."""
+        """Emit a question at once, and return its note."""
         self.add_note("interrupted", [value, schema], note_id=question_id)
         self.flush()
         return self.notes[-1]
 
     def add_error(self, failure: Failure) -> None:
-        """Tell of a failure that does not end the run."""
+        """Queue a failure that does not end the run."""
         at, shown, _ = failure
         self.add_note("error", shown, address=at)
 
     def add_errors(self, error: BaseException) -> None:
-        """Tell where a failure arose that does not end the run."""
+        """Queue the failures of an exception that does not end the run."""
         for failure in failures(error):
             self.add_error(failure)
 
     def stream_failures(self, error: BaseException) -> None:
-        """Say at once where a failure arose, for a server's stream tells only that the run failed."""
+        """Stream where an exception arose: a server's own stream only says that the run failed."""
         for failure in failures(error):
             self._stream_part({"failed": list(failure)})
 
     def void_all(self) -> None:
-        """Void what was told so far: the activation, or the call, does not end."""
+        """Void everything emitted so far: the activation or call did not end."""
         self._queued.clear()
         void, self._streamed = self._streamed, []
         self.void(void)
         self.notes.clear()
 
     def void(self, ids: Iterable[str | None], address: str = "") -> None:
-        """Tell at once that what was told under some ids is void, if there are any.
+        """Void entries at once, if there are any.
 
         Args:
-            ids: The ids.
-            address: What is void there, where that is not the teller's own.
+            ids: Their ids.
+            address: Their address, if it is not that of this emitter.
         """
         if void := [*dict.fromkeys(each for each in ids if each)]:
             self.add_note("discarded", void, address=address)
             self.flush()
 
     def ids_at(self, is_meant: Callable[[str], bool]) -> list[str]:
-        """Return the ids of what was told in this step of the root at the addresses that are meant."""
+        """Return the ids of this step's entries at the addresses for which `is_meant` returns true."""
         return self._clock.ids_at(is_meant)
 
     def void_questions(self, is_meant: Callable[[str], bool]) -> None:
-        """Void at once the questions that nobody has to answer any more, at the addresses meant."""
+        """Void at once the questions at the addresses for which `is_meant` returns true."""
         self.void(self._clock.ids_at(is_meant, only_questions=True))
 
     def emit_custom(self, data: Any) -> None:
-        """Tell at once what something writes to LangGraph's own stream, as plain data."""
+        """Emit data written to LangGraph's stream writer at once, as a `custom` note."""
         if self._is_over:
             self.writer(data)
             return
@@ -191,23 +206,24 @@ class Emitter:
         moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
             entry = entry._replace(moment=moment)
-            told_id, address, kind = entry.id, entry.address, entry.kind
+            entry_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
             entry.response_metadata[MOMENT] = list(moment)
-            told_id, address, kind = str(entry.id), address_of(entry) or self._address, "message"
+            entry_id, address, kind = str(entry.id), address_of(entry) or self._address, "message"
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:
-            self._clock.record(address, told_id, kind == "interrupted")
-            self._streamed += [told_id] if is_streamed else []
+            self._clock.record(address, entry_id, kind == "interrupted")
+            self._streamed += [entry_id] if is_streamed else []
         if is_streamed:
             self._stream(entry)
 
     def _stream(self, entry: Entry) -> None:
-        """Write an entry to the stream, as the node does it: what tasks write is not the tree's.
+        """Write an entry to the stream.
 
-        Custom data goes as it was given, and then what it belongs to: without it, if it is the same.
+        Custom data is written unchanged first, for plain LangGraph readers, and then our entry, which
+        leaves the data out if it is the same.
         """
         if isinstance(entry, Note) and entry.kind == "custom":
             given = self._given.pop(entry.id, entry.data)
@@ -217,7 +233,7 @@ class Emitter:
         self._stream_part({"entry": entry.plain() if isinstance(entry, Note) else entry})
 
     def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:
-        token = var_child_runnable_config.set(self._config)
+        token = var_child_runnable_config.set(self._config)  # the node's: not that of a task in it
         try:
             self.writer({STAMP: part} if is_ours else part)
         finally:
@@ -225,14 +241,14 @@ class Emitter:
 
 
 class Writer:
-    """LangGraph's stream writer as what runs in a node finds it: what it writes is told."""
+    """LangGraph's stream writer for the code inside a node: it emits `custom` notes."""
 
     def __init__(self, emitter: Emitter, *, passes_ours: bool = False) -> None:
         """Make a writer.
 
         Args:
-            emitter: What tells it.
-            passes_ours: Whether what an inner tree tells goes on as it is: it is not this tree's.
+            emitter: The emitter of the node.
+            passes_ours: Whether to pass on the stream parts of an inner compiled tree unchanged.
         """
         self._emitter, self._passes_ours = emitter, passes_ours
         self.around = emitter.writer
@@ -254,19 +270,19 @@ def without_writer(config: RunnableConfig) -> RunnableConfig:
 
 
 def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
-    """Return a config in which something is LangGraph's stream writer."""
+    """Return a config with another stream writer."""
     configurable = config["configurable"]
     runtime = configurable[CONFIG_KEY_RUNTIME].override(stream_writer=writer)
     return {**config, "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
 
 
 def is_ours(part: Any) -> bool:
-    """Tell whether a part of a custom stream is one of ours."""
+    """Return whether a part of a custom stream is one of ours."""
     return isinstance(part, Mapping) and STAMP in part
 
 
 def as_plain(data: Any) -> Any:
-    """Return data as plain JSON data; as text where it has no such form."""
+    """Return data as plain JSON data, or its `repr` if it has no JSON form."""
     try:
         return plain(data)
     except Exception:

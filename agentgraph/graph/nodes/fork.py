@@ -1,4 +1,4 @@
-"""The node of a fork: it runs lanes as LangGraph tasks, and joins what they came to."""
+"""The node of a fork: runs lanes as LangGraph tasks and joins their results."""
 
 import asyncio
 import time
@@ -38,17 +38,17 @@ from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 _INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
 Results = Mapping[int, LaneResult]
-"""What lanes came to, by their numbers."""
+"""The results of lanes, by their numbers."""
 
 
 class Job(NamedTuple):
-    """One lane that a fork is to run.
+    """One run of a lane by a fork.
 
     Attributes:
-        lane: Which of the node's lanes.
-        cursor: The counters around the lane.
-        sees: Called for what the lane is to see, with what the others came to that it needs.
-        needs: The numbers of the jobs that must be done before, all before this one.
+        lane: The index of the lane.
+        cursor: The counters that enclose the lane.
+        sees: Returns the state that the lane sees, given the results of the jobs that it needs.
+        needs: The numbers of the jobs that must be done first, all smaller than its own.
     """
 
     lane: int
@@ -58,7 +58,7 @@ class Job(NamedTuple):
 
 
 class ForkNode(Runnable[LaneState, Update]):
-    """Runs lanes; a kind of fork says which, when each may begin, and what comes of failures."""
+    """Runs lanes; a subclass says which, when each may begin, and how failures are treated."""
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
@@ -68,37 +68,37 @@ class ForkNode(Runnable[LaneState, Update]):
 
     @abstractmethod
     def jobs(self, fork: Activation) -> list[Job]:
-        """Return what is to run, each job behind those that it needs."""
+        """Return the jobs, each after those that it needs."""
 
     @abstractmethod
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return when it runs."""
+        """Return when each job may begin."""
 
     @property
     def picture(self) -> Picture:
-        """What is drawn in the node."""
+        """The drawing inside the node."""
         return picture_of(self.lanes)
 
     def keeps_failure(self, lane: Lane) -> bool:
-        """Tell whether the failure of a lane is a result like others, which a resume finds again."""
+        """Return whether the failure of a lane is a saved result, so that a resume does not run it."""
         return False
 
     def instead(self, error: str) -> Sequence[BaseMessage]:
-        """Return what is said in the place of what a lane did not come to, if failures are kept."""
+        """Return the messages that replace those of a lane whose failure is saved."""
         return ()
 
     def values(self, fork: Activation, results: Results) -> dict[str, Any]:
-        """Return the values that the fork itself writes."""
+        """Return the values written by the fork itself."""
         return {}
 
     def finish(self, fork: Activation, results: Results) -> None:
-        """Do what is left when all lanes have ended."""
+        """Run after all lanes have ended."""
 
     async def afinish(self, fork: Activation, results: Results) -> None:
-        """Do what is left, on the event loop."""
+        """Run after all lanes have ended, on the event loop."""
 
     def failure(self, fork: Activation, error: BaseException) -> BaseException:
-        """Return the error that is raised where lanes failed with `error`."""
+        """Return the error to raise when lanes failed with `error`."""
         return error
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -112,7 +112,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 schedule = self.schedule(jobs)
                 results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
                 self.finish(fork, results)
-                self._take(fork, jobs, results, schedule.failures())
+                self._join(fork, jobs, results, schedule.failures())
             return fork.update()
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -125,12 +125,12 @@ class ForkNode(Runnable[LaneState, Update]):
                 starts = _starts(self.atasks, fork, jobs, schedule)
                 results = await arun_tasks(starts, schedule, slots=slots(config))
                 await self.afinish(fork, results)
-                self._take(fork, jobs, results, schedule.failures())
+                self._join(fork, jobs, results, schedule.failures())
             return fork.update()
 
     @contextmanager
     def _naming(self, fork: Activation) -> Iterator[None]:
-        """Raise failures as `failure` names them, unless the lanes ended in a step before."""
+        """Raise what `failure` returns for an error, unless the lanes ended in an earlier step."""
         try:
             yield
         except GraphBubbleUp:
@@ -150,7 +150,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 schedule.hold(number).result()
                 raise
             result = self._result(fork, job, schedule, number, *ended)
-            if "failed" in result:  # what comes next may undo what was done
+            if "failed" in result:  # saved now, for what comes next may undo steps
                 save_result(result, fork.config)
             return result
 
@@ -183,7 +183,7 @@ class ForkNode(Runnable[LaneState, Update]):
         result: LaneResult,
         error: Exception | None,
     ) -> LaneResult:
-        """Return the result of a lane with when it ended: later than all that it needed."""
+        """Return the result of a lane with its finish time, which is after those that it needed."""
         if error is not None:
             self._keep_failure(fork, job, result, error)
         before = [schedule.results[need]["finished"] + 1 for need in job.needs]
@@ -191,10 +191,10 @@ class ForkNode(Runnable[LaneState, Update]):
         return result
 
     def _keep_failure(self, fork: Activation, job: Job, result: LaneResult, error: Exception) -> None:
-        """Write on a result how the lane failed and what is said instead, and tell it at once.
+        """Add a failure and the messages that replace the lane's to its result, and emit them.
 
         Raises:
-            BaseException: The failure, if it is none that is kept.
+            BaseException: The failure, if it is not saved as a result.
         """
         lane = self.lanes[job.lane]
         place = lane.place
@@ -202,7 +202,7 @@ class ForkNode(Runnable[LaneState, Update]):
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, shown, _ = failures(marked)[0]
-        emitter = fork.new_emitter(is_beside=True)
+        emitter = fork.new_emitter(is_concurrent=True)
         emitter.void_questions(self._inside(job))
         emitter.add_errors(marked)
         instead = [stamped(message, at) for message in self.instead(shown)]
@@ -212,10 +212,10 @@ class ForkNode(Runnable[LaneState, Update]):
         result["failed"] = shown
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
-    def _take(
+    def _join(
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> None:
-        """Write what the lanes came to, and void what was told in those that came to nothing."""
+        """Write the results of the lanes, and void the events of lanes without a result."""
         ended, before = results.values(), fork.seen.transfers
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
@@ -225,7 +225,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork.transfers += sum(result.get("transfers", before) - before for result in ended)
         fork.add_emitted([message for result in ended for message in result["messages"]])
         fork.write(self._writes(fork, jobs, results))
-        if not self.lanes[0].place.is_called:  # what runs for one item begins anew
+        if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
             fork.keep_changes(collected({}, [each.get("middleware", {}) for each in ended]))
         for number, job in enumerate(jobs):
             void = () if number in results else fork.emitter.ids_at(self._inside(job))
@@ -235,13 +235,13 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.emitter.add_error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
-        """Return what tells whether an address is inside the lane that a job runs."""
+        """Return a function that returns whether an address is inside the lane of a job."""
         place = self.lanes[job.lane].place
         cursor = entered(place, job.cursor)
         return lambda at: is_inside(self.node_context.tree, at, place, cursor)
 
     def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
-        """Return what the lanes wrote, in declared order, and then what the fork itself writes."""
+        """Return the writes of the lanes, in declared order, and then those of the fork itself."""
         handed_back = {number: result["values"] for number, result in results.items()}
         writes = fork.seen.joined(fork.address, handed_back, _beside(jobs))
         own = self.values(fork, results)
@@ -249,7 +249,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
 
 def _beside(jobs: Sequence[Job]) -> Beside:
-    """Return what tells whether two jobs may run at the same time: neither needs the other."""
+    """Return a function that returns whether two jobs may run concurrently: neither needs the other."""
     needs = {number: job.needs for number, job in enumerate(jobs)}
     before = cache(partial(upstream, needs))
     return lambda one, other: one not in before(other) and other not in before(one)
@@ -265,7 +265,7 @@ def _starts(
 
 
 class ParallelNode(ForkNode):
-    """Runs the branches; each goes as far as it can before the run pauses."""
+    """Runs the branches; each runs as far as it can before the run pauses."""
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.agent = cast(ParallelAgent, node_context.place.agent)
@@ -276,22 +276,22 @@ class ParallelNode(ForkNode):
         return [Job(n, fork.cursor, lambda _: fork.seen) for n in range(len(self.lanes))]
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return that all may begin, as many at once as the agent allows."""
+        """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""
         needs = [job.needs for job in jobs]
         limit = self.agent.max_concurrency
         return Schedule(needs, inner_stop(), on_error=self.agent.on_error, at_once=limit)
 
     def keeps_failure(self, lane: Lane) -> bool:
-        """Tell whether failures become messages."""
+        """Return whether failures become messages."""
         return self.agent.on_error == "collect"
 
     def instead(self, error: str) -> list[BaseMessage]:
-        """Return the message that an error becomes."""
+        """Return the message that replaces a failed branch's."""
         return [AIMessage(f"Failed: {error}")]
 
 
 class ForEachNode(ForkNode):
-    """Runs the agent's lane for each item; each sees its request, and what those before it said."""
+    """Runs the agent's lane for each item; it sees its request and the answers it depends on."""
 
     def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each item."""
@@ -314,7 +314,7 @@ class ForEachNode(ForkNode):
         return [job(item) for item in items.values()]
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return that each begins when those that it needs are done."""
+        """Return a schedule in which each item begins when those that it depends on are done."""
         return Schedule([job.needs for job in jobs], inner_stop(), in_steps=True)
 
     def values(self, fork: Activation, results: Results) -> dict[str, Any]:
@@ -327,7 +327,7 @@ class ForEachNode(ForkNode):
         }
 
     def _items(self, fork: Activation) -> dict[str, Item]:
-        """Return the items by their names, each behind those that it depends on."""
+        """Return the items by name, each after those that it depends on."""
         agent = cast(ForEachAgent, self.node_context.place.agent)
         items = {item.name: item for item in agent.items(fork.seen.values)}
         order = in_order({name: item.depends_on for name, item in items.items()})

@@ -1,4 +1,4 @@
-"""The node of a function agent: calls it, and takes what it returns or yields."""
+"""The node of a function agent: calls the function and handles what it returns or yields."""
 
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, closing
@@ -38,7 +38,7 @@ from agentgraph.safe_repr import shown
 
 
 class FunctionNode(LeafNode):
-    """Calls the function; what a generator yields is told as it is yielded."""
+    """Calls the function; what a generator yields is emitted as it is yielded."""
 
     def __init__(self, node_context: NodeContext) -> None:
         self.agent = cast(FunctionAgent, node_context.place.agent)
@@ -51,14 +51,14 @@ class FunctionNode(LeafNode):
         self.is_async = is_async(self.agent.fn)
 
     def run(self, activation: Activation) -> None:
-        """Call the function; a coroutine runs in an event loop of its own."""
+        """Call the function; a coroutine runs in a separate event loop."""
         left = self._start(activation)
         if left is not None:
             run_coroutine(self._afinish(activation, left))
         self._keep_output(activation)
 
     async def arun(self, activation: Activation) -> None:
-        """Call the function, a sync one in a thread."""
+        """Call the function; a sync one in a thread."""
         if self.is_async:
             left = self._start(activation)
         else:
@@ -68,7 +68,7 @@ class FunctionNode(LeafNode):
         self._keep_output(activation)
 
     def _start(self, activation: Activation) -> Awaitable[Any] | AsyncGenerator[Any] | None:
-        """Call the function and take all that it gives; return what has to be awaited for that."""
+        """Call the function and take its items; if it is async, return what to await."""
         given: Any = self.agent.fn(activation.context(self.agent.history))
         if isinstance(given, AsyncGenerator | Awaitable):
             return given
@@ -80,7 +80,7 @@ class FunctionNode(LeafNode):
         return None
 
     def _follow(self, activation: Activation, given: Generator[Any, None, Any]) -> None:
-        """Take what a generator yields, and what it returns."""
+        """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:
                 item = next(given)
@@ -103,7 +103,7 @@ class FunctionNode(LeafNode):
                         break
 
     def _take(self, activation: Activation, given: Any, *, live: bool = False) -> bool:
-        """Take an item or a list of them; return whether one ends the activation, the last taken."""
+        """Take an item, or items up to one that ends the activation; return whether there was one."""
         items = given if isinstance(given, list | tuple) else (given,)
         return any(self._take_one(activation, item, live=live) for item in items)
 
@@ -165,9 +165,10 @@ class FunctionNode(LeafNode):
 
 
 def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
-    """Say a message; one that is in the history under its id is replaced there.
+    """Emit a message, or replace the one in the history that has its id.
 
-    What another agent said is given to the function as a user's message: that is no new message.
+    A human message under the id of another agent's message is no replacement: functions see other
+    agents' messages as human messages.
     """
     if isinstance(message, RemoveMessage):
         _remove(activation, message)
@@ -189,9 +190,9 @@ def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
 
 
 def _remove(activation: Activation, removal: RemoveMessage) -> None:
-    """Remove a message of the history: a word is void then, and what ran stays.
+    """Remove a message from the history. A word becomes void; a call or its result stays.
 
-    A removal of all is for the context of an agent, and a function has none.
+    A removal of all messages is ignored: it is for an agent's context, and a function has none.
     """
     was = None if is_remove_all(removal) else activation.current_message(removal.id)
     if was is None:
@@ -206,10 +207,9 @@ def known_target(activation: Activation, target: str) -> str:
     """Return the name of an agent that the activation may transfer to."""
     there = activation.node_context.targets
     if target not in there:
-        names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
+        names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
         raise InvalidOutputError(
-            f"{activation.address}: there is no transfer to {shown(target)} from here; possible: "
-            f"{names}"
+            f"{activation.address}: cannot transfer to {shown(target)} from here; possible: {names}"
         )
     return target
 

@@ -1,19 +1,22 @@
-"""The node of a graph agent: runs a LangGraph graph, and says the messages that are new in it.
+"""The node of a graph agent: runs a LangGraph graph and emits its new messages.
 
-A graph is seen from outside: after each step its state has some list of messages, and middleware may
-have replaced, removed or summarized any of them. The history is not that list. It has what was said,
-and what ran, however little of it the graph still keeps. So each list is compared with what was told
-before, by these rules:
+A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
+in its state; middleware may have replaced, removed or summarized any of them. The history of the run
+must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
+save context. So each list is compared with the messages so far (`MessageLog`), by these rules:
 
-- a message under a new id is said, unless it is a user's or a system message: that is context;
-- a message that the agent said and that is another one now, under its id, is void, and said as it is;
-- a message that was removed by its id (not with all others) is void, if it is a word that the agent
-  said: an AI message without calls. All else that is gone is only forgotten by the graph;
-- a message of the user's that was replaced under its id is replaced for all, and not told;
-- what other agents said, and this one earlier, stays as it is.
+- A message with a new id is said, unless it is a human or system message (context, such as a summary).
+- A message of the agent that changed under its id is voided, and emitted as it is now.
+- A message that was removed by its id is voided if it is a *word* of the agent: an AI message without
+  calls. Calls and results stay, because they ran; so does everything after a removal of all messages.
+- A user's message that changed under its id is replaced for all agents, without an event (redaction).
+- Messages of other agents, and earlier ones of this agent, never change.
 
-Each change is a list of messages as LangGraph's reducer takes them, so that what is kept of changes
-one after the other says all: also to a resume, which sees only the last list of the graph.
+For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
+human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
+
+Each change is saved by a task as a list of messages for LangGraph's reducer. A resume sees only the
+last list of the graph, so it replays the saved changes and compares that list with their result.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -65,12 +68,12 @@ from agentgraph.safe_repr import reason
 
 
 class Change(NamedTuple):
-    """One change.
+    """One change of the history.
 
     Attributes:
-        messages: Messages that are said, with a stamp; those of the user's that are replaced, without;
-            and removals of what was said.
-        void: The ids of what was told before and is void.
+        messages: Messages that are said, with a stamp; replaced messages of the user, without a stamp;
+            and removals of messages that were said.
+        void: The ids of the messages that become void.
     """
 
     messages: list[BaseMessage]
@@ -78,11 +81,11 @@ class Change(NamedTuple):
 
 
 class MessageLog:
-    """What became of a graph's messages so far.
+    """The messages of a graph so far, to compare the next list with.
 
     Attributes:
-        said: What the agent said, by id, in order.
-        rewritten: What the user said, as it is now, by id, where the graph replaced it.
+        said: The messages of the agent by id, in order.
+        rewritten: The user's messages that the graph replaced, by id.
     """
 
     def __init__(
@@ -92,13 +95,13 @@ class MessageLog:
         users: Iterable[BaseMessage] = (),
         before: Collection[str | None] = (),
     ) -> None:
-        """Begin with nothing told.
+        """Make an empty log.
 
         Args:
             address: The address of the agent.
-            given: The messages that the graph was given, each with an id.
-            users: The messages of the user's that may be replaced.
-            before: The ids of all that was in the history before.
+            given: The input messages of the graph, each with an id.
+            users: The user's messages that may be replaced.
+            before: The ids of all messages in the history.
         """
         self.said: dict[str, BaseMessage] = {}
         self.rewritten: dict[str, BaseMessage] = {}
@@ -110,7 +113,7 @@ class MessageLog:
         self._settled: dict[str, BaseMessage] = {}
 
     def take(self, messages: Iterable[BaseMessage]) -> None:
-        """Take the messages of a change."""
+        """Apply the messages of a change."""
         for message in messages:
             key = str(message.id)
             if isinstance(message, RemoveMessage):
@@ -123,7 +126,7 @@ class MessageLog:
             self._settled.pop(key, None)
 
     def begin_anew(self) -> Iterator[Change]:
-        """Take back all that was said: the graph begins again with what it was given."""
+        """Void all messages of the agent: the graph starts again from its input."""
         self.rewritten.clear()
         if void := list(self.said):
             yield self._taken([RemoveMessage(id=each) for each in void], void)
@@ -134,12 +137,13 @@ class MessageLog:
         removed: Collection[str] = (),
         written: Iterable[BaseMessage] = (),
     ) -> Iterator[Change]:
-        """Yield what changed, each change as it is taken.
+        """Apply and yield the changes since the last list.
 
         Args:
             messages: The messages that the graph has now, each with an id.
-            removed: The ids of those that it removed by their ids since the last time.
-            written: What its nodes wrote since: a removal of all beside it leaves nothing of it.
+            removed: The ids of messages that were removed by id since the last list.
+            written: The messages written by its nodes since; a removal of all in the same step may have
+                dropped them from the list.
         """
         for message in messages:
             key = str(message.id)
@@ -183,9 +187,9 @@ def written_in(update: Any) -> Iterator[BaseMessage]:
 
 
 def removed_in(update: Any) -> Iterator[str]:
-    """Yield the ids of the messages that an update of a graph's state removes by their ids.
+    """Yield the ids of the messages that an update of a graph's state removes by id.
 
-    One that removes all names none: what it leaves out is forgotten.
+    A removal of all messages yields none: the graph only forgets them.
 
     >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
     ['1']
@@ -196,7 +200,7 @@ def removed_in(update: Any) -> Iterator[str]:
 
 
 def _given_in(update: Any) -> Iterator[Sequence[Any]]:
-    """Yield what an update, or each of several, has as messages."""
+    """Yield the value of `messages` in an update, or in each of several."""
     if isinstance(update, Mapping) and "messages" in update:
         given = update["messages"]
         yield given if isinstance(given, list | tuple) else [given]
@@ -215,26 +219,25 @@ def _id_of(message: Any) -> str:
 
 
 def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
-    """Return messages in any form, each with an id; made-up ids are the same each time."""
+    """Return messages given in any form, each with an id; generated ids are the same each time."""
     return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
 
 
 _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
-"""What tasks are to tell and to keep: each is answered by what the task has kept."""
+"""A generator of what tasks emit and save; it is sent what each task has saved."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
-"""Of how many runs that failed it is remembered what they told; most are never tried again."""
+"""How many failed runs are remembered for a retry; most are never retried."""
 _STEPS = 10_007
-"""LangGraph's own limit of supersteps, for a graph that has none."""
+"""LangGraph's default limit of supersteps, for a graph without one."""
 
 
 class GraphNode(LeafNode):
-    """Runs the graph; a task tells each change of its messages, so that none is told twice.
+    """Runs the graph; a task emits and saves each change of its messages, each once.
 
-    A task keeps what it told over a resume or a crash. On a resume the graph goes on with the state
-    that it had, and the steps before are not seen again. So the first thing is to ask the tasks what
-    they told: each of them gives what it kept, up to the first that runs, which keeps where this run
-    began. What comes next is compared with that.
+    On a resume the graph continues from its saved state, and its earlier steps are not seen again. So
+    the tasks are called first: each returns the change that it saved, up to the first one without a
+    saved result. That one runs, and saves where this run began; the next list is compared with the log.
     """
 
     runs_trees = True
@@ -277,18 +280,18 @@ class GraphNode(LeafNode):
         self._end(activation, ran)
 
     def _keep_all(self, activation: Activation, results: _Results) -> None:
-        """Keep results by a task each; what is kept of them goes back to the one who gives them."""
+        """Save each result by a task, and send the saved one back to the generator."""
         kept = None
-        while (telling := send_next(results, kept)) is not None:
-            kept = self.task(*telling, activation.config).result()
+        while (item := send_next(results, kept)) is not None:
+            kept = self.task(*item, activation.config).result()
 
     async def _akeep_all(self, activation: Activation, results: _Results) -> None:
         kept = None
-        while (telling := send_next(results, kept)) is not None:
-            kept = await self.atask(*telling, activation.config)
+        while (item := send_next(results, kept)) is not None:
+            kept = await self.atask(*item, activation.config)
 
     def _graph(self) -> Any:
-        """Return what streams the graph."""
+        """Return the graph, or what runs it if it is remote."""
         graph: Any = self.agent.graph
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
@@ -304,12 +307,12 @@ class GraphNode(LeafNode):
 
     @contextmanager
     def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
-        """Keep what a run told that fails, for the next try: LangGraph gives it to a resume alone.
+        """Remember a failed run for its retry: LangGraph returns saved results only to a resume.
 
-        What the state of the graph has is not looked at before: a graph may keep what is never saved.
+        The state is not checked beforehand: a graph may hold values that are never saved.
 
         Raises:
-            InvalidOutputError: LangGraph cannot save something in it: its own error names no agent.
+            InvalidOutputError: LangGraph cannot save its state; LangGraph's own error names no agent.
         """
         try:
             yield
@@ -321,9 +324,9 @@ class GraphNode(LeafNode):
             if not arose_in_saving(error):
                 raise
             raise InvalidOutputError(
-                f"{activation.address}: the graph was given, or wrote, what cannot be saved "
-                f"({reason(error)}); let its state be plain data: texts, numbers, lists, dicts. The "
-                "step can be tried again"
+                f"{activation.address}: the input or the state of the graph cannot be saved "
+                f"({reason(error)}); use plain data: texts, numbers, lists, dicts. The step can be "
+                "tried again"
             ) from error
 
     def _config(self, activation: Activation) -> RunnableConfig:
@@ -349,7 +352,7 @@ class GraphNode(LeafNode):
 
 
 def _is_sync(graph: Any) -> bool:
-    """Return whether LangGraph runs all nodes of a graph in threads, which are waited for."""
+    """Return whether LangGraph runs all nodes of a graph in threads, which a stop waits for."""
     if not isinstance(graph, Pregel):
         return False
     nodes = [node.bound for name, node in graph.nodes.items() if name != START]
@@ -361,14 +364,14 @@ def _runs_in_executor(node: Any) -> bool:
 
 
 class _Run:
-    """One run of a graph: what it was given, and what became of its messages.
+    """One run of a graph: its input and its messages.
 
     Attributes:
         input: The input of the graph.
         task_id: LangGraph's id of the node's task.
-        told: What became of its messages, in this run and in those before it.
-        target: The agent that the graph hands over to, if it does.
-        handed: What it writes with that, but messages.
+        log: Its messages in this run and the ones before.
+        target: The agent that the graph hands over to, if any.
+        handed: The values that it writes with the handoff.
     """
 
     def __init__(
@@ -385,9 +388,9 @@ class _Run:
         Args:
             activation: The activation of the agent.
             given: The input of the graph.
-            before: The run that failed in this process, if this is another try.
+            before: The failed run in this process, if this is a retry.
             task_id: LangGraph's id of the node's task.
-            saves: Whether the graph goes on with the state that it had, when it is resumed.
+            saves: Whether the graph saves its state, and continues from it on a resume.
         """
         self._activation, self.task_id, self._saves = activation, task_id, saves
         self.target: str | None = None
@@ -404,20 +407,22 @@ class _Run:
         seen = activation.seen.messages
         users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
         ids = {message.id for message in seen}
-        self.log: MessageLog = before.log if before else MessageLog(activation.address, known, users, ids)
+        self.log: MessageLog = (
+            before.log if before else MessageLog(activation.address, known, users, ids)
+        )
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
     def begin(self) -> _Results:
-        """Take what tasks told in the runs before this one, and keep where this one begins.
+        """Apply the changes saved by earlier runs, and save where this one begins.
 
-        Each try of a node has a state of the graph of its own. So what another one told is void.
+        Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
         yield from self._kept([], [])
         if self._last_try is not None and (self._last_try != self._try or not self._saves):
             yield from self._results(self.log.begin_anew())
 
     def read_part(self, kind: str, part: Any) -> _Results:
-        """Tell what changed in a state of the graph; updates say what was removed by its id."""
+        """Read a part of the graph's stream, and yield its changes; updates show removals by id."""
         if kind == "updates":
             for update in part.values():
                 self._removed.update(removed_in(update))
@@ -439,7 +444,7 @@ class _Run:
             self.log.take(messages)
 
     def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
-        """Have a change kept, and take what tasks of other runs kept where this one would be."""
+        """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
         while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
             self._number = kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
@@ -447,7 +452,7 @@ class _Run:
         self._passed()
 
     def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Emitter, TaskResult]:
-        emitter, at = self._activation.new_emitter(is_beside=True), self._activation.address
+        emitter, at = self._activation.new_emitter(is_concurrent=True), self._activation.address
         if void:
             emitter.add_note("discarded", void)
         for message in messages:
@@ -464,10 +469,10 @@ class _Run:
 
     @contextmanager
     def handing_over(self) -> Iterator[None]:
-        """Take a command to the graph around this one: to hand over, as LangGraph's handoff tools do.
+        """Catch a command to the parent graph: a handoff, as made by LangGraph's handoff tools.
 
         Raises:
-            InvalidOutputError: It goes to several, or to an agent that there is not.
+            InvalidOutputError: It names several agents, or an unknown one.
         """
         try:
             yield
@@ -477,14 +482,14 @@ class _Run:
             self.handed = handed_on(command, lambda: {"messages": self._last})
 
     def handed_over(self) -> _Results:
-        """Tell the messages with which the graph hands over, if it does."""
+        """Yield the messages of the handoff, if there is one."""
         if self.target is not None:
             new = self.handed.pop("messages", []) or self._open_call()
             marked: Any = [transferred(each, self.target) for each in new]
             yield from self._compare(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
 
     def _open_call(self) -> list[BaseMessage]:
-        """Return the result of the only call that is open: that of the handoff."""
+        """Return the result of the only open call, which is that of the handoff."""
         calls = calls_of(self._last[-1]) if self._last else ()
         if len(calls) != 1:
             return []
@@ -493,15 +498,15 @@ class _Run:
 
 
 def _known_handoff(activation: Activation, command: Command[Any]) -> str:
-    """Return the agent that a command to the graph around a graph hands over to.
+    """Return the name of the agent that a command to the parent graph hands over to.
 
     Raises:
-        InvalidOutputError: It goes to several, or to an agent that there is not.
+        InvalidOutputError: It names several agents, or an unknown one.
     """
     target, there = sole_target(command.goto), activation.node_context.targets
     if target in there:
         return str(target)
-    names = ", ".join(map(repr, there)) or "none: only what stands in a chat agent's sub_agents may"
+    names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
     raise InvalidOutputError(
         f"{activation.address}: a LangGraph graph in the agent {activation.name!r} ended by "
         f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
@@ -510,7 +515,7 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
 
 
 def _save_change(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
-    """Tell a change, and return what the task keeps, once that is saved."""
+    """Emit a change, save it, and return it as the result of the task."""
     with _emitted(emitter, result):
         save_result(result, around)
     return result
@@ -524,7 +529,7 @@ async def _asave_change(emitter: Emitter, result: TaskResult, around: RunnableCo
 
 @contextmanager
 def _emitted(emitter: Emitter, result: TaskResult) -> Iterator[None]:
-    """Tell a change, and void it if it is not saved in a `with` block."""
+    """Emit a change, and void it if saving it in a `with` block fails."""
     result["position"]["told"] = emitter.end()
     try:
         yield

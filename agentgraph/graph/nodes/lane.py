@@ -1,8 +1,8 @@
-"""A lane inside another one: a branch, or an agent that runs as a tool; run by a node of that.
+"""A lane inside another lane (a branch, a step, an agent as a tool), and the attempts of one.
 
-Middleware may run a tool call again, and with it the lane of an agent. How each attempt ended after
-which another one came is kept beside the checkpoint behind which the call runs, as LangGraph keeps
-what tasks wrote, but under ids that are none of a task's. So LangGraph leaves it alone.
+Middleware may run a tool call again, and with it the lane of an agent. The outcome of each attempt that
+another one followed is saved as a pending write of the checkpoint from which the call runs, as
+LangGraph saves the writes of tasks, but under an id that is not a task's, so LangGraph ignores it.
 """
 
 import itertools
@@ -31,28 +31,28 @@ from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
 
 _SCRATCHPAD = "__pregel_scratchpad"
-"""Where LangGraph's config has what it counts in a task."""
+"""The key in `config["configurable"]` of LangGraph's counters for a task."""
 
 
 class LaneResult(TypedDict):
-    """What a lane hands back: only what is new."""
+    """The result of a lane: only what is new."""
 
     messages: list[BaseMessage]
     values: list[Write]
-    """What was written in it, in order."""
+    """Its writes, in order."""
     signal: Signal | None
     finished: NotRequired[int]
-    """When it ended, in nanoseconds, and later than all that it needed."""
+    """Its finish time in nanoseconds, after the finish times of all lanes that it needed."""
     failed: NotRequired[str]
-    """How it failed, where a failure is a result."""
+    """How it failed, if its failure is a result."""
     position: NotRequired[Position]
-    """What is told of the failure."""
+    """The notes about the failure."""
     number: NotRequired[int]
     """The number of the lane in its fork."""
     transfers: NotRequired[int]
-    """How many transfers there were in this turn, those before the lane included."""
+    """The number of transfers in this turn, including those before the lane."""
     middleware: NotRequired[Changes]
-    """What the middleware of agents in it changed of what it keeps."""
+    """The changes of middleware records in it."""
 
 
 class LaneCall(NamedTuple):
@@ -60,10 +60,10 @@ class LaneCall(NamedTuple):
 
     Attributes:
         node_context: The place of the node that runs it.
-        cursor: The counters around the lane's place.
-        see: Returns what is visible to it.
-        control: What stops it.
-        namespace: Where it is kept; None for the namespace of the task that runs it.
+        cursor: The counters that enclose the lane's place.
+        see: Returns the state visible to it.
+        control: Stops it.
+        namespace: Its checkpoint namespace; None for that of the task that runs it.
     """
 
     node_context: NodeContext
@@ -74,15 +74,15 @@ class LaneCall(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A lane: the place where it starts, and the graph that it was compiled to."""
+    """A lane: its first place and its compiled graph."""
 
     place: Place
     graph: CompiledStateGraph[Any, Any, Any, Any]
 
     def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
-        """Run it, and return what it came to until it ended or failed, and how it failed.
+        """Run it, and return its result until it ended or failed, and the failure if it did.
 
-        What it sees is asked for here, so that a failure in that is one of the lane, too.
+        The visible state is computed here, so that a failure to do so is one of the lane.
         """
         state: dict[str, Any] = {}
         try:
@@ -97,7 +97,7 @@ class Lane(NamedTuple):
         return _result(state), None
 
     async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
-        """Run it on the event loop, as `attempt` does."""
+        """Run it on the event loop, as `attempt` does in threads."""
         state: dict[str, Any] = {}
         try:
             arguments = self._arguments(call)
@@ -117,7 +117,7 @@ class Lane(NamedTuple):
         configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
         return {
             "input": {
-                "position": call.node_context.beginning(self.place, call.cursor, state.transfers)
+                "position": call.node_context.first_position(self.place, call.cursor, state.transfers)
             },
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
@@ -125,10 +125,10 @@ class Lane(NamedTuple):
 
 
 def _in_namespace(namespace: str | None) -> dict[str, Any]:
-    """Return what makes LangGraph keep a lane in a namespace that is not that of its task.
+    """Return config keys that make LangGraph save a lane in a namespace other than its task's.
 
-    LangGraph counts the graphs that a task runs, and puts the count behind the namespace. That would
-    no longer name a node and a lane, so here each is the first one.
+    LangGraph counts the graphs that a task runs and appends the count to the namespace, which would
+    then not name a node and a lane. With a fresh counter each is the first one.
     """
     if namespace is None:
         return {}
@@ -139,7 +139,7 @@ def _in_namespace(namespace: str | None) -> dict[str, Any]:
 
 @contextmanager
 def _asking_once() -> Iterator[None]:
-    """Hand on each question once: a graph raises those of its nodes and of their tasks."""
+    """Raise each question once: a graph raises those of its nodes and again those of their tasks."""
     try:
         yield
     except GraphInterrupt as paused:
@@ -147,7 +147,7 @@ def _asking_once() -> Iterator[None]:
 
 
 def last_text(result: LaneResult) -> str:
-    """Return the text of the last message of a lane; nothing where it said none."""
+    """Return the text of the last message of a lane; an empty text if there is none."""
     said = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
     return str(said[-1].text) if said else ""
 
@@ -167,11 +167,11 @@ def _result(state: dict[str, Any]) -> LaneResult:
 
 
 CHANNEL = "agentgraph_attempt"
-"""The channel under which attempts are kept."""
+"""The channel of the pending writes that hold attempts."""
 
 
 class Ended(TypedDict):
-    """An attempt that is over, for another one came after it."""
+    """The outcome of an attempt that another one followed."""
 
     task: str
     """The id of the task that runs the call."""
@@ -180,24 +180,24 @@ class Ended(TypedDict):
     attempt: int
     """The number of the attempt, from 0."""
     address: str
-    """Where its lane is in the tree."""
+    """The address of its lane."""
     namespace: str
-    """Where it is kept."""
+    """Its checkpoint namespace."""
     came: NotRequired[str]
-    """What its lane said last, if it ended well."""
+    """The last text of its lane, if it succeeded."""
     failed: NotRequired[Mapping[str, Any]]
-    """Else how it failed, as data."""
+    """Otherwise its failure, as data."""
 
 
 def attempts_in(saved: CheckpointTuple | None) -> list[Ended]:
-    """Return the attempts that are kept beside a checkpoint, of each call in their order."""
+    """Return the attempts saved with a checkpoint; those of each call in order."""
     writes = (saved.pending_writes if saved else None) or ()
     found: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
     return sorted(found, key=lambda each: each["attempt"])
 
 
 def namespace_of_attempt(namespace: str, task: str, attempt: int) -> str:
-    """Return where the lane of an attempt is kept, by where that of the first one would be.
+    """Return the checkpoint namespace of an attempt's lane.
 
     >>> namespace_of_attempt("boss.tools:1|helper", "2", 0), namespace_of_attempt("helper", "2", 1)
     ('boss.tools:1|helper:2', 'helper:2~1')
@@ -215,7 +215,7 @@ def task_in(namespace: str) -> str:
 
 
 def standing(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
-    """Return checkpoints without those of attempts after which another one came."""
+    """Return the checkpoints except those of attempts that another one followed."""
     found = list(every)
     over = {each["namespace"] for saved in found for each in attempts_in(saved)}
     return [saved for saved in found if not over or not _is_in(saved, over)]

@@ -1,4 +1,4 @@
-"""The node of a leaf: it enters, runs, and writes what it said; and the leaves that ask a person."""
+"""The node of a leaf: makes the activation, runs the leaf, writes the update; and leaves that ask."""
 
 import asyncio
 import json
@@ -25,14 +25,14 @@ from agentgraph.graph.state import LaneState, Question, Update
 
 
 class LeafNode(Runnable[LaneState, Update]):
-    """The node of a leaf; a kind of leaf says what it does in `run` and `arun`.
+    """The node of a leaf; a subclass does its work in `run` and `arun`.
 
-    How long a run may take is watched here, where the address is known; how long it may be idle
-    is LangGraph's to watch.
+    The run timeout is enforced here, inside the activation, so that its error gets the address; the
+    idle timeout is left to LangGraph.
 
     Attributes:
         policies: LangGraph's policies for the node.
-        runs_trees: Whether a graph runs in it that may itself be a compiled tree.
+        runs_trees: Whether the node runs a graph that may itself be a compiled tree.
     """
 
     runs_trees = False
@@ -49,14 +49,14 @@ class LeafNode(Runnable[LaneState, Update]):
 
     @abstractmethod
     def run(self, activation: Activation) -> None:
-        """Do what the agent does."""
+        """Run the agent."""
 
     async def arun(self, activation: Activation) -> None:
-        """Do what the agent does, without blocking the event loop."""
+        """Run the agent without blocking the event loop."""
         self.run(activation)
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Run once, from the state of the lane to what the node writes."""
+        """Run one activation, and return its update of the lane's state."""
         activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
         with activation.reported():
             if activation.has_ended:
@@ -86,7 +86,7 @@ class LeafNode(Runnable[LaneState, Update]):
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:
-    """Return policies that try the agent again, but no function that is asked when it has ended."""
+    """Return policies that retry the agent, but not a function that is called after it has ended."""
     policies = [retry] if isinstance(retry, RetryPolicy) else retry
     return [policy._replace(retry_on=_unless_at_border(policy)) for policy in policies]
 
@@ -106,7 +106,7 @@ def _unless_at_border(policy: RetryPolicy) -> Callable[[Exception], bool]:
 
 @asynccontextmanager
 async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
-    """Stop what takes longer, with the error that LangGraph's own timeouts raise."""
+    """Cancel a block that takes longer, with the error of LangGraph's own timeouts."""
     began = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds) as timeout:
@@ -119,7 +119,7 @@ async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
 
 
 class HumanNode(LeafNode):
-    """Asks, and says the answer. Nothing comes before the question: a resume runs all again."""
+    """Asks, and emits the answer; does nothing before the question, as a resume runs it again."""
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context)
@@ -141,14 +141,14 @@ class HumanNode(LeafNode):
 
 
 class QuestionNode(LeafNode):
-    """Asks what a function agent left to ask, and hands the answer back to it."""
+    """Asks the question of a function agent, and passes the answer back to it."""
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context)
         self.name = node_context.place.question_node
 
     def run(self, activation: Activation) -> None:
-        """Ask the question that stands in the position."""
+        """Ask the question in the position."""
         if activation.asked is None:
             raise AgentGraphError(
                 f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"

@@ -1,12 +1,12 @@
-"""Runs a `RemoteGraph` for one activation: on a thread of its own, once, to its end or its questions.
+"""Runs a `RemoteGraph` for one activation: on a thread of the server, to its end or its questions.
 
-`RemoteGraph` alone does not do as a node that pauses. It sends the thread's id as it is, and
-LangGraph's server takes only UUIDs. It raises the first question that it hears of and closes the
-stream, while others are still to be asked. On a resume it sends its input again.
+`RemoteGraph` itself cannot be a node that pauses. It sends our thread id, but LangGraph's server
+accepts only UUIDs. It raises the first question and closes the stream, so that others are lost. On a
+resume it sends its input again.
 
-So this reads the stream to its end and raises all questions, under the ids that the server gave
-them. Before each run it asks for the state of the thread there: the metadata of the last run says
-whether this activation began it. If so, that run goes on, with the answers that there are.
+So this reads the stream to its end and raises all questions, under the server's ids. Before each run it
+reads the state of the server's thread: the metadata of the last run say whether this activation began
+it. If so, that run is resumed with the answers so far.
 """
 
 import sys
@@ -26,12 +26,12 @@ from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
 
 _BEGUN_BY = "agentgraph_activation"
-"""The metadata of a run on the server that says which activation began it."""
+"""The key in the metadata of a server's run for the activation that began it."""
 _BEGUN_AFTER = "agentgraph_after"
-"""The metadata that says which message of its thread was the last one before."""
+"""The key in the metadata of a server's run for the last message of its thread before the run."""
 _INTERRUPT = "__interrupt__"
 _STREAM = "__pregel_stream"
-"""Where LangGraph keeps the stream of the graph around, in `config["configurable"]`."""
+"""The key in `config["configurable"]` of the stream of the enclosing graph."""
 _SCRATCHPAD = "__pregel_scratchpad"
 _MODES: Any = ["values", "updates"]
 State = tuple[str, Mapping[str, Any]]
@@ -39,23 +39,23 @@ State = tuple[str, Mapping[str, Any]]
 
 
 def is_remote(graph: Any) -> bool:
-    """Return whether a graph is a `RemoteGraph`; nothing is imported to know that."""
+    """Return whether a graph is a `RemoteGraph`, without importing its module."""
     module = sys.modules.get("langgraph.pregel.remote")
     return module is not None and isinstance(graph, module.RemoteGraph)
 
 
 def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> str:
-    """Return the id of the thread that an agent has on a server, which must be a UUID.
+    """Return the id of an agent's thread on a server, which must be a UUID.
 
-    A thread of ours always finds the same one there, and each place has its own. A call of an agent as
-    a tool, and each item of an `each`, begin a new one.
+    It is the same in all turns of our thread, and another one for each place. Each call of an agent as
+    a tool, and each item of a plan, has a new one.
 
     Args:
-        thread_id: The id of our thread; the first remote agent in the root's lane keeps it if it is a
+        thread_id: The id of our thread; the first remote agent in the root's lane uses it if it is a
             UUID.
         tree: The tree.
         place: The place of the agent.
-        namespace: LangGraph's namespace of the activation, another one each time.
+        namespace: LangGraph's checkpoint namespace of the activation, a new one each time.
     """
     if _is_uuid(thread_id) and place == _first(tree):
         return thread_id
@@ -72,11 +72,11 @@ def _first(tree: Tree) -> Place | None:
 
 
 class RemoteRun:
-    """The run of a remote graph for one activation; it streams states as a graph of this process does.
+    """The run of a remote graph for one activation; it streams states like a local graph.
 
     Args:
         graph: The `RemoteGraph`.
-        node_context: Where its agent is.
+        node_context: The place of its agent.
     """
 
     def __init__(self, graph: Any, node_context: NodeContext) -> None:
@@ -88,7 +88,7 @@ class RemoteRun:
         """Yield the graph's states, without the messages that its thread had before the run.
 
         Raises:
-            GraphInterrupt: The run asks; with all of its questions.
+            GraphInterrupt: All questions of the run.
         """
         self._enter(given, config)
         saved: Any = {}
@@ -135,7 +135,7 @@ class RemoteRun:
         self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
 
     def _next(self, saved: Mapping[str, Any]) -> tuple[list[State], Any]:
-        """Return the state that the run ended with, if it has, and what to run the graph with now."""
+        """Return the final state if the run has ended, and what to run the graph with."""
         values = saved.get("values") or {}
         metadata = saved.get("metadata") or {}
         ids = [_id_of(each) for each in _messages(values)]
@@ -151,11 +151,11 @@ class RemoteRun:
         return [], Command(resume=self._answered(saved["tasks"]))
 
     def _forget(self, ids: list[str]) -> None:
-        """Leave out messages that the thread had, and the input has not."""
+        """Leave out messages that were in the thread and are not in the input."""
         self._before = {*ids} - {"", *map(_id_of, _messages(self._given))}
 
     def _answered(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the answers to questions of the run; with none it asks again, or tries again."""
+        """Return the answers to the run's questions; without any the run asks again, or is retried."""
         asked = {one["id"] for task in tasks for one in task["interrupts"]}
         answers = {key: self._answers[key] for key in asked if key in self._answers}
         if answers or len(asked) != 1 or self._scratchpad is None:
@@ -164,10 +164,10 @@ class RemoteRun:
         return {} if bare is None else dict.fromkeys(asked, bare)
 
     def _states_in(self, part: Any) -> Iterator[State]:
-        """Yield the state that a part tells, if it is one that was saved.
+        """Yield the state in a part of the stream, if it was saved.
 
-        When a run has asked, its server tells what the steps beside that have written so far, too,
-        with other ids for the same messages each time.
+        After a question the server also streams unsaved states with the writes of concurrent steps,
+        in which the same messages have other ids each time.
         """
         if part.event == "values":
             if not self._asked:
@@ -188,7 +188,7 @@ class RemoteRun:
 
 
 def _unless_new() -> AbstractContextManager[None]:
-    """Let a `with` block fail where the server does not know the thread yet."""
+    """Suppress the error of a `with` block if the server does not know the thread yet."""
     from langgraph_sdk.errors import NotFoundError
 
     return suppress(NotFoundError)
@@ -204,7 +204,7 @@ def _id_of(message: Any) -> str:
 
 
 def _relayed(around: StreamProtocol, namespace: str) -> StreamProtocol:
-    """Return a stream whose parts appear in that of the graph around, inside a namespace."""
+    """Return a stream that passes parts to the enclosing graph's stream, inside a namespace."""
     prefix = tuple(namespace.split("|")) if namespace else ()
 
     send = cast(Callable[[Any], None], around)

@@ -1,15 +1,47 @@
-"""When lanes and tool calls run: each as soon as those are done that it needs, if it may begin at all.
+"""Decides when the lanes or tool calls of one node run, so that a resume finds their results again.
 
-A LangGraph task is known by its name and its place in the order of calls. What the node decides by
-what has finished must be no part of that, or a resume would look for the results elsewhere and run
-finished lanes again. So each lane has a fixed number, the same in sync and async runs, and its
-task is called under that number when the lane may begin: one that waits for others holds no thread.
+The problem
+-----------
+A node runs its lanes as LangGraph tasks (`langgraph.func.task`): the result of a task is saved when it
+ends, and a resume, which runs the node again from its top, gets it back without running the task again.
+But LangGraph identifies a task by its name and by its *call number*: how many tasks the node has called
+before it. A scheduler that calls each task as soon as the ones it needs are done calls them in an order
+that depends on timing. Take the steps a, b, c (needs a) and d (needs b):
 
-On a resume the lanes that had finished have their results as soon as their tasks are called; the others
-come to their gates and wait there, until it is known which they are. The results are noted in the order
-in which the lanes finished, so that the same gates open as before.
+    first run   call 0: a   call 1: b   b ends, call 2: d   a ends, call 3: c   d ends   killed in c
+    resume      call 0: a   call 1: b   both have results, and c comes first: call 2: c   call 3: d
 
-`gated_task` makes the tasks, `Schedule` decides, `run_tasks` and `arun_tasks` call and wait.
+Call 2 was d. Now LangGraph finds no result for "c as call 2" and "d as call 3", and runs d again: a
+payment that d makes is made twice.
+
+What is not good enough
+-----------------------
+- *Call all tasks first, in declared order; each waits for the ones it needs.* The numbers are stable,
+  but each waiting task holds a thread, and with a bounded pool the tasks that could run get none.
+- *Call in waves.* The numbers are stable, but each step waits for the slowest of the wave before it.
+- *A graph node for each step, and edges.* Those run in waves, too (LangGraph's supersteps), and a
+  question in one step stops the others.
+- *Save when each task ended, and take the results in that order.* Necessary, but not enough: a task
+  that failed, asked or was killed had a number, and has no result to say when it was called.
+
+The rule
+--------
+1. Each lane has a fixed number: its index in the list of what the node runs. Its task is always called
+   under this number, in whatever order tasks are called (`numbered_caller`).
+2. A task is called when its lane may begin, and waits at its *gate* first (`gated_task`). Calling it is
+   the only way to learn whether it has a saved result: then its future is done at once. Otherwise it
+   arrives at the gate, and nothing of the lane has run.
+3. A result carries the time at which its lane ended. On a resume the results are recorded in this
+   order, so the same gates open as before: a lane that had begun before another one failed or exited
+   begins again, and one that had not begun then does not begin now.
+
+The example again, with numbers a=0, b=1, c=2, d=3:
+
+    first run   call 0 and 1   b ends, call 3: d   a ends, call 2: c   d ends   killed in c
+    resume      call 0, 1 and 3: saved results   call 2 waits at its gate   gate 2 opens: only c runs
+
+`Schedule` decides, with plain futures and no LangGraph; `run_tasks` and `arun_tasks` call the tasks
+and wait.
 """
 
 import asyncio
@@ -35,11 +67,11 @@ Y = TypeVar("Y")
 S = TypeVar("S")
 
 Start = Callable[[], Any]
-"""Starts a task, and returns its future."""
+"""Calls a task and returns its future."""
 
 
 class _Wrapped(Exception):
-    """Takes an exception through futures that would hand on a copy of it, without its notes."""
+    """Carries an exception through futures that would replace it by a copy without its notes."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -50,18 +82,18 @@ class _Wrapped(Exception):
 
 
 _COPIED = (TimeoutError, CancelledError, InvalidStateError)
-"""The exceptions of which futures of one kind hand a copy to those of the other."""
+"""The exceptions that asyncio's and concurrent's futures copy when one is wrapped in the other."""
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """Return what the function of a task raised, where its future has `error`."""
+    """Return the exception that a task raised, given the exception of its future."""
     return error.error if isinstance(error, _Wrapped) else error
 
 
 def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that starts `run` as a LangGraph task that waits at its gate first.
+    """Return a function that calls `run` as a LangGraph task that first waits at its gate.
 
-    Its first argument is called when the task arrives there, and returns the gate.
+    Its first argument is a function that the task calls on arrival, and that returns the gate.
     """
 
     def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
@@ -83,14 +115,13 @@ def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def numbered_caller(first: int) -> Callable[[int, Start], Any]:
-    """Return what starts tasks as those that their node calls at given places, in any order.
+    """Return a function that calls a task under a given call number, in any order.
 
-    LangGraph counts the calls of a node, and knows a task by its count. To start tasks as they become
-    ready, and find their results again on a resume, this gives it the counts; it takes them in the
-    order in which tasks are started, on an event loop a little later.
+    It replaces LangGraph's call counter for this run of the node. LangGraph takes a number for each
+    call in the order of the calls, on an event loop a little later: hence the queue.
 
     Args:
-        first: The place of the first of the tasks.
+        first: The call number of the first task.
     """
     places: deque[int] = deque()
     counter = get_config()["configurable"]["__pregel_scratchpad"].call_counter
@@ -104,13 +135,13 @@ def numbered_caller(first: int) -> Callable[[int, Start], Any]:
 
 
 def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
-    """Return a future whose exception nobody has to ask for: a node that is cancelled does not."""
+    """Mark a future's exception as retrieved: a cancelled node does not, and asyncio would log it."""
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future
 
 
 def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
-    """Refuse a pool in which the node and the stream leave no thread for a task: all would wait."""
+    """Refuse a thread pool too small for the node, the stream and a task: they would deadlock."""
     threads = config.get("max_concurrency")
     if threads is not None and threads < _FEWEST_THREADS:
         raise AgentGraphError(
@@ -120,25 +151,25 @@ def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
 
 
 def slots(config: RunnableConfig | None) -> int | None:
-    """Return how many tasks LangGraph runs at a time beside the node that calls them; None for all."""
+    """Return how many tasks LangGraph runs at once besides the node that calls them; None for all."""
     bound = (config or {}).get("max_concurrency")
     return None if bound is None else max(bound - 1, 1)
 
 
 Steps = Generator["int | list[Any]", Any, None]
-"""What runs the lanes: yields the number of a task to call, and is sent its future; or futures, one of
-which is to be waited for."""
+"""A generator that yields either the number of a task to call, and is sent its future; or a list of
+futures, one of which the caller waits for."""
 
 
 class Schedule:
-    """Opens the gates of what one node runs, its lanes or its calls; told of each that has ended.
+    """Opens the gates of the lanes (or tool calls) of one node, as others end.
 
     Attributes:
-        gates: Where the task of each lane waits until it may begin.
-        arrived: Done when it has come there.
-        wake: Done when a lane asks that is held.
-        results: What the lanes came to that have ended, by their numbers.
-        control: Stops the lanes that run.
+        gates: The future that the task of each lane waits for before it begins.
+        arrived: Done when that task waits at its gate.
+        wake: Done when a lane is held with a question (see `hold`).
+        results: The results of the lanes that ended, by number.
+        control: Stops the running lanes.
     """
 
     def __init__(
@@ -154,12 +185,12 @@ class Schedule:
         """Make a schedule.
 
         Args:
-            needs: The numbers of the lanes that each lane needs done, all of them smaller than its own.
-            control: Stops the lanes that run.
-            on_error: What becomes of the others when one fails; of "first" when one succeeds.
-            in_steps: Whether none begins any more when one failed, or ended with a signal.
-            is_final: Whether a failure is a result that is kept, and with "fail" ends all for good.
-            at_once: How many run at the same time; None for all.
+            needs: For each lane the numbers of the lanes that must be done first, all smaller than its.
+            control: Stops the running lanes.
+            on_error: How the others are treated when one fails; with "first" when one succeeds.
+            in_steps: Whether no other lane begins after one that failed or ended with a signal.
+            is_final: Whether a failure is saved as a result; with "fail" it then ends all for good.
+            at_once: How many lanes run at the same time; None for all.
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
         self.arrived: list[Future[None]] = [Future() for _ in needs]
@@ -184,15 +215,15 @@ class Schedule:
         self._unneeded: set[int] = set()
 
     def arrive(self, number: int) -> Future[None]:
-        """Return the gate at which a lane waits that has come there."""
+        """Note that the task of a lane waits, and return its gate."""
         self.arrived[number].set_result(None)
         return self.gates[number]
 
     def hold(self, number: int) -> Future[None]:
-        """Return where a lane waits that asks, until it is known whether its question is needed.
+        """Return a future for which a lane waits with its question, until the question is needed.
 
-        It is not once another one was first, or failed for good; what was asked stays pending also
-        where the node that called the task has gone on.
+        It is not needed once another lane was first or failed for good. It must not be raised earlier:
+        LangGraph would keep it pending even after the node has ended.
         """
         held: Future[None] = Future()
         if not (self._is_final or self._on_error == "first"):
@@ -205,11 +236,11 @@ class Schedule:
         return held
 
     def record(self, ended: Mapping[int, Any]) -> None:
-        """Take what lanes came to, by their numbers, as futures; and open the gates that it opens.
+        """Record lanes that ended, as futures by their numbers, and open gates for the others.
 
-        They are taken in the order in which they ended, also where a resume has them all at once: so
-        those begin again that had begun before something ended that lets no more begin. But where one
-        failed for good, none does.
+        On a resume many are recorded at once. They are taken in the order in which they ended, so that
+        lanes begin again which had begun before one that lets no other begin. But if one failed for
+        good, none begins.
         """
         with self._lock:
             self.wake = Future() if self.wake.done() else self.wake
@@ -223,7 +254,7 @@ class Schedule:
             self._open()
 
     def close(self) -> None:
-        """End the tasks that wait at their gates, in a way that a resume calls them again."""
+        """End the tasks that wait at their gates, so that a resume calls them again."""
         for number in self._waiting:
             if not self.gates[number].done():
                 self.gates[number].set_exception(GraphDrained("it has not begun"))
@@ -231,12 +262,12 @@ class Schedule:
         self._release(GraphDrained("it is not needed any more"))
 
     def finished(self) -> dict[int, Any]:
-        """Return what the lanes came to, once all tasks have ended.
+        """Return the results of the lanes by number, after all tasks have ended.
 
         Raises:
-            BaseException: The first failure, if it is not "first" and one has succeeded; before all
-                others one that is no `Exception`, whatever `on_error` says.
-            GraphInterrupt: All questions.
+            BaseException: The first failure, unless "first" has a success. One that is not an
+                `Exception` (such as `SystemExit`) comes before all others, whatever `on_error` is.
+            GraphInterrupt: The questions of all lanes.
             GraphDrained: The run was stopped.
         """
         raised = [self._raised[number] for number in sorted(self._raised)]
@@ -258,17 +289,17 @@ class Schedule:
         return dict(sorted(self.results.items()))
 
     def failures(self) -> list[Failure]:
-        """Return where lanes failed and how, each as an address and a `repr`."""
+        """Return the failures of the lanes."""
         return [failure for error in self._raised.values() for failure in failures(error)]
 
     def steps(self, slots: int | None = None) -> Steps:
-        """Run the lanes, each when it may begin; the caller calls the tasks and waits.
+        """Run the lanes, each when it may begin; the caller calls the tasks and waits for futures.
 
-        First those are called that are ready to begin, until it is known which have results that were
-        kept: whether one has is known when those that it needs have theirs.
+        First it calls the tasks that may have saved results: those whose needs all have one. It stops
+        when as many tasks wait at their gates as may run at once.
 
         Args:
-            slots: How many tasks LangGraph runs at a time; None for all.
+            slots: How many tasks LangGraph runs at once; None for all.
         """
         futures: dict[int, Any] = {}
         self._slots = slots or self._slots
@@ -292,11 +323,10 @@ class Schedule:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the first success is there, and nobody waits for the others."""
+        """Whether one lane has won under `on_error="first"`."""
         return self._on_error == "first" and bool(self.results)
 
     def _ends_all(self, future: Any) -> bool:
-        """Tell whether a lane failed for good."""
         has_come = not future.cancelled() and future.exception() is None
         return self._is_final and has_come and "failed" in future.result()
 
@@ -321,7 +351,7 @@ class Schedule:
         return any("failed" in result for result in self.results.values())
 
     def _stop_unneeded(self, number: int) -> None:
-        """Stop what is not needed any more, now that a lane has ended."""
+        """Stop the lanes that are not needed after this one ended."""
         result, error = self.results.get(number), self._raised.get(number)
         failed = (result is not None and "failed" in result) or is_failure(error)
         if self.is_decided or self._is_fatal(number) or (failed and self._on_error == "fail"):
@@ -332,10 +362,10 @@ class Schedule:
             self.close()
 
     def _open(self) -> None:
-        """Open the gates of those that have what they need; close all when nothing runs any more.
+        """Open the gates of lanes whose needs are done; close all when nothing runs any more.
 
-        A lane that begins when all are to stop does nothing, and one that goes on takes the step first
-        that a person answered.
+        Gates open even while all are being stopped: a new lane then does nothing, and one that is
+        resumed takes the step that a person answered.
         """
         if self.is_decided or (self._is_final and self._has_failed()):
             self.close()
@@ -353,11 +383,11 @@ class Schedule:
         if running == 0:
             self._release(None)
             self.close()
-        elif len(self._held) >= self._slots:  # those hold what the others need to run
+        elif len(self._held) >= self._slots:  # the held lanes occupy all slots
             self._release(None)
 
     def _release(self, why_not: GraphDrained | None) -> None:
-        """Let the lanes ask that are held, or end them."""
+        """Let the held lanes ask, or end them with an exception."""
         with self._lock:
             held, self._held = self._held, {}
         for each in held.values():
@@ -374,7 +404,7 @@ def _has_result(future: Future[Any]) -> bool:
 
 
 def is_failure(error: BaseException | None) -> bool:
-    """Return whether what a lane raised is a failure, and not a question or a stop."""
+    """Return whether an exception is a failure, and not a question or a stop."""
     return error is not None and not isinstance(error, GraphBubbleUp)
 
 
@@ -386,12 +416,12 @@ def _when(future: Any) -> tuple[bool, int]:
 
 
 def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, Any]:
-    """Run tasks in threads, and return what they came to, as `Schedule.finished`.
+    """Run tasks in threads, and return the results as `Schedule.finished` does.
 
     Args:
-        starts: Start the tasks.
-        schedule: When each may begin.
-        first: The number of the first task among all that the node calls.
+        starts: Functions that call the tasks.
+        schedule: Decides when each may begin.
+        first: The call number of the first task in its node.
     """
     call, steps, future = numbered_caller(first), schedule.steps(), None
     try:
@@ -412,17 +442,17 @@ async def arun_tasks(
     """Run tasks on the event loop, as `run_tasks` does.
 
     Args:
-        starts: Start the tasks.
-        schedule: When each may begin.
-        first: The number of the first task among all that the node calls.
-        slots: How many tasks LangGraph runs at a time; None for all.
+        starts: Functions that call the tasks.
+        schedule: Decides when each may begin.
+        first: The call number of the first task in its node.
+        slots: How many tasks LangGraph runs at once; None for all.
     """
     call, steps, future = numbered_caller(first), schedule.steps(slots), None
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
                 future = watched(call(step, starts[step]))
-                if not schedule.gates[step].done():  # has it a result, or does it wait there?
+                if not schedule.gates[step].done():  # wait until it has a result or waits at its gate
                     await _one_of([future, asyncio.wrap_future(schedule.arrived[step])])
             else:
                 await _one_of([*step, asyncio.wrap_future(schedule.wake)])
@@ -432,7 +462,7 @@ async def arun_tasks(
 
 
 def send_next(items: Generator[Y, S, None], value: S | None) -> Y | None:
-    """Return what a generator yields next when it is sent a value; None at its end."""
+    """Send a value into a generator and return the next item that it yields; None at its end."""
     try:
         return items.send(cast(S, value))
     except StopIteration:

@@ -1,18 +1,21 @@
-"""How what runs is stopped: a run that is left, and the lanes beside one that failed.
+"""Stops a run that is abandoned, and the other lanes when one fails.
 
-When a stop is asked for, three kinds of things may be under way:
+Nothing that ended may run again on a resume. Cancelling LangGraph's tasks would break this: a function
+in a thread cannot be cancelled, and its result would be lost although its work is done. So a `Stop`,
+which is LangGraph's `RunControl`, treats the three things that may be running differently:
 
-- A lane between two of its steps. It does not begin the next one: LangGraph asks its `RunControl`
-  before each step.
-- A coroutine. It is cancelled where it awaits, and its step counts as not done.
-- A function in a thread, which cannot be cancelled. It is waited for, and what it gives is kept.
+- A lane between two steps does not begin the next one: LangGraph asks its `RunControl` before each.
+- A coroutine is cancelled where it awaits, and its step counts as not done.
+- A function in a thread is waited for, and its result is saved. Coroutines that enclose it are not
+  cancelled meanwhile, or the result would have no way out.
 
-So what has ended never runs again. Cancelling the tasks of LangGraph instead would drop what
-functions in threads are about to give. A `Stop` is a `RunControl` that also cancels coroutines.
-Stops are nested as lanes are: a stop reaches all that runs inside.
+Stops are nested like lanes: a stop reaches everything inside. An example: under `on_error="fail"` the
+branch `a` fails while `b` waits for a model in a coroutine and `c` sends a mail in a thread. `b` is
+cancelled, `c` ends and is saved; a resume runs `a` and `b` again.
 
-Users' functions are called by way of this module: sync ones of async runs in threads, coroutines of
-sync runs in an event loop of their own, and `Contained`, so that none ends what runs it.
+Users' functions are called through this module: sync functions of async runs in threads, coroutines of
+sync runs in a separate event loop. `Contained` keeps their exceptions from ending the task or event
+loop that runs them.
 """
 
 import asyncio
@@ -31,15 +34,15 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 RESUME_MAP = "__pregel_resume_map"
-"""Where LangGraph keeps the answers that a run is resumed with, in `config["configurable"]`."""
+"""The key in `config["configurable"]` of the answers that a run is resumed with."""
 
 
 class Stop(RunControl):
-    """Stops what runs inside a run, a fork, or a node of tool calls.
+    """Stops everything that runs inside a run, a fork, or a node of tool calls.
 
     Attributes:
-        around: The control around it, whose stop is one of this, too.
-        carried: What is to be raised where the run was started, once all has stopped.
+        around: The enclosing control; its stop stops this one, too.
+        carried: The exception to raise where the run was started, after everything has stopped.
     """
 
     __slots__ = ("_cancels", "_lock", "_waits", "around", "carried")
@@ -53,40 +56,40 @@ class Stop(RunControl):
         self._lock = threading.Lock()
 
     def begin_step(self, config: RunnableConfig) -> None:
-        """Note that a node begins: LangGraph asked some time before whether to stop.
+        """Check once more whether a node may begin: LangGraph asked some time ago.
 
         Raises:
-            GraphDrained: It is not to run any more.
+            GraphDrained: A stop was requested since.
         """
         if self.drain_requested:
             raise GraphDrained(self.drain_reason or "stopped")
 
     def fail_next(self) -> None:
-        """Note that the next step only raises how this one failed: it is to come."""
+        """Allow one more step, which only raises the failure of this one."""
 
     def stop(self, reason: str) -> None:
-        """Stop lanes after their step, and coroutines at once."""
+        """Stop lanes after their current step, and coroutines at once."""
         self.request_drain(reason)
         self._call(self._cancels)
 
     def abandon(self, reason: str) -> None:
-        """Stop, and do not even wait for functions in threads: their steps count as not done."""
+        """Stop without waiting for functions in threads: their steps count as not done."""
         self.stop(reason)
         self._call(self._waits)
 
     @property
     def drain_requested(self) -> bool:
-        """Whether the lanes inside are to stop after their step."""
+        """Whether the lanes inside stop after their current step."""
         return super().drain_requested or (self.around is not None and self.around.drain_requested)
 
     @property
     def drain_reason(self) -> str | None:
-        """Why they are to stop."""
+        """Why they stop."""
         return super().drain_reason or (self.around.drain_reason if self.around else None)
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Raise what was carried out of the run where the run stops in a `with` block."""
+        """Raise the carried exception when the run in a `with` block has stopped."""
         try:
             yield
         except GraphDrained:
@@ -96,9 +99,9 @@ class Stop(RunControl):
 
     @contextmanager
     def cancelling(self, cancel: Callable[[], None], *, is_thread: bool) -> Iterator[None]:
-        """Call `cancel` where this, or a stop around it, stops within a `with` block.
+        """Call `cancel` when this or an enclosing stop is requested during a `with` block.
 
-        Where a thread is waited for it is called only when that is abandoned.
+        For a thread it is called only by `abandon`.
         """
         stops = list(self.chain())
         for stop in stops:
@@ -118,7 +121,7 @@ class Stop(RunControl):
             cancel()
 
     def chain(self) -> Iterator["Stop"]:
-        """Yield this stop, and those around it."""
+        """Yield this stop and the enclosing ones, the innermost first."""
         stop: RunControl | None = self
         while isinstance(stop, Stop):
             yield stop
@@ -126,9 +129,9 @@ class Stop(RunControl):
 
 
 class LaneStop(Stop):
-    """Stops one lane, but not before its first step, and a step that only fails.
+    """Stops one lane, but not before its first step, which may have an answer to take.
 
-    The first step may have the answer of a person to take.
+    A step that only raises a failure is not stopped, either.
     """
 
     __slots__ = ("_begun", "_fails_next")
@@ -139,11 +142,11 @@ class LaneStop(Stop):
 
     @property
     def drain_requested(self) -> bool:
-        """Whether the lane is to stop after its step."""
+        """Whether the lane stops after its current step."""
         return self._begun and not self._fails_next and super().drain_requested
 
     def begin_step(self, config: RunnableConfig) -> None:
-        """Note that a node of the lane begins; the first one may have an answer to take."""
+        """Check whether a node of the lane may begin; the first one may if it has an answer to take."""
         may_answer = not self._begun and bool(config.get("configurable", {}).get(RESUME_MAP))
         is_due = may_answer or self._fails_next
         self._begun, self._fails_next = True, False
@@ -151,14 +154,14 @@ class LaneStop(Stop):
             super().begin_step(config)
 
     def fail_next(self) -> None:
-        """Let the next step come, even when the lane is to stop."""
+        """Allow the next step, even when the lane is being stopped."""
         self._fails_next = True
 
 
 def carried(error: BaseException) -> BaseException:
-    """Stop the run to raise `error` where it was started, and return what to raise here instead.
+    """Stop the run so that `error` is raised where it was started; return the exception to raise here.
 
-    In a run without a `Stop` that is the error itself.
+    Without a `Stop` (the graph runs without a `Runner`) that is the error itself.
     """
     control = get_runtime().control
     if not isinstance(control, Stop):
@@ -170,15 +173,15 @@ def carried(error: BaseException) -> BaseException:
 
 
 def inner_stop() -> Stop:
-    """Return a stop for what a node runs, inside the one that the node runs in."""
+    """Return a stop for the lanes or calls of the current node, nested in the node's own."""
     return Stop(get_runtime().control)
 
 
 def stoppable(*, is_thread: bool = False) -> AbstractContextManager[None]:
-    """Cancel what is awaited in a `with` block when the run is stopped; a thread when it is abandoned.
+    """Cancel a `with` block when the run is stopped; one that awaits a thread when it is abandoned.
 
     Raises:
-        GraphDrained: It was.
+        GraphDrained: It was cancelled.
     """
     control = get_runtime().control
     return _stoppable(control, is_thread) if isinstance(control, Stop) else nullcontext()
@@ -204,17 +207,17 @@ def _stoppable(control: Stop, is_thread: bool) -> Iterator[None]:
 
 
 def wait_for_lane() -> None:
-    """Let the lane that is awaited next stop by itself: coroutines around it are not cancelled."""
+    """Let the lane that is awaited next stop by itself: enclosing coroutines are not cancelled."""
     control = get_runtime().control
     if isinstance(control, Stop):
         _Scope(control, _INNERMOST.get()).hold_around()
 
 
 class _Scope:
-    """Cancels the current task from any thread, until it is closed, as `asyncio.timeout` does.
+    """Cancels the current task from any thread until it is closed, like `asyncio.timeout`.
 
-    Once a thread has been waited for inside it, it is not cancelled any more: what the thread gives is
-    kept, and has a way to go through the coroutines around it.
+    It is not cancelled any more once a thread is awaited inside it: the thread's result passes through
+    this coroutine before it is saved.
     """
 
     def __init__(self, control: Stop, around: "_Scope | None") -> None:
@@ -226,11 +229,11 @@ class _Scope:
     def cancel(self) -> None:
         if self._is_held:
             return
-        with suppress(RuntimeError):  # the loop was closed: nothing runs there any more
+        with suppress(RuntimeError):  # the loop is closed: nothing runs in it
             self._loop.call_soon_threadsafe(self._cancel)
 
     def close(self) -> bool:
-        """Take the cancellation back, and tell whether there was one, and none of someone else's."""
+        """Undo the cancellation; return whether there was one, and no other code cancelled the task."""
         self._is_open = False
         if not self._is_cancelled or self._task is None:
             return False
@@ -238,7 +241,7 @@ class _Scope:
         return self._task.uncancel() == 0
 
     def hold_around(self) -> None:
-        """Keep the scopes around this one, of the same run, from being cancelled."""
+        """Keep the enclosing scopes of the same run from being cancelled."""
         chain, around = list(self._control.chain()), self._around
         while around is not None and around._control in chain:
             around._is_held = True
@@ -251,13 +254,13 @@ class _Scope:
 
 
 _INNERMOST: ContextVar[_Scope | None] = ContextVar("innermost", default=None)
-"""The scope in which something is awaited, if any."""
+"""The innermost open scope of this coroutine, if any."""
 
 
 T = TypeVar("T")
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
-"""Where sync functions wait in an async run, so that as many branches as there are wait at once."""
+"""Runs the sync functions of async runs; large, so that all branches can wait at the same time."""
 
 
 async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
@@ -267,18 +270,18 @@ async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
     with stoppable(is_thread=True):
         running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
         given, error = await running
-    if error is not None:  # asyncio's futures refuse some exceptions, and copy others
+    if error is not None:  # asyncio's futures refuse some exceptions and copy others
         raise error
     return cast(T, given)
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine from sync code, also where an event loop runs in this thread."""
+    """Run a coroutine from sync code, even if an event loop runs in this thread."""
     return cast(T, run_off_loop(asyncio.run, coroutine))
 
 
 def run_off_loop(fn: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that may run an event loop: in a thread where one runs in this, as in Jupyter."""
+    """Call a function that may run an event loop; in another thread if one runs here, as in Jupyter."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -288,11 +291,12 @@ def run_off_loop(fn: Callable[..., T], *arguments: Any) -> T:
 
 
 class Contained:
-    """Lets nothing out of a function that would end what runs it.
+    """Keeps an exception of a user's function from ending the task or event loop that runs it.
 
-    `StopIteration` becomes a `RuntimeError`, as in generators (PEP 479). What would end a task or the
-    event loop, with all that runs beside, is carried to the caller of the run; but a cancellation that
-    was asked for stays one. This is no `@contextmanager`: `contextlib` raises `StopIteration` again.
+    `StopIteration` becomes a `RuntimeError`, as in generators (PEP 479). An exception that would end
+    the task or the event loop, and everything else in it, is carried to the caller of the run; a
+    requested cancellation stays one. Not a `@contextmanager`: `contextlib` lets `StopIteration`
+    through.
     """
 
     __slots__ = ("_in_task", "_task")
@@ -301,7 +305,7 @@ class Contained:
         """Make a guard.
 
         Args:
-            in_task: Whether it is known that a task waits for the function, maybe for its thread.
+            in_task: Whether a task is known to wait for the function, perhaps for its thread.
         """
         self._in_task = in_task
 
@@ -315,7 +319,7 @@ class Contained:
             raise contained from error
 
     def contained(self, error: BaseException) -> BaseException:
-        """Return what is let out in the place of an exception: mostly the exception itself."""
+        """Return the exception to raise in place of this one; mostly the exception itself."""
         copied = self._in_task and isinstance(error, concurrent.futures.CancelledError)
         if copied or isinstance(error, StopIteration | StopAsyncIteration):
             return RuntimeError(f"the function raised {type(error).__name__}")
@@ -325,13 +329,13 @@ class Contained:
         return carried(error) if (ends_task or ends_loop) and not self._is_asked_for(error) else error
 
     def _is_asked_for(self, error: BaseException) -> bool:
-        if isinstance(error, GeneratorExit):  # else the coroutine was thrown away
+        if isinstance(error, GeneratorExit):  # if the task changed, the coroutine was thrown away
             return self._task is not _current_task()
         return is_cancelled(error)
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Return whether an exception is the cancellation of the task that runs now."""
+    """Return whether an exception is the cancellation of the current task."""
     task = _current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 

@@ -1,4 +1,4 @@
-"""The node of a workflow: steps as soon as those before are done, and what undoes them on a failure."""
+"""The node of a workflow: runs steps as their dependencies end, and undoes them on a failure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ from agentgraph.safe_repr import shown_error
 
 
 class WorkflowNode(ForkNode):
-    """Runs the steps. Where some can be undone, a failure is kept as a result, and final.
+    """Runs the steps. If some can be undone, a failure is final and saved as a result.
 
-    So a resume finds what had finished, in which order, and that it failed; what was undone, too,
-    for that runs in tasks, one after the other.
+    So a resume finds which steps had finished, in which order, and that one failed. Steps are undone by
+    tasks, one after the other, so it finds what was undone, too.
     """
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
@@ -43,16 +43,16 @@ class WorkflowNode(ForkNode):
 
     @property
     def picture(self) -> Picture:
-        """What is drawn in the node: the steps behind those that they need."""
+        """The drawing inside the node: each step after its dependencies."""
         steps, lanes = self.agent.steps, self.lanes
         nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
-        behind = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
+        after = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
         undo = [lane.place.node for lane in lanes[len(steps) :]]
         undoing = dict(zip([nodes[name] for name in self.undo], undo, strict=True))
-        return picture_of(lanes, behind=behind, undoing=undoing)
+        return picture_of(lanes, behind=after, undoing=undoing)
 
     def jobs(self, fork: Activation) -> list[Job]:
-        """Return a job for each step, in an order in which they can run."""
+        """Return a job for each step, each after its dependencies."""
         numbers = {step.name: number for number, step in enumerate(self.steps)}
         declared = list(self.depends_on)
 
@@ -65,17 +65,17 @@ class WorkflowNode(ForkNode):
         return [job(step) for step in self.steps]
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return that each begins when those that it needs are done."""
+        """Return a schedule in which each step begins when its dependencies are done."""
         needs = [job.needs for job in jobs]
         how = self.agent.on_error
         return Schedule(needs, inner_stop(), on_error=how, in_steps=True, is_final=bool(self.undo))
 
     def keeps_failure(self, lane: Lane) -> bool:
-        """Tell whether a failure is final: that of a step is, where steps can be undone."""
+        """Return whether a failure is final: that of a step is, if steps can be undone."""
         return bool(self.undo) and lane.place.index < len(self.agent.steps)
 
     def finish(self, fork: Activation, results: Results) -> None:
-        """Undo what was done if a step failed, and say so."""
+        """If a step failed, undo the finished ones and raise the error."""
         failed: dict[str, Exception] = {}
         for number, name, start, schedule in self._undoing(fork, results, self.tasks):
             with _noted(failed, name):
@@ -83,7 +83,7 @@ class WorkflowNode(ForkNode):
         self._check(fork, results, failed)
 
     async def afinish(self, fork: Activation, results: Results) -> None:
-        """Undo what was done if a step failed, on the event loop."""
+        """If a step failed, undo the finished ones on the event loop and raise the error."""
         failed: dict[str, Exception] = {}
         for number, name, start, schedule in self._undoing(fork, results, self.atasks):
             with _noted(failed, name):
@@ -91,11 +91,11 @@ class WorkflowNode(ForkNode):
         self._check(fork, results, failed)
 
     def failure(self, fork: Activation, error: BaseException) -> BaseException:
-        """Return the error that names the step which failed."""
+        """Return the error that names the failed step."""
         if isinstance(error, StepFailedError) and error.workflow == fork.address:
             return error
         at, shown, _ = failures(error)[0]
-        if at == fork.address:  # no step failed, but the join of what they wrote
+        if at == fork.address:  # no step failed, but joining their values did
             return error
         step = speaker_at(at.removeprefix(f"{fork.address}/").partition("/")[0])
         named = StepFailedError(fork.address, step, shown)
@@ -104,7 +104,7 @@ class WorkflowNode(ForkNode):
         return named
 
     def _sees(self, fork: Activation, step: Step, before: Sequence[int], results: Results) -> RunState:
-        """Return what a step sees: its input, or what was said before it."""
+        """Return the state that a step sees, and its input as the only message if it has one."""
         done = [results[number] for number in before]
         seen = fork.seen
         for result in done:
@@ -119,7 +119,7 @@ class WorkflowNode(ForkNode):
     def _undoing(
         self, fork: Activation, results: Results, tasks: Sequence[Callable[..., Any]]
     ) -> Iterator[tuple[int, str, Callable[[], Any], Schedule]]:
-        """Yield how to undo finished steps if one failed: a number, a name, and what runs it when."""
+        """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
             seen = fork.seen.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
@@ -128,7 +128,7 @@ class WorkflowNode(ForkNode):
             yield number, name, partial(tasks[job.lane], arrive, fork, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
-        """Return what finished steps came to if one failed, by name: the last to finish first."""
+        """If a step failed, return the results of the finished ones, the last to finish first."""
         if not _failed(results):
             return {}
         done = [number for number, result in results.items() if "failed" not in result]
@@ -137,7 +137,7 @@ class WorkflowNode(ForkNode):
         return {name: result for name, result in by_name.items() if name in self.undo}
 
     def _check(self, fork: Activation, results: Results, failed: Mapping[str, Exception]) -> None:
-        """Raise that a step failed, if one did, with what was undone and what could not be."""
+        """If a step failed, raise the error, which lists the steps that were and were not undone."""
         first = next(iter(_failed(results)), None)
         if first is None:
             return
@@ -156,7 +156,7 @@ class WorkflowNode(ForkNode):
 
 @contextmanager
 def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
-    """Note the failure of what undoes a step; what undoes the others runs all the same."""
+    """Collect the failure of an undo, so that the other undos still run."""
     try:
         yield
     except GraphBubbleUp:
@@ -166,7 +166,7 @@ def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 
 def _failed(results: Results) -> list[int]:
-    """Return the numbers of the steps that failed, the first to fail first."""
+    """Return the numbers of the failed steps, the first to fail first."""
     failed = [number for number, result in results.items() if "failed" in result]
     return sorted(failed, key=lambda number: results[number]["finished"])
 
