@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
+from langgraph.types import RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -231,3 +232,48 @@ def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
 def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
     """Return events as lines led by their addresses: `report/refine[1]/critic: [break_loop]`."""
     return [f"{event.address}: {event_text(event)}" for event in events if not event.partial]
+
+
+def sees(name: str, **options: Any) -> ag.Agent:
+    """Return a function agent that says the texts that it sees."""
+
+    def fn(ctx: ag.Context) -> str:
+        return f"saw {' | '.join(message.text for message in ctx.messages)}"
+
+    return ag.function_agent(name, fn, **options)
+
+
+def yields(name: str, *calls: Sequence[Any], **options: Any) -> ag.Agent:
+    """Return a function agent whose calls yield the items of one list after the other.
+
+    An exception among the items is raised. The last list is used again and again.
+    """
+    left = list(calls)
+
+    def fn(ctx: ag.Context) -> Iterator[Any]:
+        for item in left.pop(0) if len(left) > 1 else left[0]:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    return ag.function_agent(name, fn, **options)
+
+
+def retrying(times: int = 2) -> RetryPolicy:
+    """Return a policy that tries so many times in all, without a pause."""
+    return RetryPolicy(max_attempts=times, initial_interval=0.001, jitter=False, retry_on=Exception)
+
+
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+def ask_person(what: str) -> str:
+    """Ask a person."""
+    return str(interrupt(what))
+
+
+def crash(text: str) -> str:
+    """Fail."""
+    raise ValueError(text)
