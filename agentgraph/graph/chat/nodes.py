@@ -202,7 +202,7 @@ class ModelNode(ChatNode):
         except ValueError as error:
             raise InvalidOutputError(
                 f"{asking.activation.address}: the middleware returned {shown(reply.text)} as the "
-                f"reply, which does not fit the schema: {error}. Return one that fits, or raise an error"
+                f"reply, which does not fit the schema: {error}. Return one that fits, or raise"
             ) from None
 
     def _misfits(self, activation: Activation, messages: list[BaseMessage]) -> int:
