@@ -1199,19 +1199,6 @@ def test_a_key_of_a_command_is_a_value_under_its_own_name(drive: Drive) -> None:
     assert model.inputs[2][0].text == "On bees, 0."
 
 
-def test_a_command_that_sets_values_alone_needs_no_message(drive: Drive) -> None:
-    def choose(topic: str) -> Command[Any]:
-        """Choose a topic."""
-        return Command(update={"values": {"topic": topic}})
-
-    model = scripted(calls(call("choose", topic="bees")), "Chosen.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[choose]))
-    events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert told_results(events) == ["1 choose success: Done."]
-    state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
-    assert state["values"] == {"topic": "bees"}
-
-
 class LastTopic(TypedDict):
     topic: Annotated[str, lambda _, new: new]
 
