@@ -204,7 +204,7 @@ def test_a_handoff_to_several_or_to_none_is_refused(drive: Drive, goto: Any) -> 
     workers = [ag.chat_agent(name, scripted()) for name in ("ann", "bob")]
     tree = ag.chat_agent("boss", scripted(calls(call("leave"))), tools=[leave], sub_agents=workers)
     _, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
-    assert str(raised).startswith("boss: the tool 'leave' gave Command(graph='__parent__'")
+    assert str(raised).startswith("boss: the tool 'leave' returned Command(graph='__parent__'")
     assert "hand over to one agent by Command(goto=name, graph=Command.PARENT)" in str(raised)
 
 

@@ -1,13 +1,14 @@
-"""The attempts of one tool call whose agent middleware runs again, as LangChain's retries do.
+"""Lets middleware run an agent tool several times for one call, as LangChain's retries do.
 
-Each is a lane of its own, kept in a namespace of its own. An attempt is over when the next one begins:
-then how it ended is kept, and what it said is told to be void. On a resume the middleware runs from
-its start: to each attempt that is over it is given again how that ended, and the last attempt goes on
-where it stopped. So one that ended the call's last, even by a failure, is tried again like any step.
+The problem: on a resume LangGraph runs the middleware again from its start, but attempts that are over
+must not run again. So each attempt runs in its own lane, saved in its own namespace. When the next one
+begins, the outcome of the attempt before is saved, and its events are voided. On a resume each saved
+attempt returns or raises its saved outcome, and the last attempt continues where it stopped. A failure
+of the last attempt is not saved: it is tried again like any failed step.
 
-A saver keeps no exceptions, so a failure is kept as plain data, and made again of it, as far as
-`isinstance` can tell: what catches one asks for its class, its arguments or its attributes. A class
-that this process has not loaded nobody here can ask for: its nearest base stands for it then.
+A saver cannot save exceptions, so a failure is saved as plain data and rebuilt with its class, its
+arguments and its attributes, which is what handlers look at. If its class is not loaded in this
+process, no handler here can name it, and its nearest loaded base replaces it.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address
 
 _RESUMING = "__pregel_resuming"
-"""Where LangGraph's config says whether a run goes on."""
+"""The key of LangGraph's config that says whether a run is resumed."""
 
 
 class Attempts:
@@ -43,8 +44,8 @@ class Attempts:
     Attributes:
         current: The number of the attempt that runs, or ran last.
         said: The ids of the messages of its lane.
-        came: What its lane said last, once it ended well.
-        lock: Held on the event loop while one runs: they run one after the other.
+        came: The last text of its lane, once it succeeded.
+        lock: Held on the event loop while an attempt runs, so that they run one after the other.
     """
 
     def __init__(self, activation: Activation, number: int, may_repeat: bool) -> None:
@@ -53,7 +54,7 @@ class Attempts:
         Args:
             activation: The activation of the agent that calls.
             number: The number of the call.
-            may_repeat: Whether middleware wraps the call, and so may run it again.
+            may_repeat: Whether middleware wraps the call and so may run it several times.
         """
         self.current = -1
         self.said: Sequence[str | None] = ()
@@ -70,10 +71,10 @@ class Attempts:
         self._last: tuple[str, str, str] | None = None
 
     def next(self) -> Talk[Ended | None]:
-        """Begin the next attempt; return how it ended well, if it is over.
+        """Begin the next attempt; return its saved outcome if it already succeeded.
 
         Raises:
-            Exception: It is over, and failed like this.
+            Exception: The saved failure, if it already failed.
             GraphBubbleUp: The attempt before it waits for an answer.
         """
         yield from self._load()
@@ -89,7 +90,7 @@ class Attempts:
         return None
 
     def _load(self) -> Talk[None]:
-        """Read the attempts that are over, once, where a run goes on."""
+        """Read the saved attempts, once, if the run is resumed."""
         if self._is_loaded or self._saver is None:
             return
         read = self._saver.get_tuple, self._saver.aget_tuple
@@ -100,7 +101,7 @@ class Attempts:
             self._has_begun = (yield Call(*read, (self._at_next(),))) is not None
 
     def _keep(self) -> Talk[None]:
-        """Keep how the attempt before this one ended, if it ran here."""
+        """Save the outcome of the attempt before this one, if it ran in this process."""
         if self._last is None or self._saver is None:
             return
         try:
@@ -112,11 +113,11 @@ class Attempts:
 
     @contextmanager
     def running(self, address: str, node: str) -> Iterator[None]:
-        """Void the attempt before, and note how this one ends that runs in a `with` block.
+        """Void the attempt before, and record how the `with` block, which runs this one, ends.
 
         Args:
-            address: Where its lane is.
-            node: The node at which its lane begins.
+            address: The address of its lane.
+            node: The first node of its lane.
         """
         self._void_before()
         self.said, self.came, self._failure = (), "", None
@@ -129,12 +130,12 @@ class Attempts:
         except Exception as error:
             self._failure = error
             raise
-        except BaseException:  # middleware cancelled it, which takes it for a `TimeoutError`
+        except BaseException:  # cancelled by middleware, for which it is a `TimeoutError`
             self._failure = TimeoutError("the attempt was cancelled")
             raise
 
     def namespace(self) -> str | None:
-        """Return where the lane of this attempt is kept; None for where LangGraph keeps the first."""
+        """Return the checkpoint namespace of this attempt; None for the first: LangGraph's own."""
         if self.current == 0 or self._last is None:
             return None
         _, node, task = self._last
@@ -145,10 +146,9 @@ class Attempts:
         return namespace_of_attempt(f"{around}|{node}", task, attempt)
 
     def _void_before(self) -> None:
-        """Tell that the attempt before this one is void.
+        """Void the events of the attempt before this one.
 
-        Where a run goes on that was told before, unless the process ended first: then this attempt
-        never began.
+        On a resume this was done already, unless the process died before this attempt began.
         """
         before = self._last[0] if self._last else None
         if self._last is None and self._kept and not self._has_begun:
@@ -160,7 +160,7 @@ class Attempts:
             emitter.void([*told, *self.said], before)
 
     def _at_next(self) -> RunnableConfig:
-        """Return where the lane is kept of the attempt after those that are over."""
+        """Return the config of the attempt after the saved ones."""
         last = self._kept[-1]
         node = last["namespace"].rpartition(":")[0]
         namespace = namespace_of_attempt(node, last["task"], last["attempt"] + 1)
@@ -168,7 +168,7 @@ class Attempts:
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace}}
 
     def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, Any]], str]:
-        """Return how the attempt before this one ended, and the id under which that is kept."""
+        """Return the outcome of the attempt before this one as a write, and the id to save it under."""
         attempt = self.current - 1
         namespace = self._namespace(node, task, attempt)
         ended = Ended(
@@ -182,7 +182,7 @@ class Attempts:
 
 
 def as_data(error: Exception) -> dict[str, Any]:
-    """Return an exception as plain data: its classes, arguments and attributes, and where it arose."""
+    """Return an exception as plain data: its classes, arguments, attributes and where it was raised."""
     classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
     attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
     return {
@@ -195,7 +195,7 @@ def as_data(error: Exception) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Exception:
-    """Return an exception again.
+    """Rebuild an exception from what `as_data` returned.
 
     >>> error = from_data(as_data(ConnectionError("down")))
     >>> isinstance(error, OSError), error
@@ -214,13 +214,13 @@ def _made(data: Mapping[str, Any]) -> Exception:
         error = kind.__new__(kind, *data["args"])
         error.args = tuple(data["args"])
         str(error)
-    except Exception:  # it asks for other arguments than it keeps
+    except Exception:  # its constructor takes other arguments than `args`
         error = _named(data["classes"][0], Exception)(data["said"])
     return error
 
 
 def _kind(classes: list[list[str]]) -> type[Exception]:
-    """Return the first of some classes that is loaded, under the name of the first."""
+    """Return the first loaded class of an exception's bases, renamed to the exception's own class."""
     found = next(filter(None, (_loaded(*each) for each in classes)), Exception)
     module, name = classes[0]
     is_first = [found.__module__, found.__qualname__] == [module, name]

@@ -1,8 +1,8 @@
-"""How one tool call is run: through LangGraph's `ToolNode`, with agents and actions that it lacks.
+"""Runs one tool call through LangGraph's `ToolNode`, and adds agents as tools and actions.
 
-`ToolNode` checks arguments, injects state, store and runtime, and makes messages of results and
-errors. What it invokes stands in for the tool: it takes the actions out of what a tool returned,
-or runs the lane of an agent.
+`ToolNode` checks arguments, injects state, store and runtime, and turns results and errors into
+messages. It invokes a wrapper in place of the tool, which takes the actions out of what the tool
+returned, or runs the lane of an agent.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ _TOLD = "Error: {}\n Please fix your mistakes."
 
 
 class CallRunner:
-    """Runs the tool calls of one chat agent, each by itself.
+    """Runs single tool calls of one chat agent.
 
     Attributes:
-        agents: What runs for the tools that are agents, by name.
+        agents: The wrappers of the tools that are agents, by name.
         returning: The names of the tools whose result ends the agent.
-        handing_over: The names of the tools that hand over to another agent.
+        handing_over: The names of the tools that transfer to another agent.
     """
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
@@ -78,7 +78,7 @@ class CallRunner:
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
     def run(self, running: RunningCall) -> TaskResult:
-        """Run a call, and return what it came to."""
+        """Run a call, and return its result."""
         return run_talk(self.talk(running))
 
     async def arun(self, running: RunningCall) -> TaskResult:
@@ -86,7 +86,7 @@ class CallRunner:
         return await arun_talk(self.talk(running))
 
     def talk(self, running: RunningCall) -> Talk[TaskResult]:
-        """Run a call, and return what it came to."""
+        """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with activation.reported(number, running.emitter), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
@@ -107,20 +107,20 @@ class CallRunner:
             return await arun_call(*arguments)
 
     def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
-        """Return what the model is told of a failure that no middleware took.
+        """Return the message to the model for a failure that no middleware handled.
 
         Raises:
-            Exception: The failure itself: it is not the model's matter.
+            Exception: The failure itself, if `on_tool_error` does not cover it.
         """
         if isinstance(error, _UnknownToolError):
             raise error.error
-        told = None if steers(error) else told_of(error, self._built.agent.on_tool_error)
-        if told is None:
+        content = None if steers(error) else told_of(error, self._built.agent.on_tool_error)
+        if content is None:
             raise error
-        return running.message(told, failed=True)
+        return running.message(content, failed=True)
 
     def _answer(self, running: RunningCall) -> ToolMessage | None:
-        """Return the result of a call for which no tool runs, if this is one."""
+        """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
         if running.is_passed_over:
             return running.message(_PASSED_OVER, failed=True)
         call, error = running.opened.call, running.opened.error
@@ -138,15 +138,15 @@ class CallRunner:
             return None
         if unknown == "raise":
             raise InvalidOutputError(
-                f"{running.activation.address}: the model called {call['name']!r}, which is no tool of "
-                f"it; there are: {', '.join(sorted(self._known))}"
+                f"{running.activation.address}: the model called the unknown tool {call['name']!r}; "
+                f"the agent's tools: {', '.join(sorted(self._known))}"
             )
         return running.message(unknown(call["name"], call["args"]))
 
     def _ready(self, request: Any) -> Any:
-        """Return a request with what `ToolNode` is to invoke in the place of a tool.
+        """Return a request whose tool is our wrapper, or an answer.
 
-        A call to which no middleware gave a tool either may have an answer without one.
+        If not even middleware supplied a tool, `unknown_tool` may answer.
         """
         running, tool = RUNNING.get(), request.tool
         if tool is None:
@@ -171,7 +171,7 @@ class CallRunner:
 
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
-        """Make the call known to what runs for it, and lead LangGraph's ways to the agent's state."""
+        """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = with_writer(get_config(), Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.state, running.update)
         tokens = RUNNING.set(running), var_child_runnable_config.set(config)
@@ -182,7 +182,7 @@ class CallRunner:
             var_child_runnable_config.reset(tokens[1])
 
     def _runtime(self, running: RunningCall) -> ToolRuntime:
-        """Return what LangGraph gives to tools, with the state where something asks for it."""
+        """Return the `ToolRuntime`, with the state only if something reads it: it is costly."""
         call, runtime = running.opened.call, get_runtime()
         is_seen = self._built.wraps_tools or call["name"] in self._see_state
         return ToolRuntime(
@@ -199,15 +199,15 @@ class CallRunner:
 
 
 class ActingTool:
-    """A tool that may return actions; where middleware calls it again, the last time counts."""
+    """Wraps a tool that may return actions; if middleware calls it again, the last call counts."""
 
     def __init__(self, tool: Any, contexts: Sequence[str], seconds: float | None) -> None:
-        """Make the stand-in of a tool.
+        """Wrap a tool.
 
         Args:
             tool: The tool.
-            contexts: The names of its parameters that are given a `Context`.
-            seconds: How long a call that is awaited may take.
+            contexts: The names of its parameters that receive a `Context`.
+            seconds: The timeout of an async call.
         """
         self.tool, self._contexts = tool, contexts
         self._seconds = seconds if seconds and is_async_tool(tool) else None
@@ -252,10 +252,10 @@ class ActingTool:
 
 
 class LaneTool:
-    """An agent as a tool: a call runs its lane.
+    """Wraps an agent as a tool: a call runs its lane.
 
-    Where middleware calls it again, that is another attempt, in a lane of its own; the last one
-    counts. Those before it are over: they are kept, and a resume runs none of them.
+    If middleware calls it again, that is another attempt in a new lane, and the last attempt counts.
+    The outcomes of earlier attempts are saved, so a resume does not run them again.
     """
 
     def __init__(self, node_context: NodeContext, lane: Lane, tool: AgentTool) -> None:
@@ -287,7 +287,7 @@ class LaneTool:
             except GraphBubbleUp:
                 raise
             except Exception as error:
-                # The caller may go on with it; then nobody has to answer what was asked beside it.
+                # The caller may handle it; then questions still open in this lane are void.
                 running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
                 running.emitter.add_errors(error)
                 raise
@@ -338,7 +338,7 @@ def _has_context(hint: Any) -> bool:
 
 
 class _UnknownToolError(Exception):
-    """Takes what a call to an unknown tool raised out of `ToolNode`."""
+    """Carries the error of a call to an unknown tool through `ToolNode`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -346,7 +346,7 @@ class _UnknownToolError(Exception):
 
 
 def told_of(error: Exception, on_tool_error: Any) -> Any:
-    r"""Return what the model is told of an exception; None where it fails the agent.
+    r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
     ...     return "The library is closed."
@@ -364,9 +364,9 @@ def told_of(error: Exception, on_tool_error: Any) -> Any:
 
 
 def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
-    """Return the types of the exceptions that the model is told of.
+    """Return the types of exceptions that go back to the model.
 
-    Those of a function are the types that its first parameter is annotated with.
+    For a function these are the types that annotate its first parameter.
     """
     if isinstance(on_tool_error, tuple):
         return on_tool_error
@@ -378,7 +378,7 @@ def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
 def _annotated(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
     try:
         hints = get_type_hints(getattr(function, "__func__", function))
-    except Exception:  # an annotation that cannot be resolved says nothing
+    except Exception:  # the annotation cannot be resolved
         return (Exception,)
     named = [hint for name, hint in hints.items() if name != "return"][:1]
     kinds = [kind for hint in named for kind in (get_args(hint) or (hint,))]

@@ -1,4 +1,4 @@
-"""The tool calls of a chat agent's last message: which are open."""
+"""Finds the open tool calls of a chat agent's last message, and repairs calls that models get wrong."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -24,9 +24,9 @@ class OpenCall(NamedTuple):
     """A tool call that has no result yet.
 
     Attributes:
-        call: The call; of one whose arguments are no JSON, they are a string.
-        number: Its number among all calls of the activation, from 0.
-        error: Why its arguments cannot be read, if they cannot.
+        call: The call; its arguments are a string if they are not valid JSON.
+        number: Its index among all calls of the activation, from 0.
+        error: Why its arguments cannot be read; None if they can.
     """
 
     call: ToolCall
@@ -35,7 +35,7 @@ class OpenCall(NamedTuple):
 
 
 def with_ids(message: AIMessage) -> AIMessage:
-    """Return a message whose calls have an id each: some models leave them out."""
+    """Return a message whose calls have unique ids: some models omit or repeat them."""
     calls = calls_of(message)
     if len({*map(call_id, calls)} - {""}) == len(calls):
         return message
@@ -49,9 +49,9 @@ def with_ids(message: AIMessage) -> AIMessage:
 
 
 def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMessage:
-    """Return a message in which calls whose arguments cannot be saved are invalid ones.
+    """Return a message in which calls whose arguments cannot be saved are invalid calls.
 
-    So they go back to the model with what is wrong, as arguments do that are no JSON.
+    Like calls with invalid JSON they go back to the model with the reason.
     """
     faults: dict[int, str] = {}
     for call in calls_of(message):
@@ -79,7 +79,7 @@ def _invalid(call: Any, fault: str) -> InvalidToolCall:
 
 
 def _in_ascii(args: Any) -> str:
-    """Return arguments as a text that can be saved, as JSON where they have such a form."""
+    """Return arguments as a text that can be saved, as JSON if possible."""
     text = args if isinstance(args, str) else as_json(args, in_ascii=True)
     return text.encode("ascii", "backslashreplace").decode()
 
@@ -93,7 +93,7 @@ def _emptied(block: Any) -> Any:
 
 
 def without_calls(message: AIMessage) -> AIMessage:
-    """Return a message that calls nothing, not in its content either."""
+    """Return a message without its calls, also without those in its content blocks."""
     content = message.content
     if isinstance(content, list):
         content = [block for block in content if not is_call(block)]
@@ -103,25 +103,25 @@ def without_calls(message: AIMessage) -> AIMessage:
 
 
 def last_message(activation: Activation, state: LaneState) -> AIMessage:
-    """Return the message whose calls are to run: the agent's last one in this activation."""
+    """Return the message with the calls to run: the agent's last one in this activation."""
     for message in reversed(state["messages"]):
         if isinstance(message, AIMessage) and address_of(message) == activation.address:
             return message
     raise AgentGraphError(
-        f"{activation.address}: there is no message whose tool calls could run; go to "
+        f"{activation.address}: the tools node needs a message with tool calls before it; go to "
         f"{activation.node_context.place.node!r}"
     )
 
 
 def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages without the calls of the agent's last one, and without results of these."""
+    """Return messages without the calls of the agent's last message and without their results."""
     for at in reversed(range(len(messages))):
         message = messages[at]
         is_mine = isinstance(message, AIMessage) and address_of(message) == activation.address
         if is_mine and (ids := {call["id"] for call in calls_of(message)}):
             said = without_calls(cast(AIMessage, message))
-            behind = [m for m in messages[at + 1 :] if getattr(m, "tool_call_id", None) not in ids]
-            return [*messages[:at], *([said] if said.text.strip() else ()), *behind]
+            after = [m for m in messages[at + 1 :] if getattr(m, "tool_call_id", None) not in ids]
+            return [*messages[:at], *([said] if said.text.strip() else ()), *after]
     return [*messages]
 
 
@@ -141,7 +141,10 @@ def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
 
 
 def results_behind(message: BaseMessage | None, messages: Sequence[BaseMessage]) -> set[str]:
-    """Return the ids of the calls that have a result after a message, or anywhere: ids may repeat."""
+    """Return the ids of the calls with a result after a message; without a message, of all results.
+
+    Only later results count, as some models use the same ids again.
+    """
     results = set()
     for each in reversed(messages):
         if each is message:
@@ -152,7 +155,7 @@ def results_behind(message: BaseMessage | None, messages: Sequence[BaseMessage])
 
 
 def last_reply(messages: Sequence[BaseMessage]) -> AIMessage | None:
-    """Return the last message of a model, if there is one."""
+    """Return the last `AIMessage`, or None."""
     for each in reversed(messages):
         if isinstance(each, AIMessage):
             return each

@@ -38,7 +38,7 @@ from agentgraph.tree.position import earlier_cursors
 
 
 class ChatNode(LeafNode):
-    """A node of a chat agent: what it does is a talk."""
+    """A node of a chat agent; subclasses say in `talk` what it does."""
 
     def __init__(self, built: BuiltAgent, *, retry: Any = None, timeout: Any = None) -> None:
         super().__init__(built.node_context, retry=retry, timeout=timeout)
@@ -46,7 +46,7 @@ class ChatNode(LeafNode):
 
     @abstractmethod
     def talk(self, activation: Activation) -> Talk[None]:
-        """Do what the node does."""
+        """Return the talk that the node runs."""
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
@@ -60,7 +60,7 @@ class ChatNode(LeafNode):
 
 
 class ModelNode(ChatNode):
-    """Asks the model, and says its reply.
+    """Asks the model, and emits its reply.
 
     The tokens stream with the agent's name and address in their metadata.
     """
@@ -72,7 +72,7 @@ class ModelNode(ChatNode):
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
 
     def talk(self, activation: Activation) -> Talk[None]:
-        """Ask the model once, and again where its reply does not fit."""
+        """Ask the model, again if its reply does not fit."""
         context = activation.context(self.agent.history)
         asking = Asking(
             activation,
@@ -109,7 +109,7 @@ class ModelNode(ChatNode):
         self._take(asking, _new(replied.update["messages"], seen), others)
 
     def _is_last(self, activation: Activation) -> bool:
-        """Tell whether the model is asked for its answer without tools; it may not be at all."""
+        """Return whether the model must answer without tools; raise if it may not be asked again."""
         bound = self.agent.max_iterations
         asked = activation.progress.get("model_calls", 0) + self._asked_before(activation)
         if bound is None or asked < bound:
@@ -123,7 +123,7 @@ class ModelNode(ChatNode):
         )
 
     def _asked_before(self, activation: Activation) -> int:
-        """Return how often the model was asked before sub-agents handed back: each time it spoke."""
+        """Count how often the model replied in this turn before a sub-agent transferred back."""
         place = self.node_context.place
         before = [address(place, cursor) for cursor in earlier_cursors(place, activation.cursor)]
         if not before:
@@ -132,15 +132,15 @@ class ModelNode(ChatNode):
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
     def _take(self, asking: Asking, messages: list[BaseMessage], updates: list[Any]) -> None:
-        """Say what was added, and go on with the calls of the last message of the model.
+        """Emit the new messages, then run the calls of the model's last one.
 
-        What middleware updates besides comes after the reply.
+        Other updates of the middleware come after the reply.
         """
         activation, step, reply = asking.activation, asking.step, last_reply(messages)
         if reply is None:
             raise InvalidOutputError(
-                f"{activation.address}: the middleware gave no AIMessage in the place of the model's "
-                "reply; return what the handler gives, or an AIMessage"
+                f"{activation.address}: the middleware returned no AIMessage for the model's reply; "
+                "return what the handler returns, or an AIMessage"
             )
         made = self._made(asking, reply)
         if step is not None and updates:
@@ -162,7 +162,7 @@ class ModelNode(ChatNode):
     def _go_on(
         self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: Kept | None
     ) -> None:
-        """Go on with the calls that have no result among the messages, or end the activation."""
+        """Run the calls without a result next, or end the activation."""
         activation, step, place = asking.activation, asking.step, self.node_context.place
         progress, calls = activation.progress, calls_of(made)
         open_ids = {*map(call_id, calls)} - results_behind(None, messages)
@@ -184,7 +184,7 @@ class ModelNode(ChatNode):
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
-        """Return a reply with ids of its own, and without calls where it may have none."""
+        """Return a reply with unique ids, and without calls if it must not have any."""
         activation, wanted = asking.activation, asking.wanted
         if reply.id and reply.id in map(attrgetter("id"), activation.seen.messages):
             reply = reply.model_copy(update={"id": str(uuid4())})  # some models repeat their ids
@@ -194,22 +194,22 @@ class ModelNode(ChatNode):
         return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply
 
     def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> Any:
-        """Return the answer that a reply gives as a text; None where it calls something."""
+        """Return the structured answer in a reply's text; None if the reply has tool calls."""
         if wanted.calls(reply) or (self.built.runs_tools and calls_of(reply)):
             return None
         try:
             return wanted.read(str(reply.text))
         except ValueError as error:
             raise InvalidOutputError(
-                f"{asking.activation.address}: the middleware gave {shown(reply.text)} as the reply. "
-                f"The reply does not fit the schema: {error}. Give a reply that fits, or raise an error"
+                f"{asking.activation.address}: the middleware returned {shown(reply.text)} as the "
+                f"reply, which does not fit the schema: {error}. Return one that fits, or raise"
             ) from None
 
     def _misfits(self, activation: Activation, messages: list[BaseMessage]) -> int:
-        """Return how many replies in a row called for an answer with arguments that do not fit.
+        """Count the replies in a row whose structured answer did not fit the schema.
 
         Raises:
-            InvalidOutputError: There were enough of them.
+            InvalidOutputError: There were more than `CORRECTIONS`.
         """
         count = activation.progress.get("misfits", 0) + 1
         if count > CORRECTIONS:
@@ -219,7 +219,7 @@ class ModelNode(ChatNode):
 
 
 class HookNode(ChatNode):
-    """Runs a hook of LangChain's, and goes where LangChain's own branch leads."""
+    """Runs a LangChain hook, and continues at the node that LangChain's own edge chooses."""
 
     def __init__(self, built: BuiltAgent, hook: str) -> None:
         super().__init__(built)
@@ -229,7 +229,7 @@ class HookNode(ChatNode):
         self.policies["trace_policy"] = built.flat.trace_policies[hook]
 
     def talk(self, activation: Activation) -> Talk[None]:
-        """Run the hook; questions of LangChain's human in the loop say what their answers must fit."""
+        """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         step = self.built.step(activation)
         try:
             step.merge((yield invoked(self.runnable, step.state(), step.config())))
@@ -267,7 +267,7 @@ class HookNode(ChatNode):
     def _answer_or_leave(
         self, activation: Activation, step: Step, to: str, reply: AIMessage | None
     ) -> None:
-        """Run the calls of the last reply that have no result yet, or end the activation."""
+        """Run the calls of the last reply without a result, or end the activation."""
         asked = {*map(call_id, calls_of(reply))} if reply else set()
         is_open = not asked <= results_behind(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
@@ -282,9 +282,9 @@ class HookNode(ChatNode):
 
 
 def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that stand for the model's reply.
+    """Return the messages that replace the model's reply.
 
-    LangChain's node gives all messages again where it added results that were missing.
+    LangChain's node returns all messages if it added missing results.
     """
     held = {id(message) for message in seen}
     said = [each for each in messages if id(each) not in held]

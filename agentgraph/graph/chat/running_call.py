@@ -1,4 +1,4 @@
-"""One tool call while it runs: what it sees, and what it comes to."""
+"""One tool call while it runs: its input, and the result that it collects."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -33,14 +33,14 @@ class RunningCall:
         built: The agent that calls.
         activation: Its activation.
         opened: The call.
-        wanted: The name of the tool that is to run; a person may have edited the call.
-        tool: The name of the tool whose results these are; middleware may take another one.
+        wanted: The name of the tool to run, which differs from the call's if a person edited that.
+        tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
-        step: Returns what the agent sees, and the state of its middleware, for tools that ask for it.
-        is_passed_over: Whether it is a transfer that another one of the same message comes before.
-        seen: What is visible to it: calls that run in turn see the values that those before wrote.
-        before: What calls before this one made of that state, where calls run in turn.
-        updates: What the call made of that state.
+        step: Returns the agent's messages and middleware state, for tools that read them.
+        is_passed_over: Whether it is a transfer, and a later transfer of the same message replaces it.
+        seen: The history and values visible to it; in sequence, with what earlier calls wrote.
+        before: The updates of the middleware's state by earlier calls, if calls run in sequence.
+        updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
         transfers: How many transfers there were in the lane that the call ran.
         left: Whether an address is inside an agent that failed in the call.
@@ -71,16 +71,16 @@ class RunningCall:
 
     @cached_property
     def attempts(self) -> Attempts:
-        """The runs of lanes for it."""
+        """The attempts to run an agent for this call."""
         return Attempts(self.activation, self.opened.number, self.built.wraps_tools)
 
     def state(self) -> dict[str, Any]:
-        """Return the state as tools see it; the messages are a list of the call's own."""
+        """Return the state as tools see it; the list of messages is a copy."""
         seen = self.seen.with_new((), self.writes) if self.writes else self.seen
         return self.step().state(dict(seen.values), self.updates)
 
     def restart(self) -> None:
-        """Forget the actions of the tool: it is run, maybe again."""
+        """Drop the actions of an earlier run of the tool."""
         self.emitter.void_all()
         self.writes: list[Write] = []
         self._custom: list[Any] = []
@@ -89,13 +89,13 @@ class RunningCall:
         self._refused: Ask | None = None
 
     def take(self, returned: Any) -> Any:
-        """Take the actions from what a tool returned, and return what is a message of LangChain's."""
+        """Take the actions out of what a tool returned, and return the rest for LangChain."""
         items = returned if isinstance(returned, list) else [returned]
         handed = [*map(self._handed_over, items)]
         rest = [kept for kept in map(self._take, handed) if kept is not None]
         call_id = self.opened.call["id"]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
-            rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # whatever call it names
+            rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # it may name another call
         if not any(map(_answers, rest)):
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest
@@ -105,23 +105,23 @@ class RunningCall:
         self.write([Write(by=self.activation.address, values=dict(values))] if values else [])
 
     def write(self, writes: Sequence[Write]) -> None:
-        """Write values of the run as others wrote them, in order."""
+        """Add writes of the run's values, in order."""
         self.writes = self.activation.node_context.reducers.collected(self.writes, writes)
 
     def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
-        """Return a result: a text, or data that becomes JSON as `ToolNode` does it."""
+        """Return a tool message; data becomes JSON as in `ToolNode`."""
         call, text = self.opened.call, cast(Any, msg_content_output(content))
         status = "error" if failed else "success"
         return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
     def add(self, given: Any) -> None:
-        """Take what LangGraph's `ToolNode` gave: messages, and commands that update the state."""
+        """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
             if not isinstance(each, Command):
                 self._messages.append(self._named(each))
             elif each.goto or each.graph:
                 raise InvalidOutputError(
-                    f"{self.activation.address}: the tool {self.opened.call['name']!r} gave "
+                    f"{self.activation.address}: the tool {self.opened.call['name']!r} returned "
                     f"{shown(each)}; a command may update the state, and hand over to one agent by "
                     "Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
                     "BreakLoop() to go elsewhere"
@@ -130,7 +130,7 @@ class RunningCall:
                 self.update(update_of(each))
 
     def update(self, update: Mapping[str, Any]) -> None:
-        """Take an update: messages, state of the middleware, and else values of the run."""
+        """Apply an update: messages, state of the middleware; other keys are values of the run."""
         messages = convert_to_messages(update.get("messages", []))
         for message in new_messages(messages, self.state):
             self._add_message(self._named(message))
@@ -140,9 +140,9 @@ class RunningCall:
         self.set_values({**update.get("values", {}), **rest})
 
     def _add_message(self, message: BaseMessage) -> None:
-        """Add a message, or what it replaces or removes by its id: a word of the agent, or the user's.
+        """Add a message, or replace or remove the one with its id.
 
-        What ran, and what others said, stays as it was said.
+        Only the agent's own texts and the user's input can change, not calls, results or other agents.
         """
         was = self.activation.current_message(message.id) if message.id else None
         if was is None:
@@ -159,11 +159,11 @@ class RunningCall:
                 self._messages.append(message)
 
     def result(self, capabilities: Capabilities) -> TaskResult:
-        """Return all of it, if the graph has edges for it.
+        """Return the result of the call.
 
         Raises:
-            InvalidOutputError: A tool gave an action that no return annotation of the tools names,
-                or a question.
+            InvalidOutputError: The tool returned an action that no return annotation names (so the
+                graph has no edge for it), a question, or something that cannot be saved.
         """
         self._check_acts(capabilities)
         self._check_saved()
@@ -189,7 +189,7 @@ class RunningCall:
         return result
 
     def _check_acts(self, capabilities: Capabilities) -> None:
-        where = f"{self.activation.address}: the tool {self.opened.call['name']!r} gave"
+        where = f"{self.activation.address}: the tool {self.opened.call['name']!r} returned"
         if self._refused is not None:
             raise InvalidOutputError(
                 f"{where} {shown(self._refused)}; call langgraph.types.interrupt() in it, which "
@@ -206,13 +206,13 @@ class RunningCall:
                 )
 
     def _check_saved(self) -> None:
-        """Refuse what cannot be saved; what a lane wrote was looked at there."""
+        """Refuse what cannot be saved; values written in a lane were checked there."""
         check, tool = self.activation.check, self.opened.call["name"]
         for message in self._messages:
             check(f"the result of the tool {tool!r}", message)
         for update in self.updates:
             for name, value in update.items():
-                check(f"the state {name!r} that the tool {tool!r} gave", value)
+                check(f"the state {name!r} that the tool {tool!r} returned", value)
         for data in self._custom:
             check(f"custom data of the tool {tool!r}", data)
         for write in self.writes:
@@ -227,7 +227,7 @@ class RunningCall:
         return message
 
     def _handed_over(self, item: Any) -> Any:
-        """Take the transfer from a command that goes to one agent, as LangGraph's handoff tools do."""
+        """Turn a command that goes to one agent (as LangGraph's handoff tools do) into a transfer."""
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
         target = sole_target(item.goto)
@@ -266,7 +266,7 @@ class RunningCall:
         return None
 
     def _transfer(self, name: str) -> ToolMessage | None:
-        """Note a transfer; one to an agent that there is not goes back to the model."""
+        """Record a transfer; return an error for the model if the target is unknown."""
         there = self.activation.node_context.targets
         if name in there:
             self._acts["transfer_to"] = name
@@ -278,11 +278,11 @@ class RunningCall:
 
 
 RUNNING: ContextVar[RunningCall] = ContextVar("running call")
-"""The call that runs: through `ToolNode` and middleware, which make calls anew."""
+"""The running call. `ToolNode` and middleware copy calls, so it cannot be passed through them."""
 
 
 def _answers(item: Any) -> bool:
-    """Tell whether an item of what a tool returned has the result that the call must have."""
+    """Return whether an item that a tool returned contains a tool message, which each call needs."""
     if isinstance(item, Command):
         update = item.update if isinstance(item.update, dict) else {}
         return any(_answers(message) for message in convert_to_messages(update.get("messages", [])))

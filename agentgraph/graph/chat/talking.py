@@ -1,4 +1,4 @@
-"""Talks: generators that yield calls and are sent their results, so that sync and async share all else.
+"""Talks: generators that yield calls and receive the results, so sync and async share all other code.
 
 ```
 def talk() -> Talk[str]:
@@ -9,7 +9,7 @@ run_talk(talk())          # calls model.invoke
 await arun_talk(talk())   # calls model.ainvoke
 ```
 
-What a call raises is raised in the talk, where it stands.
+An exception of a call is raised in the talk, at the `yield`.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -28,9 +28,9 @@ class Call(NamedTuple):
     """One call.
 
     Attributes:
-        sync: What sync runs call.
-        awaited: What async runs call, and await.
-        arguments: What both are called with.
+        sync: The function that sync runs call.
+        awaited: The function that async runs await.
+        arguments: The arguments of both.
     """
 
     sync: Callable[..., Any]
@@ -42,7 +42,7 @@ Talk = Generator[Call, Any, T]
 
 
 def run_talk(talk: Talk[T]) -> T:
-    """Carry a talk out, and return what it returns."""
+    """Run a talk, and return what it returns."""
     result: Any = None
     error: BaseException | None = None
     while True:
@@ -59,7 +59,7 @@ def run_talk(talk: Talk[T]) -> T:
 
 
 async def arun_talk(talk: Talk[T]) -> T:
-    """Carry a talk out on the event loop."""
+    """Run a talk on the event loop."""
     result: Any = None
     error: BaseException | None = None
     while True:
@@ -76,7 +76,7 @@ async def arun_talk(talk: Talk[T]) -> T:
 
 
 def invoked(runnable: Any, *arguments: Any) -> Call:
-    """Return the call of a runnable; on the event loop it is cancelled where the run is stopped."""
+    """Return the call that invokes a runnable; async it is cancelled when the run stops."""
     return Call(partial(_invoke, runnable), partial(_ainvoke, runnable), arguments)
 
 
@@ -91,7 +91,7 @@ async def _ainvoke(runnable: Any, *arguments: Any) -> Any:
 
 
 def _is_sync(model: Any) -> bool:
-    """Return whether LangChain runs a model in a thread, which is waited for where the run stops."""
+    """Return whether LangChain runs a model in a thread, which a stopping run must wait for."""
     while isinstance(model, RunnableBinding):
         model = model.bound
     kind = type(model)

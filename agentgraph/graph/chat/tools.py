@@ -1,7 +1,7 @@
-"""The node that runs the tools of a chat agent: a LangGraph task for each of several calls.
+"""The node that runs the tool calls of a chat agent.
 
-So none runs twice, and answers cannot change places. A call that is alone needs no task but the
-node, unless it runs a lane.
+Each of several calls is a LangGraph task: LangGraph saves its result, so no call runs twice, and each
+answer reaches the call that asked. A single call runs in the node itself, unless it runs a lane.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ _INSTEAD = "or make it more than {}"
 
 
 class ToolsNode(Runnable[LaneState, Update]):
-    """Runs the open calls of the agent's last message, and goes on with what they come to."""
+    """Runs the open calls of the agent's last message, and continues with their results."""
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
         self.node_context, self.agent, self.built = built.node_context, built.agent, built
@@ -82,7 +82,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             return self._update(activation, state, results, is_alone=is_alone)
 
     def _calls(self, activation: Activation, state: LaneState, control: Stop) -> list[RunningCall]:
-        """Return the open calls; of their transfers only the last is carried out."""
+        """Return the open calls; of several transfers only the last one is carried out."""
         built, step = self.built, cache(lambda: self.built.step(activation))
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         calls, last_transfer = [], None
@@ -99,7 +99,7 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _starts(
         self, tasks: dict[str, Callable[..., Any]], calls: Sequence[RunningCall], schedule: Schedule
     ) -> list[Callable[[], Any]]:
-        """Return what starts the task of each call; one in turn sees what those before it wrote."""
+        """Return functions that start the tasks; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
         def start(number: int, running: RunningCall) -> Any:
@@ -114,7 +114,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         return [partial(start, number, running) for number, running in enumerate(calls)]
 
     def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
-        """Let a call see what the one before it left, where calls run in turn."""
+        """Show a call the values and state that the call before it left."""
         running.seen, running.step = before.seen, before.step
         running.before = [*before.before, *result.get("state", ())]
         if result["values"]:
@@ -128,7 +128,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         visible: Sequence[BaseMessage] | None,
         updates: Sequence[Mapping[str, Any]],
     ) -> Step:
-        """Return what the agent sees, and the state of its middleware with updates of calls."""
+        """Return a step whose middleware state includes updates of calls."""
         step = self.built.step(activation, visible)
         step.merge(updates)
         return step
@@ -141,9 +141,9 @@ class ToolsNode(Runnable[LaneState, Update]):
         *,
         is_alone: bool,
     ) -> Update:
-        """Write the results in the order of the calls, but last the one that ends the agent.
+        """Write the results in the order of the calls; the one that ends the agent comes last.
 
-        What a call that was alone told besides is kept with the node; else the task keeps it.
+        The node saves the other events of a single call; those of several are saved by their tasks.
         """
         ending, how = self._decide(results)
         activation.write(self._joined(activation, state, results))
@@ -156,7 +156,7 @@ class ToolsNode(Runnable[LaneState, Update]):
             activation.add_emitted(result["messages"], [*notes])
         step = self._merged(activation, (), updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
-            activation.emit_note("break_loop")  # there is no loop: it changes nothing
+            activation.emit_note("break_loop")  # outside a loop it has no effect
         if ending is not None:
             self._end(activation, ending, how, step)
         elif activation.progress.get("answer"):
@@ -168,7 +168,7 @@ class ToolsNode(Runnable[LaneState, Update]):
     def _joined(
         self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
     ) -> list[Write]:
-        """Return what the calls wrote, in their order."""
+        """Return the values that the calls wrote, in the order of the calls."""
         is_beside = self.agent.parallel_tools
         written = {result["number"]: result["values"] for result in results}
 
@@ -179,7 +179,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         return activation.seen.joined(activation.address, written, lambda *_: is_beside, label)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
-        """Return the result that ends the agent, if one does, and how; of several the last."""
+        """Return the result that ends the agent, and how; the last one if there are several."""
         acts = ("exit", "break_loop", "transfer_to")
         for act in acts if self.node_context.place.in_loop else ("exit", "transfer_to"):
             for result in reversed(results):
@@ -201,7 +201,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation.continue_at(self.node_context.place.round_node, chat=progress)
 
     def _end(self, activation: Activation, ending: TaskResult, how: str, step: Step | None) -> None:
-        """End the agent by an action of a call, or with its result."""
+        """End the agent with the action or the result of a call."""
         leaving, is_last = ChatEnding(), self.node_context.place.after_agent_node is None
         match how:
             case "exit" | "break_loop":

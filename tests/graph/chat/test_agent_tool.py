@@ -66,10 +66,6 @@ def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
     return [line for line in transcript(events) if "[calls]" not in line]
 
 
-def by_id(events: Iterable[ag.AgentEvent]) -> dict[str, ag.AgentEvent]:
-    return {event.id: event for event in events}
-
-
 class TestAnAgentAsATool:
     def test_gives_its_last_message_to_its_caller(self, drive: Drive) -> None:
         model = scripted(calling("search/bees"), "Bees dance.")
@@ -229,38 +225,6 @@ class TestAnyAgent:
             "writer: Done.",
         ]
 
-    def test_may_be_a_sequence(self, drive: Drive) -> None:
-        inner = ag.sequential("search", [echo("a"), echo("b")])
-        events = list(
-            drive.run(ag.Runner(asking("writer", inner, calling("search/x"), "Done.")), "Go.")
-        )
-        assert lines(events) == [
-            "writer/search/a: a(x)",
-            "writer/search/a/b: b([a] said: a(x))",
-            "writer: b([a] said: a(x))",
-            "writer: Done.",
-        ]
-        assert [e.address for e in events[1:3]] == ["writer/search(0)/a", "writer/search(0)/b"]
-
-    def test_may_be_a_loop(self, drive: Drive) -> None:
-        inner = ag.loop("search", [says("a"), says("b")], max_iterations=2)
-        events = list(
-            drive.run(ag.Runner(asking("writer", inner, calling("search/x"), "Done.")), "Go.")
-        )
-        assert visits(events)[1:] == [
-            ("writer/search(0)[0]/a", "writer/search/a"),
-            ("writer/search(0)[0]/b", "writer/search/a/b"),
-            ("writer/search(0)[1]/a", "writer/search/a/b/a"),
-            ("writer/search(0)[1]/b", "writer/search/a/b/a/b"),
-        ]
-
-    def test_may_be_a_loop_that_ends_by_the_values_written_inside(self, drive: Drive) -> None:
-        count_up = ag.function_agent("f", lambda ctx: ag.SetValues(k=ctx.values.get("k", 0) + 1))
-        inner = ag.loop("l", [count_up], max_iterations=None, until=lambda ctx: ctx.values["k"] >= 3)
-        runner = ag.Runner(asking("writer", inner, calling("l/x"), "Done."))
-        list(drive.run(runner, "Go.", thread_id="t"))
-        assert runner.graph.get_state(CONFIG).values["values"] == {"k": 3}
-
     def test_may_be_a_parallel(self, drive: Drive) -> None:
         inner = ag.parallel("search", [echo("a"), echo("b")])
         events = list(
@@ -273,70 +237,11 @@ class TestAnyAgent:
         }
         assert lines(events)[-2:] == ["writer: b(x)", "writer: Done."]
 
-    def test_may_be_a_person(self, disk: Disk) -> None:
-        model = scripted(calling("boss/Print it"), "Done.")
-
-        def tree() -> ag.Agent:
-            boss = ag.human("boss", "Well?", description="Decides.", output_key="answer")
-            return ag.chat_agent("writer", model, tools=[ag.agent_tool(boss)], instruction="{answer?}")
-
-        assert lines(disk.run(tree())) == ["writer/boss: [asks] Well?"]
-        assert lines(disk.resume(tree(), "Yes.")) == [
-            "writer/boss: Yes.",
-            "writer: Yes.",
-            "writer: Done.",
-        ]
-        assert model.inputs[1][0] == SystemMessage("Yes.")
-
-    def test_may_transfer_inside(self, drive: Drive) -> None:
-        child = chat("C", AIMessage("", tool_calls=calling("transfer_to_search").tool_calls))
-        inner = chat("search", calling("transfer_to_C"), "Found.", sub_agents=[child])
-        tree = asking("writer", inner, calling("search/x"), "Done.")
-        events = list(drive.run(ag.Runner(tree), "Go."))
-        assert visits(events) == [
-            ("writer", "writer"),
-            ("writer/search(0)", "writer/search"),
-            ("writer/search(0)[1]/C", "writer/search/C"),
-            ("writer/search(0)[1.0]", "writer/search/C/search"),
-        ]
-        assert lines(events)[-3:] == [
-            "writer/search/C/search: Found.",
-            "writer: Found.",
-            "writer: Done.",
-        ]
-
-    def test_may_end_in_an_agent_that_was_transferred_to(self, drive: Drive) -> None:
-        inner = chat("search", calling("transfer_to_C"), sub_agents=[chat("C", "From C.")])
-        tree = asking("writer", inner, calling("search/x"), "Done.")
-        assert lines(drive.run(ag.Runner(tree), "Go."))[-2:] == ["writer: From C.", "writer: Done."]
-
     def test_has_no_way_to_transfer_to_its_caller(self) -> None:
         inner = scripted("Done.")
         tool = ag.agent_tool(ag.chat_agent("search", inner))
         list(ag.Runner(chat("writer", calling("search/x"), "Done.", tools=[tool])).run("Go."))
         assert inner.tools == []
-
-    def test_may_be_in_the_middle_of_a_group(self, drive: Drive) -> None:
-        child = asking("C", echo("search"), calling("search/x"), calling("transfer_to_P"))
-        tree = chat("P", calling("transfer_to_C"), "Done.", sub_agents=[child])
-        events = list(drive.run(ag.Runner(tree), "Go."))
-        assert [e.address for e in events if e.agent_name == "search"] == ["P[1]/C/search(0)"]
-        assert {str(e.run_path) for e in events if e.agent_name == "search"} == {"P/C/search"}
-        assert events[-1].address == "P[1.0]"
-
-    def test_may_stand_in_two_places(self, drive: Drive) -> None:
-        search = echo("search")
-        agents = [
-            asking("a", search, calling("search/x"), "A."),
-            asking("b", search, calling("search/y"), "B."),
-            search,
-        ]
-        events = list(drive.run(ag.Runner(ag.sequential("s", agents)), "Go."))
-        assert [e.address for e in events if e.agent_name == "search"] == [
-            "s/a/search(0)",
-            "s/b/search(0)",
-            "s/search",
-        ]
 
     @pytest.mark.parametrize("name", ["tools", "call", "approve"])
     def test_may_have_the_name_of_a_node_of_its_caller(self, disk: Disk, name: str) -> None:
@@ -368,57 +273,6 @@ def nested(*responses: Any) -> tuple[ag.Agent, list[ScriptedChatModel]]:
 
 
 class TestThreeDeep:
-    def test_tells_events_of_every_depth(self, drive: Drive) -> None:
-        tree, models = nested("Inner.")
-        events = list(drive.run(ag.Runner(tree), "Go."))
-        assert lines(events) == [
-            "outer/middle/inner: Inner.",
-            "outer/middle: Inner.",
-            "outer/middle: Middle.",
-            "outer: Middle.",
-            "outer: Outer.",
-        ]
-        assert [address for address, _ in visits(events)] == [
-            "outer",
-            "outer/middle(0)",
-            "outer/middle(0)/inner(0)",
-        ]
-        assert [sent(model.inputs[0]) for model in models] == [
-            ["human: Go."],
-            ["human: x"],
-            ["human: y"],
-        ]
-
-    def test_asks_and_goes_on_without_repeating_anything(self, disk: Disk) -> None:
-        calls: list[str] = []
-        models = [
-            scripted(calling("middle/x"), "Outer."),
-            scripted(calling("inner/y"), "Middle."),
-        ]
-
-        def tree() -> ag.Agent:
-            def f(ctx: ag.Context) -> str:
-                calls.append(ctx.address)
-                return "f"
-
-            inner = ag.sequential("inner", [ag.function_agent("f", f), ag.human("boss", "Well?")])
-            middle = ag.chat_agent("middle", models[1], tools=[ag.agent_tool(inner)])
-            return ag.chat_agent("outer", models[0], tools=[ag.agent_tool(middle)])
-
-        first = disk.run(tree())
-        assert lines(first)[-1] == "outer/middle/inner/f/boss: [asks] Well?"
-        second = disk.resume(tree(), {"outer/middle(0)/inner(0)/boss": "Yes."})
-        assert lines(second) == [
-            "outer/middle/inner/f/boss: Yes.",
-            "outer/middle: Yes.",
-            "outer/middle: Middle.",
-            "outer: Middle.",
-            "outer: Outer.",
-        ]
-        assert calls == ["outer/middle(0)/inner(0)/f"]
-        assert [len(model.inputs) for model in models] == [2, 2]
-        assert disk.events(tree()) == standing([*first, *second])
-
     def test_fails_with_the_address_of_the_innermost(self, drive: Drive) -> None:
         tree, _ = nested(ConnectionError("down"))
         events = list(drive.run(ag.Runner(tree), "Go."))
@@ -542,56 +396,6 @@ class TestEvents:
 
 
 class TestControl:
-    def test_an_exit_ends_the_inner_agent_only(self, drive: Drive) -> None:
-        inner = ag.sequential("search", [says("a"), gives("stop", ag.Exit()), says("never")])
-        tree = ag.sequential("s", [asking("writer", inner, calling("search/x"), "Done."), says("z")])
-        assert lines(drive.run(ag.Runner(tree), "Go.")) == [
-            "s/writer/search/a: a",
-            "s/writer/search/a/stop: [exit]",
-            "s/writer: a",
-            "s/writer: Done.",
-            "s/writer/z: z",
-        ]
-
-    def test_an_exit_tool_ends_the_inner_agent_with_its_result(self, drive: Drive) -> None:
-        final = AIMessage(
-            "", tool_calls=[{"name": "exit", "args": {"final_result": "Enough."}, "id": "1"}]
-        )
-        inner = chat("search", final, exit_tool=True)
-        tree = asking("writer", inner, calling("search/x"), "Done.")
-        assert lines(drive.run(ag.Runner(tree), "Go.")) == [
-            "writer/search: Enough.",
-            "writer/search: [exit]",
-            "writer: Enough.",
-            "writer: Done.",
-        ]
-
-    def test_a_break_ends_no_loop_around_its_caller(self, drive: Drive) -> None:
-        inner = ag.sequential("search", [gives("leave", ag.BreakLoop()), says("b")])
-        writer = asking("writer", inner, *[calling("search/x"), "Done."] * 2)
-        tree = ag.loop("l", [writer], max_iterations=2)
-        told = lines(drive.run(ag.Runner(tree), "Go."))
-        assert told == [
-            "l/writer/search/leave: [break_loop]",
-            "l/writer/search/leave/b: b",
-            "l/writer: b",
-            "l/writer: Done.",
-            "l/writer/writer/search/leave: [break_loop]",
-            "l/writer/writer/search/leave/b: b",
-            "l/writer/writer: b",
-            "l/writer/writer: Done.",
-        ]
-
-    def test_a_break_ends_the_loop_inside(self, drive: Drive) -> None:
-        rounds = ag.loop("l", [says("a"), gives("leave", ag.BreakLoop())], max_iterations=9)
-        inner = ag.sequential("search", [rounds, says("b")])
-        tree = asking("writer", inner, calling("search/x"), "Done.")
-        assert lines(drive.run(ag.Runner(tree), "Go."))[-3:] == [
-            "writer/search/l/b: b",
-            "writer: b",
-            "writer: Done.",
-        ]
-
     def test_a_break_tool_inside_without_a_loop_of_its_own_is_a_fault(self) -> None:
         inner = chat("search", break_tool=True)
         with pytest.raises(ag.InvalidAgentError) as caught:

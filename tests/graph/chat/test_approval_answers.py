@@ -161,17 +161,6 @@ def test_an_answer_must_have_a_decision_for_each_call(
     assert files.done == ["delete a"]
 
 
-def test_an_answer_sent_twice_is_taken_once(drive: Drive, tmp_path: Path) -> None:
-    files, path = Files(), tmp_path / "db"
-    model = scripted(calls(call("delete", path="a")), calls(call("delete", path="b")), "Done.")
-    tree = clerk(model, files)
-    (question,) = asked(fresh(drive, path, tree, "run", "Go.", thread_id="t"))
-    fresh(drive, path, tree, "resume", "t", {question.id: decide(APPROVE)})
-    with pytest.raises(ag.UnknownInterruptError):
-        fresh(drive, path, tree, "resume", "t", {question.id: decide(APPROVE)})
-    assert files.done == ["delete a"]
-
-
 @pytest.mark.parametrize("answer", ["yes", {}, decide(), decide(APPROVE, APPROVE), decide("approve")])
 def test_langchains_middleware_has_its_answers_checked_too(drive: Drive, answer: Any) -> None:
     files = Files()

@@ -407,7 +407,7 @@ def test_a_call_to_an_unknown_tool_may_fail_the_agent(drive: Drive) -> None:
     runner = ag.Runner(tree)
     events, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
     assert str(raised) == (
-        "s/writer: the model called 'multiply', which is no tool of it; there are: add, echo"
+        "s/writer: the model called the unknown tool 'multiply'; the agent's tools: add, echo"
     )
     assert transcript(events)[1:] == [f"s/writer: [error] {raised!r}"]
     assert list(runner.events("t")) == events
@@ -1199,19 +1199,6 @@ def test_a_key_of_a_command_is_a_value_under_its_own_name(drive: Drive) -> None:
     assert model.inputs[2][0].text == "On bees, 0."
 
 
-def test_a_command_that_sets_values_alone_needs_no_message(drive: Drive) -> None:
-    def choose(topic: str) -> Command[Any]:
-        """Choose a topic."""
-        return Command(update={"values": {"topic": topic}})
-
-    model = scripted(calls(call("choose", topic="bees")), "Chosen.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[choose]))
-    events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert told_results(events) == ["1 choose success: Done."]
-    state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
-    assert state["values"] == {"topic": "bees"}
-
-
 class LastTopic(TypedDict):
     topic: Annotated[str, lambda _, new: new]
 
@@ -1361,8 +1348,8 @@ def test_an_action_that_the_annotation_does_not_name_is_refused(
     tree = ag.loop("l", [ag.chat_agent("writer", model, tools=[stop])], max_iterations=2)
     events, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
     assert str(raised) == (
-        f"l[0]/writer: the tool 'stop' gave {name}, which its return annotation does not name; add it, "
-        f"as in `-> str | {name}`, so that the graph has an edge for it"
+        f"l[0]/writer: the tool 'stop' returned {name}, which its return annotation does not name; "
+        f"add it, as in `-> str | {name}`, so that the graph has an edge for it"
     )
     assert transcript(events)[1:] == [f"l/writer: [error] {raised!r}"]
 
@@ -1384,7 +1371,7 @@ def test_a_command_that_goes_elsewhere_is_refused(drive: Drive, given: Any) -> N
     model = scripted(calls(call("go")))
     tree = ag.sequential("s", [ag.chat_agent("writer", model, tools=[go])])
     _, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
-    assert str(raised).startswith("s/writer: the tool 'go' gave Command(")
+    assert str(raised).startswith("s/writer: the tool 'go' returned Command(")
     assert str(raised).endswith(
         "; a command may update the state, and hand over to one agent by Command(goto=name, "
         "graph=Command.PARENT); return TransferTo(name), Exit() or BreakLoop() to go elsewhere"
@@ -1400,7 +1387,7 @@ def test_a_tool_that_returns_a_question_is_refused(drive: Drive) -> None:
     runner = ag.Runner(ag.sequential("s", [ag.chat_agent("writer", model, tools=[sure])]))
     _, raised = failing(drive.run(runner, "Go."), ag.InvalidOutputError)
     assert str(raised) == (
-        "s/writer: the tool 'sure' gave Ask(value='Sure?', response_schema=None); call "
+        "s/writer: the tool 'sure' returned Ask(value='Sure?', response_schema=None); call "
         "langgraph.types.interrupt() in it, which returns the answer"
     )
 

@@ -549,7 +549,7 @@ def test_a_short_circuit_must_fit_the_output_schema(drive: Drive) -> None:
         "writer", scripted(), middleware=[Answering("no JSON")], output_schema=int, output_key="n"
     )
     with pytest.raises(
-        ag.InvalidOutputError, match="writer: the middleware gave 'no JSON' as the reply"
+        ag.InvalidOutputError, match="writer: the middleware returned 'no JSON' as the reply"
     ):
         list(drive.run(ag.Runner(agent), "Go."))
 
