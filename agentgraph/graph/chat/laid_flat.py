@@ -5,7 +5,7 @@ a compiled graph, which would cost a checkpoint namespace and several supersteps
 
 The rule: build the agent with `create_agent`, take its nodes, channels and branches out of the builder,
 and let our nodes run them. They are not public in LangChain. This is the only file that knows their
-names, and `_SHAPE` lists them: where LangChain changes one, building fails with `LangChainChangedError`.
+names, and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
