@@ -121,7 +121,8 @@ class TestAHook:
         runner = ag.Runner(ag.sequential("s", [writer]))
         events, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
         assert str(raised) == (
-            f"s/w: model_input gave {given!r}; return the list of messages that the model is to be sent"
+            f"s/w: model_input returned {given!r}; return the list of messages that the model is to be "
+            "sent"
         )
         assert transcript(events) == [f"s/w: [error] {raised!r}"]
         assert model.inputs == []

@@ -1,4 +1,4 @@
-"""A chat agent as LangChain builds it: its nodes, with what is ours put in; built as it is compiled."""
+"""What the nodes of one chat agent share: LangChain's nodes, the model, tools and middleware."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
@@ -20,8 +20,8 @@ from agentgraph.agents.tools import provider_tools, run_tools, transfers_text, w
 from agentgraph.errors import AgentGraphError, InvalidOutputError, LimitError
 from agentgraph.graph.chat.laid_flat import FlatAgent, laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
-from agentgraph.graph.chat.models import Instructing, Models, StandingIn
-from agentgraph.graph.chat.output import keep, kept, restored, wanted_by
+from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
+from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
@@ -31,26 +31,28 @@ from agentgraph.safe_repr import shown
 
 
 class BuiltAgent:
-    """What the nodes of a chat agent share; where it has no middleware, nothing of `create_agent`.
+    """What the nodes of a chat agent share.
+
+    `create_agent` is called only where the agent has middleware or a response format.
 
     Attributes:
-        node_context: Its place.
+        node_context: The place of the agent.
         agent: The agent.
         tools: The tools that it runs.
-        middleware: Its middleware, that of approval and of a summary included.
-        wraps_model: Whether middleware wraps the calls of the model.
+        middleware: Its middleware, including ours for approval and summaries.
+        wraps_model: Whether middleware wraps model calls.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
         wanted: What its answer must fit; None for any text.
         takes_node: Whether LangChain's node asks the model.
-        models: Its model.
-        channels: The channels of the state of its middleware.
+        models: Its model, or how to get it.
+        channels: The state channels of its middleware.
     """
 
     def __init__(self, node_context: NodeContext) -> None:
         self.node_context, self.agent = node_context, cast(ChatAgent, node_context.place.agent)
         self.tools = run_tools(self.agent, node_context.target_agents)
-        self.middleware = self._with_ours()
+        self.middleware = self._all_middleware()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
         self.wanted = wanted_by(self.agent.output_schema)
@@ -69,14 +71,14 @@ class BuiltAgent:
         self._is_fixed = isinstance(instruction, SystemMessage) or (
             isinstance(instruction, str) and not is_filled(instruction)
         )
-        self._system = self._written(instruction, {}) if self._is_fixed else None
+        self._system = self._system_message(instruction, {}) if self._is_fixed else None
         self.channels = Channels(
             self.flat.channels if self.middleware else {}, node_context.reducers.names
         )
 
     @cached_property
     def flat(self) -> FlatAgent:
-        """The nodes; only an agent with middleware or a response format has them."""
+        """LangChain's nodes of the agent; built when first used."""
         agent, given = self.agent, list(self.middleware)
         is_chosen = not isinstance(agent.model, Runnable)
         if self.wraps_model and (is_chosen or not self._is_fixed):
@@ -87,11 +89,17 @@ class BuiltAgent:
             system_message=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
             middleware=given,
-            inside=StandingIn(self.wanted, is_ours=not self.wraps_model),
+            inside=UseStandIn(self.wanted, is_ours=not self.wraps_model),
         )
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
-        """Return a run of one of the nodes, before it is run; without messages, in their middle."""
+        """Return the state for one run of a node.
+
+        Args:
+            activation: The activation of the agent.
+            visible: The messages that the agent sees. None: read them from the history, where calls
+                may still lack results.
+        """
         is_open = visible is None
         found = activation.visible(self.agent.history) if visible is None else visible
         return Step(
@@ -103,24 +111,24 @@ class BuiltAgent:
             is_open=is_open,
         )
 
-    def go_on(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
-        """Go on at another node of the activation."""
+    def continue_at(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
+        """Continue the activation at another node."""
         progress = {"model_calls": 0, **activation.progress, **changes}
         progress.pop("passed", None)
         if step is not None:
             if passed := step.keep():
                 progress["passed"] = passed
             if step.answer is not None or "answer" in progress:
-                progress["answer"] = kept(activation, step.answer)
+                progress["answer"] = saved_answer(activation, step.answer)
         activation.continue_at(node, chat=progress)
 
     def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
-        """End the activation, by way of the hooks that come last."""
+        """End the activation, after its `after_agent` hooks."""
         node = self.node_context.place.after_agent_node
         if node is None:
             self.end(activation, how, step)
         else:
-            self.go_on(activation, node, step, ending=how)
+            self.continue_at(activation, node, step, ending=how)
 
     def end(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation."""
@@ -129,19 +137,21 @@ class BuiltAgent:
         elif "signal" in how:
             activation.signal(how["signal"])
         if how.get("keeps"):
-            self._keep(activation, step)
+            self._write_value(activation, step)
         if step is not None:
             step.keep()
 
-    def _keep(self, activation: Activation, step: Step | None) -> None:
-        """Write what the agent came to as its value."""
-        found = activation.progress.get("answer") if step is None else kept(activation, step.answer)
+    def _write_value(self, activation: Activation, step: Step | None) -> None:
+        """Write the result of the agent under its `output_key`."""
+        found = (
+            activation.progress.get("answer") if step is None else saved_answer(activation, step.answer)
+        )
         if found is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""
-            keep(activation, self.agent, found, self.wanted, text)
+            write_value(activation, self.agent, found, self.wanted, text)
 
-    def _with_ours(self) -> list[Any]:
-        """Return all middleware; where each call asks for itself it does before any other runs it."""
+    def _all_middleware(self) -> list[Any]:
+        """Return the user's middleware and ours; approval of single calls is the outermost."""
         given, policy = list(self.agent.middleware), self.agent.history
         if isinstance(policy, Summarized):
             given.append(Summarizing(self.agent.name, policy))
@@ -150,18 +160,18 @@ class BuiltAgent:
         approval = Approval(self.agent, self.tools)
         return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]
 
-    def tool_node(self, ready: Callable[[Any], Any]) -> ToolNode:
-        """Return what runs tool calls, which are made `ready` inside the middleware."""
+    def tool_node(self, prepare: Callable[[Any], Any]) -> ToolNode:
+        """Return the node that runs tool calls; `prepare` changes requests inside the middleware."""
         found = self.flat.tools if self.middleware else None
         node = found or ToolNode([guarded(tool) for tool in self.tools])
-        wrap_inside(node, ready)
+        wrap_inside(node, prepare)
         return node
 
     def system(self, context: Context) -> SystemMessage | None:
         """Return the system message of one step.
 
         Raises:
-            InvalidOutputError: The function that gives it gave something else.
+            InvalidOutputError: The function `instruction=` returned something else.
         """
         if self._is_fixed:
             return self._system
@@ -170,21 +180,21 @@ class BuiltAgent:
             given = given(context)
             if not isinstance(given, str | SystemMessage):
                 raise InvalidOutputError(
-                    f"{context.address}: the function instruction= gave {shown(given)}; return a "
+                    f"{context.address}: the function instruction= returned {shown(given)}; return a "
                     "template, or a SystemMessage"
                 )
-        return self._written(given, context.values)
+        return self._system_message(given, context.values)
 
     def check_mode(self, activation: Activation, mode: Mode) -> None:
-        """Refuse to run where middleware has a method for the other kind of runs only.
+        """Refuse a sync run of async-only middleware, and the other way round.
 
         Raises:
-            AgentGraphError: It has; a `Runner` says it before it runs.
+            AgentGraphError: A middleware lacks the method; a `Runner` checks this before it runs.
         """
         if fault := self._mode_faults[mode]:
             raise AgentGraphError(f"{activation.address}: {fault}")
 
-    def _written(self, given: Any, values: Mapping[str, Any]) -> SystemMessage | None:
+    def _system_message(self, given: Any, values: Mapping[str, Any]) -> SystemMessage | None:
         if isinstance(given, str):
             text = fill(given, values, self.agent.name)
             given = SystemMessage(text) if text or self._transfers else None
@@ -192,20 +202,20 @@ class BuiltAgent:
 
 
 def _last_text(activation: Activation, step: Step) -> str:
-    """Return the text of the last message of the activation, which may have been said just now."""
+    """Return the text of the last message of the activation, including those of this step."""
     new, at = activation.said_ids, activation.address
     mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")
 
 
 def guarded(tool: BaseTool) -> BaseTool:
-    """Return a tool whose function is guarded where it is called.
+    """Return a tool whose function is guarded from inside.
 
-    LangChain calls it in a task of its own, and goes on for a while when it has ended: what would end
-    the event loop must be caught before, and when it has ended it is not to be cancelled any more.
+    LangChain calls the function in a separate task. So exceptions that would end the event loop must be
+    caught in it, and a function that has returned must not be cancelled while LangChain finishes.
     """
     if isinstance(tool, AroundTool):
-        return tool.with_inner(lambda inner: _Passing(guarded(inner)))
+        return tool.with_inner(lambda inner: _PassesErrors(guarded(inner)))
     if not isinstance(tool, StructuredTool):
         return tool
     fn, coroutine = tool.func, tool.coroutine
@@ -222,8 +232,8 @@ def guarded(tool: BaseTool) -> BaseTool:
     return tool.model_copy(update=functions)
 
 
-class _Passing(Runnable[Any, Any]):
-    """A tool whose exceptions that steer the run are none that a retry or a fallback handles."""
+class _PassesErrors(Runnable[Any, Any]):
+    """A tool that returns exceptions that steer the run, so that no retry or fallback handles them."""
 
     def __init__(self, tool: BaseTool) -> None:
         self._tool = tool
@@ -248,12 +258,12 @@ def _passed(error: Exception) -> Passed:
 
 
 def steers(error: Exception) -> bool:
-    """Return whether an exception steers the run: no tool, retry or model is to handle it."""
+    """Return whether an exception steers the run, so that no tool, retry or model may handle it."""
     return isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
 
 
 def is_guarded(tool: Any) -> bool:
-    """Return whether a tool needs no guard around all of its call: its function has one, or is sync."""
+    """Return whether a call of a tool needs no further guard: its function has one, or is sync."""
     tool = tool.inner if isinstance(tool, AroundTool) else tool
     is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
     return isinstance(tool, StructuredTool) or is_sync

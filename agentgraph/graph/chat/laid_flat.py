@@ -1,9 +1,11 @@
-"""What LangChain's `create_agent` gives: its nodes, taken out of its builder to run in a lane.
+"""Takes the nodes of LangChain's `create_agent` out of its graph, so that they can run in a lane.
 
-`create_agent` compiles a graph of its own, and a graph in a node of ours would cost a checkpoint
-namespace and several supersteps for each call. So its nodes are taken out, and run by ours. They are
-not part of LangChain's public interface. This is the only file that knows their names; where LangChain
-changes one, building the agent fails with `LangChainChangedError`, which names it.
+The problem: chat agents must behave as LangChain's do, with its middleware. But `create_agent` returns
+a compiled graph, which would cost a checkpoint namespace and several supersteps as a node of ours.
+
+The rule: build the agent with `create_agent`, take its nodes, channels and branches out of the builder,
+and let our nodes run them. They are not public in LangChain. This is the only file that knows their
+names, and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,12 +54,12 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
         for branch in found.values()
     ),
 }
-"""What is taken out of a compiled agent of LangChain's, each with what tells whether it is there."""
+"""The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
 @dataclass(frozen=True)
 class FlatAgent:
-    """The nodes of an agent of LangChain's, its channels, and its ways on.
+    """The nodes, channels and edges of an agent of LangChain.
 
     Attributes:
         model: Asks the model, with the middleware around it; called with the state, it gives a list
@@ -120,7 +122,7 @@ def laid_flat(
             It is not traced, as one more middleware would be.
 
     Raises:
-        LangChainChangedError: The installed LangChain builds its agents otherwise.
+        LangChainChangedError: The installed LangChain builds its agents in another way.
     """
     graph = create_agent(
         model,
@@ -150,7 +152,7 @@ def check_shape(graph: Any) -> None:
     """Refuse a compiled agent that lacks what is taken out of it.
 
     Raises:
-        LangChainChangedError: It names the first part that is not there.
+        LangChainChangedError: It names the first missing part.
     """
     for part, is_there in _SHAPE.items():
         try:

@@ -15,7 +15,7 @@ lacks, or does otherwise than a history may:
 - It makes a model of a name at once. Here that waits until it is needed.
 - By default it sends the summarising model the last 4,000 tokens of what is summed up, and the rest is
   lost without a word. Here all of it is sent.
-- It takes an empty reply for a summary, and all that it stands for is lost. Here that is an error.
+- It takes an empty reply for a summary, and everything summed up is lost. Here that is an error.
 - It goes by the tokens that the provider reports as well as by the counter. That is right for its own
   counter, which estimates; a counter that the user gives may count anything, and alone decides.
 """

@@ -1,13 +1,19 @@
-"""The models of a chat agent: chosen, with the tools of the agent, and asked.
+"""The models of a chat agent: which one is asked, with which tools, and how.
 
-A model is an object, a name of LangChain's, or what a function chooses.
+A model is an object, a name that LangChain knows, or the result of a function.
 
-LangChain's node binds the tools, sends the system message and the messages, and calls the middleware
-around that. Ours happens closest to the model, whichever one the middleware chose: `model_input`, the
-mark on the chunks, replies that go back for a correction, the last answer without tools. Inside the
-user's middleware a model is put there that does it; so the user's see the real model, and the system
-message, which middleware of ours outside theirs fills in. Each layer costs, and LangChain's node does.
-So where no middleware wraps the call, `Asking.ask` is all there is.
+The problem: middleware may choose another model or change the request, and must see the real model and
+the real system message, as in LangChain. But some things must happen to every request, whichever model
+was chosen: `model_input`, metadata that assigns chunks to the agent, corrections of replies that do not
+fit, and the last answer without tools.
+
+The rule, from the outside in:
+1. `Instructing` sets the model and the system message of this step, where they can change.
+2. The user's middleware runs.
+3. `UseStandIn` replaces the model that was chosen by a `StandInModel` with the same attributes.
+4. LangChain's node binds the tools and calls the stand-in, which asks the model by `Asking.ask`.
+
+Each layer costs time. Without wrapping middleware and response format, only `Asking.ask` runs.
 """
 
 import asyncio
@@ -50,7 +56,7 @@ from agentgraph.tree.leaf_faults import toolless
 
 
 class Models:
-    """The models of an agent. What a name stands for is made when it is first asked."""
+    """The models of an agent; a model given by name is made when it is first asked."""
 
     def __init__(self, agent: ChatAgent) -> None:
         self._given: Any = agent.model
@@ -60,15 +66,15 @@ class Models:
         """Return the model for one step, or its name.
 
         Raises:
-            InvalidOutputError: The function gave something else.
+            InvalidOutputError: The function returned something else.
         """
         given = self._given
         if not isinstance(given, Runnable | str):
             given = given(context)
         if not isinstance(given, Runnable | str):
             raise InvalidOutputError(
-                f"{context.address}: the function model= gave {shown(given)}; return a LangChain chat "
-                "model, or a name such as 'openai:gpt-5'"
+                f"{context.address}: the function model= returned {shown(given)}; return a LangChain "
+                "chat model, or a name such as 'openai:gpt-5'"
             )
         return given
 
@@ -111,7 +117,7 @@ def takes_tools(model: Any) -> bool:
 
 
 def check_tools(where: str, model: Any) -> None:
-    """Refuse a model for an agent with tools that takes none.
+    """Refuse a model that takes no tools, for an agent with tools.
 
     Raises:
         InvalidOutputError: The model that was chosen takes none.
@@ -185,7 +191,7 @@ def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
 
 
 def _name(tool: Any) -> Any:
-    """Return the name of a tool in any form; of one that a provider runs, what tells it apart."""
+    """Return the name of a tool in any form; the whole text of one that a provider runs."""
     if isinstance(tool, dict):
         return tool.get("function", tool).get("name") or str(tool)
     return getattr(tool, "name", None) or convert_to_openai_tool(tool)["function"]["name"]
@@ -255,7 +261,7 @@ class Asking:
         given = hook(self.context, messages) if takes_two(hook) else hook(messages)
         if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
             raise InvalidOutputError(
-                f"{self.activation.address}: model_input gave {shown(given)}; return the list of "
+                f"{self.activation.address}: model_input returned {shown(given)}; return the list of "
                 "messages that the model is to be sent"
             )
         return given
@@ -277,7 +283,7 @@ class Asking:
 
 
 def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
-    """Return what the model is told of a reply that is not the answer: each call has a result."""
+    """Return the messages that ask for a correction; each call gets a result."""
     text = f"{fault} {wanted.again()}"
     if not wanted.call_fault(reply):
         return [HumanMessage(text)]
@@ -301,11 +307,11 @@ def asked_in(asking: Asking) -> Iterator[None]:
         _ASKING.reset(token)
 
 
-class AskedModel:
-    """Stands in for a model; it has all attributes of the chat model inside."""
+class StandInModel:
+    """Replaces a model; has all attributes of the chat model inside it."""
 
     def __init__(self, model: Any, wanted: Wanted | None) -> None:
-        """Stand in for a model.
+        """Replace a model.
 
         Args:
             model: The model, with what was bound to it.
@@ -321,12 +327,14 @@ class AskedModel:
 
         Of a model that takes no tools it does not: there the answer is a text.
         """
-        return type(self._core) if takes_tools(self._model) else AskedModel
+        return type(self._core) if takes_tools(self._model) else StandInModel
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._core, name)
 
-    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any) -> "_Asked":
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any
+    ) -> "_BoundStandIn":
         """Return the model with tools; asked for its last answer, with those that give one alone."""
         asking, wanted = _ASKING.get(), self._wanted
         chosen = {**settings, **({} if tool_choice is None else {"tool_choice": tool_choice})}
@@ -334,8 +342,10 @@ class AskedModel:
             if asking.is_last:
                 return self.bind(**settings)
             if chosen:
-                return _Asked(with_tools(self._model, tools, **chosen), wanted)
-            return _Asked(self._bound.bound(asking.activation.address, self._model, tools), wanted)
+                return _BoundStandIn(with_tools(self._model, tools, **chosen), wanted)
+            return _BoundStandIn(
+                self._bound.bound(asking.activation.address, self._model, tools), wanted
+            )
         answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
         if not takes_tools(self._model):
             if not asking.is_last and len(answers) < len(tools):
@@ -345,14 +355,14 @@ class AskedModel:
         how: Any = "provider" if "response_format" in settings and not is_tool else "tool"
         if asking.is_last:
             tools = answers if how == "tool" else []
-        return _Asked(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
+        return _BoundStandIn(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
 
-    def bind(self, **settings: Any) -> "_Asked":
+    def bind(self, **settings: Any) -> "_BoundStandIn":
         """Return the model with settings."""
-        return _Asked(self._model.bind(**settings) if settings else self._model, self._wanted)
+        return _BoundStandIn(self._model.bind(**settings) if settings else self._model, self._wanted)
 
 
-class _Asked:
+class _BoundStandIn:
     """A model with tools and settings, as LangChain's node calls it."""
 
     def __init__(self, model: Any, wanted: Wanted | None) -> None:
@@ -366,7 +376,7 @@ class _Asked:
 
 
 class Instructing(AgentMiddleware[Any, Any, Any]):
-    """Outside the user's middleware: the model and the system message of this step."""
+    """Sets the model and the system message of this step; outside the user's middleware."""
 
     @property
     def name(self) -> str:
@@ -388,8 +398,8 @@ def instructed(request: Any) -> Any:
     return _changed(request, model=asking.model, system_message=asking.system)
 
 
-class StandingIn:
-    """Inside the user's middleware: puts a stand-in in the place of the model that these chose."""
+class UseStandIn:
+    """Replaces the model that the user's middleware chose by a stand-in; inside that middleware."""
 
     def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
         """Put stand-ins in.
@@ -406,7 +416,7 @@ class StandingIn:
         given = instructed(request) if self._is_ours else request
         wanted = self._wanted(given.response_format)
         if self._last[0] is not given.model or self._last[1] is not wanted:
-            self._last = (given.model, wanted, AskedModel(given.model, wanted))
+            self._last = (given.model, wanted, StandInModel(given.model, wanted))
         return _changed(given, model=self._last[2])
 
     def _wanted(self, response_format: Any) -> Wanted | None:
@@ -432,8 +442,8 @@ def message_of(activation: Activation, reply: object) -> AIMessage:
 def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
     """Return the error for a model whose replies do not fit."""
     head = f"{activation.address}: none of {1 + CORRECTIONS} replies fits the output_schema."
-    told = " ".join(each.strip() for each in (head, fault) if each)
-    return InvalidOutputError(f"{told} Use a model that keeps to schemas, or a simpler schema")
+    text = " ".join(each.strip() for each in (head, fault) if each)
+    return InvalidOutputError(f"{text} Use a model that keeps to schemas, or a simpler schema")
 
 
 def _changed(request: Any, **attributes: Any) -> Any:
@@ -445,7 +455,7 @@ def _changed(request: Any, **attributes: Any) -> Any:
 
 
 def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
-    """Return messages with a text behind that of the system message, or as one."""
+    """Return messages with a text added to the system message, or as a new one."""
     if text is None:
         return list(messages)
     first = messages[0] if messages else None

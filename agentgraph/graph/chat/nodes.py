@@ -24,7 +24,13 @@ from agentgraph.graph.chat.calls import (
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
 from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, unfit
-from agentgraph.graph.chat.output import Kept, Wanted, keep, kept, told
+from agentgraph.graph.chat.output import (
+    SavedAnswer,
+    Wanted,
+    saved_answer,
+    with_json_answer,
+    write_value,
+)
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.history import call_id, calls_of
@@ -151,16 +157,17 @@ class ModelNode(ChatNode):
         answer = step.answer if step is not None else None
         if answer is None and asking.wanted is not None:
             answer = self._read(asking, asking.wanted, made)
-        data = kept(activation, answer)
+        data = saved_answer(activation, answer)
         for message in messages:
-            activation.emit_message(made if message is reply else told(message, answer, data))
+            said = made if message is reply else with_json_answer(message, answer, data)
+            activation.emit_message(said)
         if step is not None:
             step.answer = answer
             step.say()
         self._go_on(asking, made, messages, data)
 
     def _go_on(
-        self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: Kept | None
+        self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: SavedAnswer | None
     ) -> None:
         """Run the calls without a result next, or end the activation."""
         activation, step, place = asking.activation, asking.step, self.node_context.place
@@ -171,16 +178,16 @@ class ModelNode(ChatNode):
         if not is_answered and asking.wanted is not None and asking.wanted.calls(made):
             counts["misfits"] = self._misfits(activation, messages)
         if place.after_model_node is not None:
-            self.built.go_on(activation, place.after_model_node, step, **counts)
+            self.built.continue_at(activation, place.after_model_node, step, **counts)
         elif open_ids and self.built.runs_tools and not asking.is_last:
-            self.built.go_on(activation, place.tools_node, step, **counts)
+            self.built.continue_at(activation, place.tools_node, step, **counts)
         elif data is None and calls and not open_ids:
             counts["tool_calls"] = progress.get("tool_calls", 0) + len(calls)
-            self.built.go_on(activation, place.round_node, step, **counts)
+            self.built.continue_at(activation, place.round_node, step, **counts)
         else:
             is_last = place.after_agent_node is None
             if is_last:
-                keep(activation, self.agent, data, asking.wanted, str(made.text))
+                write_value(activation, self.agent, data, asking.wanted, str(made.text))
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
@@ -251,7 +258,7 @@ class HookNode(ChatNode):
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         place = self.node_context.place
         if self.hook == ASKS and is_chosen(step.own):
-            self.built.go_on(activation, place.approve_node, step)
+            self.built.continue_at(activation, place.approve_node, step)
             return
         reply = last_reply(step.messages)
         is_exit = to == END or place.hook_node(to) == place.after_agent_node
@@ -262,7 +269,7 @@ class HookNode(ChatNode):
         count = activation.progress.get("tool_calls", 0)
         if node == place.round_node and self.hook.endswith(".after_model") and reply:
             count += len(calls_of(reply))  # a new round begins
-        self.built.go_on(activation, node, step, tool_calls=count)
+        self.built.continue_at(activation, node, step, tool_calls=count)
 
     def _answer_or_leave(
         self, activation: Activation, step: Step, to: str, reply: AIMessage | None
@@ -272,7 +279,7 @@ class HookNode(ChatNode):
         is_open = not asked <= results_behind(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
-            self.built.go_on(activation, self.node_context.place.tools_node, step)
+            self.built.continue_at(activation, self.node_context.place.tools_node, step)
         elif self.hook.endswith(".after_agent"):
             how = activation.progress.get("ending", ChatEnding(keeps=True))
             leave = self.built.end if to == END else self.built.leave

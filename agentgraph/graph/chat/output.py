@@ -1,8 +1,8 @@
-"""What the last answer of a chat agent must fit: its `output_schema`, and how it is asked for.
+"""The `output_schema` of a chat agent: how an answer that fits it is asked for, read and saved.
 
-A schema of an object is LangChain's `response_format`: the model's provider keeps to it, or the answer
-is a call of a tool that LangChain makes of it. Neither takes the schema of a list or a number, and
-some models take no tools. There the instruction tells the schema, and the text is read.
+The schema of an object becomes LangChain's `response_format`: the model's provider keeps to it, or the
+answer is a call of a tool that LangChain makes of it. Neither works for a schema of a list or a number,
+nor for models that take no tools. Then the instruction contains the schema, and the text is parsed.
 """
 
 import json
@@ -31,8 +31,8 @@ from agentgraph.graph.history import ANSWER
 from agentgraph.graph.nodes.activation import Activation
 
 
-class Kept(TypedDict):
-    """An answer, as it is kept while the activation is under way."""
+class SavedAnswer(TypedDict):
+    """An answer, as it is saved while the activation runs."""
 
     of: str
     """The name of its type."""
@@ -45,11 +45,11 @@ class Wanted:
     """What an answer must fit.
 
     Attributes:
-        schemas: The types and JSON schemas of which it must fit one, by their names.
+        schemas: The types and JSON schemas by name; the answer must fit one of them.
         schema: All of them as one.
-        response_format: LangChain's strategy; None where it has none for such a schema.
-        how: Whether the model's provider keeps to the schema, the answer is a call of a tool, or a
-            text that the instruction asks for.
+        response_format: LangChain's strategy; None if it has none for such a schema.
+        how: How the answer is given: "provider" (the provider keeps to the schema), "tool" (a tool
+            call), or "text" (JSON that the instruction asks for).
     """
 
     schemas: Mapping[str, Any]
@@ -58,20 +58,20 @@ class Wanted:
     how: Literal["provider", "tool", "text"] = "text"
 
     def instruction(self) -> str | None:
-        """Return what the instruction tells of the schema, if it must."""
+        """Return the schema as a part of the instruction; None where it needs none."""
         if self.how != "text":
             return None
         schema = json.dumps(json_schema(self.schema), ensure_ascii=False)
         return f"Your last reply must be JSON that fits this JSON schema, and nothing else:\n{schema}"
 
     def again(self) -> str:
-        """Return how to reply to this time, in a sentence."""
+        """Return a sentence that asks for another reply."""
         if self.how == "tool":
             return f"Reply again, by calling {' or '.join(self.schemas)}."
         return "Reply again, with the JSON alone."
 
     def read(self, text: str) -> Any:
-        """Return the answer that a text gives.
+        """Return the answer that a text contains.
 
         Raises:
             ValueError: The text is not JSON, or does not fit; the message says why.
@@ -85,10 +85,10 @@ class Wanted:
         return self.typed(data)
 
     def typed(self, data: Any, name: str = "") -> Any:
-        """Return plain data as the answer that it is, of the type of that name if it fits.
+        """Return plain data as an instance of the first schema that it fits; `name` is tried first.
 
         Raises:
-            ValueError: It fits none; the message says why.
+            ValueError: It fits none of them; the message says why.
         """
         faults = []
         for schema in sorted(self.schemas, key=lambda each: each != name):
@@ -99,11 +99,11 @@ class Wanted:
         raise ValueError("; or ".join(faults))
 
     def calls(self, reply: AIMessage) -> list[ToolCall]:
-        """Return the calls of a reply that give an answer."""
+        """Return the tool calls of a reply that are answers."""
         return [each for each in reply.tool_calls if each["name"] in self.schemas]
 
     def call_fault(self, reply: AIMessage) -> str | None:
-        """Return what is wrong with a call that gives an answer, of what LangChain does not look at."""
+        """Return what is wrong with a call that is an answer, where LangChain does not check it."""
         for broken in reply.invalid_tool_calls:
             if broken["name"] in self.schemas:
                 return f"the arguments of {broken['name']} are not valid JSON"
@@ -115,7 +115,7 @@ class Wanted:
 
 
 def wanted_by(given: Any) -> Wanted | None:
-    """Return what an answer must fit by an `output_schema`, or a `response_format` of LangChain's."""
+    """Return what an answer must fit, given an `output_schema` or a `response_format` of LangChain."""
     if given is None:
         return None
     strategy = _strategy(given)
@@ -126,9 +126,9 @@ def wanted_by(given: Any) -> Wanted | None:
 
 
 def _strategy(given: Any) -> Any:
-    """Return LangChain's strategy for an output schema; None where it has none.
+    """Return LangChain's strategy for an output schema; None if it has none.
 
-    Which one suits the model, LangChain decides at each call; no provider takes several schemas.
+    `AutoStrategy` lets LangChain choose at each call. Several schemas always need `ToolStrategy`.
     """
     if isinstance(given, ToolStrategy | ProviderStrategy):
         return given
@@ -141,7 +141,7 @@ def _strategy(given: Any) -> Any:
 
 
 def _titled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON schema with a title: LangChain would give it another one in each process."""
+    """Return a JSON schema with a title; without one LangChain makes up another in each process."""
     several = enumerate(schema.get("oneOf", ()), 1)
     titled = [{"title": answer_name(each, number), **each} for number, each in several]
     return {"title": answer_name(schema), **schema, **({"oneOf": titled} if titled else {})}
@@ -154,41 +154,47 @@ def _specs(strategy: Any) -> list[Any]:
     return list(found.schema_specs)
 
 
-def kept(activation: Activation, answer: Any) -> Kept | None:
-    """Return an answer as plain data, if there is one."""
+def saved_answer(activation: Activation, answer: Any) -> SavedAnswer | None:
+    """Return an answer as plain data; None for None."""
     if answer is None:
         return None
-    return Kept(of=type(answer).__name__, data=activation.plain("the structured response", answer))
+    return SavedAnswer(
+        of=type(answer).__name__, data=activation.plain("the structured response", answer)
+    )
 
 
-def restored(wanted: Wanted | None, kept: Kept | None) -> Any:
-    """Return an answer that was kept, of its type again; as plain data where that is not known."""
-    if kept is None:
+def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> Any:
+    """Return a saved answer as an instance of its type; as plain data if the type is unknown."""
+    if saved is None:
         return None
     if wanted is not None:
         with suppress(ValueError):
-            return wanted.typed(kept["data"], kept["of"])
-    return kept["data"]
+            return wanted.typed(saved["data"], saved["of"])
+    return saved["data"]
 
 
-def told(message: BaseMessage, answer: Any, kept: Kept | None) -> BaseMessage:
-    """Return a message as it is said: the result of a call that gave the answer says it as JSON.
+def with_json_answer(message: BaseMessage, answer: Any, saved: SavedAnswer | None) -> BaseMessage:
+    """Return a message; as JSON if it is the result of the call that was the answer.
 
-    LangChain has "Returning structured response: ..." there, with the `repr`.
+    LangChain writes "Returning structured response: ..." there, with the `repr`.
     """
-    if kept is None or not isinstance(message, ToolMessage):
+    if saved is None or not isinstance(message, ToolMessage):
         return message
     if message.content != f"Returning structured response: {answer}":
         return message
-    text = json.dumps(kept["data"], ensure_ascii=False)
+    text = json.dumps(saved["data"], ensure_ascii=False)
     marked = {**message.additional_kwargs, ANSWER: True}
     return message.model_copy(update={"content": text, "additional_kwargs": marked})
 
 
-def keep(
-    activation: Activation, agent: ChatAgent, answer: Kept | None, wanted: Wanted | None, text: str
+def write_value(
+    activation: Activation,
+    agent: ChatAgent,
+    answer: SavedAnswer | None,
+    wanted: Wanted | None,
+    text: str,
 ) -> None:
-    """Write what an agent came to as its value: its answer, else its last text, if that fits."""
+    """Write the agent's answer under its `output_key`; without one its last text, if that fits."""
     value: Any = text
     if not agent.output_key:
         return

@@ -113,19 +113,19 @@ def edits_between(
         str(message.id): None for message in before[first:] if message.id not in kept
     }
     added: dict[str, list[BaseMessage]] = {}
-    behind: str | None = None
+    after_id: str | None = None
     for message in after:
         was = by_id.get(str(message.id))
         if was is not None:
-            behind = str(message.id)
+            after_id = str(message.id)
             if not is_same(message, was):
-                replaced[behind] = message
+                replaced[after_id] = message
         elif message.id in said:
-            behind = str(message.id)
-        elif behind is None:
+            after_id = str(message.id)
+        elif after_id is None:
             beginning.setdefault("head", []).append(message)
         else:
-            added.setdefault(behind, []).append(message)
+            added.setdefault(after_id, []).append(message)
     edits = {"beginning": beginning, "replaced": replaced, "added": added}
     return cast(Edits, {name: entries for name, entries in edits.items() if entries})
 

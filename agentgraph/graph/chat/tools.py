@@ -16,7 +16,7 @@ from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.call_runner import CallRunner
 from agentgraph.graph.chat.calls import last_message, open_calls
 from agentgraph.graph.chat.laid_flat import edited_calls
-from agentgraph.graph.chat.output import keep
+from agentgraph.graph.chat.output import write_value
 from agentgraph.graph.chat.running_call import RunningCall
 from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
@@ -211,4 +211,4 @@ class ToolsNode(Runnable[LaneState, Update]):
         is_kept = "target" not in leaving
         self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
-            keep(activation, self.agent, None, self.built.wanted, activation.last_text() or "")
+            write_value(activation, self.agent, None, self.built.wanted, activation.last_text() or "")

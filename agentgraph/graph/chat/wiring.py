@@ -61,9 +61,9 @@ def _hook_node(node: HookNode) -> LaneNode:
 
 
 def transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
-    """Return what makes LangGraph's event streams of the tree, each once, in LangChain's order.
+    """Return the stream transformers of the tree, each once, in LangChain's order.
 
-    Tool calls are told as `create_agent` has them told; then comes what middleware brings.
+    First the one for tool calls that `create_agent` has, then those of the middleware.
     """
     agents = [place.chat for place in tree.places if place.chat]
     brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]

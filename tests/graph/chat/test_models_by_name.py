@@ -191,12 +191,12 @@ class TestAFunction:
         [
             (
                 "model",
-                "s/w: the function model= gave 5; return a LangChain chat model, or a name such as "
+                "s/w: the function model= returned 5; return a LangChain chat model, or a name such as "
                 "'openai:gpt-5'",
             ),
             (
                 "instruction",
-                "s/w: the function instruction= gave 5; return a template, or a SystemMessage",
+                "s/w: the function instruction= returned 5; return a template, or a SystemMessage",
             ),
         ],
     )
