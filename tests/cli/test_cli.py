@@ -109,10 +109,10 @@ def test_a_run_is_shown_line_by_line_and_ends_with_0(command: Commands) -> None:
     ended = command("run", "agents.py:failing", "bees", "--thread", "t")
     assert ended.lines == [
         "failing/first: one",
-        "failing/first/failer: printed",
-        "failing/first/failer/last: three",
+        "failing/failer: printed",
+        "failing/last: three",
     ]
-    assert (ended.code, ended.err) == (0, "Done: thread t, kept in agentgraph.db.\n")
+    assert (ended.code, ended.err) == (0, "Done: thread t, saved in agentgraph.db.\n")
 
 
 def test_without_a_thread_each_run_has_a_new_one(command: Commands) -> None:
@@ -148,8 +148,8 @@ def test_events_are_shown_as_they_happen(command: Commands) -> None:
     running.said("pair/other: two\n")
     (command.folder / "go").touch()
     assert running.wait().lines[-2:] == [
-        "hanging/first/pair/hanger: went on",
-        "hanging/first/pair/last: three",
+        "hanging/pair/hanger: went on",
+        "hanging/last: three",
     ]
 
 
@@ -171,7 +171,7 @@ def test_values_that_are_no_json_object_are_refused(command: Commands, values: s
     ended = command("run", "agents.py:chat", "go", "--values", values)
     assert (ended.code, ended.out) == (REFUSED, "")
     assert "Invalid value for '--values'" in ended.err
-    assert "no JSON" in ended.err
+    assert "not JSON" in ended.err
 
 
 def test_standard_input_is_the_input_where_it_is_a_dash(command: Commands) -> None:
@@ -181,16 +181,16 @@ def test_standard_input_is_the_input_where_it_is_a_dash(command: Commands) -> No
 def test_standard_input_that_is_no_text_is_refused(command: Commands) -> None:
     ended = command("run", "agents.py:echo", "-", stdin=b"\xff\x00")
     assert (ended.code, ended.out) == (REFUSED, "")
-    assert ended.err.startswith("Error: standard input is no UTF-8 text: ")
+    assert ended.err.startswith("Error: standard input is not UTF-8 text: ")
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("nowhere.py:report", "there is no file nowhere.py"),
-        ("nowhere.py", "there is no file nowhere.py"),
-        (".:report", ". is no file"),
-        ("agentgraph.txt:report", "agentgraph.txt is no Python file"),
+        ("nowhere.py:report", "there is not a file nowhere.py"),
+        ("nowhere.py", "there is not a file nowhere.py"),
+        (".:report", ". is not a file"),
+        ("agentgraph.txt:report", "agentgraph.txt is not a Python file"),
     ],
 )
 def test_a_missing_target_file_is_named(command: Commands, target: str, message: str) -> None:
@@ -205,7 +205,7 @@ def test_a_missing_target_file_is_named(command: Commands, target: str, message:
         ("agents.py", "name an agent, as in agents.py:NAME."),
         ("agents.py:", "name an agent, as in agents.py:NAME."),
         ("agents.py:lst", "agents.py has no agent 'lst'."),
-        ("agents.py:runner", "agents.py:runner is no agent, but a Runner."),
+        ("agents.py:runner", "agents.py:runner must be an agent, got a Runner."),
     ],
 )
 def test_a_wrong_name_lists_the_agents_of_the_file(
@@ -245,18 +245,18 @@ def test_a_failure_tells_how_to_go_on_and_ends_with_1(command: Commands) -> None
     assert ended.code == FAILED
     assert ended.lines == [
         "failing/first: one",
-        "failing/first/failer: [error] ValueError('the printer is jammed')",
+        "failing/failer: [error] ValueError('the printer is jammed')",
     ]
     assert ended.err.startswith(
         "Failed: ValueError: the printer is jammed\n"
         "  This happened in the agent 'failer', at failing/failer.\n"
-        "  Where in the code, --traceback tells.\n"
+        "  --traceback shows where in the code.\n"
         "Try the failed step again: "
     )
     assert ended.go_on.endswith("resume agents.py:failing --thread 'a thread' --db 'my runs.db'")
     (command.folder / "mended").touch()
     again = command.follow(ended.go_on)
-    assert again.lines == ["failing/first/failer: printed", "failing/first/failer/last: three"]
+    assert again.lines == ["failing/failer: printed", "failing/last: three"]
     assert again.code == 0
     assert ledger(command.folder) == ["first", "failer", "failer", "last"]
 
@@ -272,12 +272,12 @@ def test_the_traceback_is_printed_where_it_is_asked_for(command: Commands) -> No
 def test_a_pause_in_one_process_is_resumed_in_another(command: Commands) -> None:
     paused = command("run", "agents.py:asking", "bees", "--thread", "t")
     assert paused.code == PAUSED
-    assert paused.lines == ["asking/first: one", "asking/first/boss: [asks] Print it?"]
+    assert paused.lines == ["asking/first: one", "asking/boss: [asks] Print it?"]
     told = paused.err.splitlines()
-    assert told[0] == "Paused: thread t in agentgraph.db waits for"
+    assert told[0] == "Paused: thread t in agentgraph.db waits for answers to"
     assert told[1].startswith("  asking/boss (id ")
     assert told[1].endswith("), one of yes, no: Print it?")
-    assert told[2].startswith("Go on, at a terminal or with --answer TEXT: ")
+    assert told[2].startswith("Resume, at a terminal or with --answer TEXT: ")
     resumed = subprocess.run(
         f"{paused.go_on} --answer yes",
         shell=True,
@@ -286,8 +286,8 @@ def test_a_pause_in_one_process_is_resumed_in_another(command: Commands) -> None
         text=True,
         check=False,
     )
-    assert resumed.stdout.splitlines() == ["asking/first/boss: yes", "asking/first/boss/printer: yes"]
-    assert (resumed.returncode, resumed.stderr) == (0, "Done: thread t, kept in agentgraph.db.\n")
+    assert resumed.stdout.splitlines() == ["asking/boss: yes", "asking/printer: yes"]
+    assert (resumed.returncode, resumed.stderr) == (0, "Done: thread t, saved in agentgraph.db.\n")
     assert ledger(command.folder) == ["first", "printer"]
 
 
@@ -295,7 +295,7 @@ def test_a_thread_that_ended_has_nothing_to_resume(command: Commands) -> None:
     command("run", "agents.py:first", "bees", "--thread", "t")
     ended = command("resume", "agents.py:first", "--thread", "t")
     assert (ended.code, ended.out) == (0, "")
-    assert ended.err == "Done: thread t, kept in agentgraph.db.\n"
+    assert ended.err == "Done: thread t, saved in agentgraph.db.\n"
 
 
 def test_without_an_answer_the_question_is_told_again(command: Commands) -> None:
@@ -303,7 +303,7 @@ def test_without_an_answer_the_question_is_told_again(command: Commands) -> None
     ended = command("resume", "agents.py:asking", "--thread", "t")
     assert (ended.code, ended.lines) == (
         PAUSED,
-        ["asking/first/boss: [discarded]", "asking/first/boss: [asks] Print it?"],
+        ["asking/boss: [discarded]", "asking/boss: [asks] Print it?"],
     )
 
 
@@ -324,7 +324,7 @@ def test_answers_are_named_by_address_or_id_and_fit_their_schema(command: Comman
     assert subset.code == PAUSED
     assert [line for line in subset.lines if "[asks]" in line] == ["three/form/size: [asks] How many?"]
     assert subset.err.splitlines()[1].startswith(f"  three/form/size (id {ids['size']}): How many?")
-    assert command(*resume, "3").lines[-1] == "three/form/order: [3, '12', True]"
+    assert command(*resume, "3").lines[-1] == "three/order: [3, '12', True]"
 
 
 def test_questions_of_one_address_are_named_by_their_ids(command: Commands) -> None:
@@ -335,7 +335,7 @@ def test_questions_of_one_address_are_named_by_their_ids(command: Commands) -> N
     resume = ("resume", "agents.py:each", "--thread", "t", "--answer")
     unclear = command(*resume, "approve")
     assert unclear.code == REFUSED
-    assert f"Write ID=approve; pending are:\n  {ids[0]}\n  {ids[1]}" in unclear.err
+    assert f"write ID=approve; pending are:\n  {ids[0]}\n  {ids[1]}" in unclear.err
     assert command(*resume, f"{ids[1]}=reject").code == PAUSED
     assert command(*resume, "approve").lines[-2:] == ["clerk: mailed ann", "clerk: Done."]
 
@@ -371,7 +371,7 @@ def test_only_words_that_are_allowed_are_offered(command: Commands) -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        (["3"], "'3' answers which question? Write ADDRESS=3; pending are:\n  three/form/size\n"),
+        (["3"], "the answer '3' does not say which question it is for; write ADDRESS=3; pending are:\n  three/form/size\n"),
         (["three/form/siez=3"], "the question 'three/form/siez' is not pending"),
         (["three/form/size=3", "three/form/size=4"], "three/form/size is answered more than once"),
         (["three/form/size=many"], "the answer 'many' to three/form/size does not fit"),
@@ -394,7 +394,7 @@ def test_an_answer_that_nothing_waits_for_is_refused(command: Commands) -> None:
     ended = command("resume", "agents.py:first", "--thread", "t", "--answer", "yes")
     assert ended.code == REFUSED
     assert ended.err == (
-        "Error: nothing waits for the answer 'yes': the thread has no pending question\n"
+        "Error: the thread has no pending question, got the answer 'yes'; leave --answer out\n"
     )
 
 
@@ -433,7 +433,7 @@ def test_a_database_that_is_not_there_is_not_made_by_looking(command: Commands) 
     for name in ("resume", "events"):
         ended = command(name, "agents.py:first", "--thread", "t")
         assert ended.code == REFUSED
-        assert ended.err.startswith("Error: there is no file agentgraph.db; ")
+        assert ended.err.startswith("Error: there is not a file agentgraph.db; ")
     assert not (command.folder / "agentgraph.db").exists()
 
 
@@ -492,13 +492,13 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Comm
     assert ended.code == 0
     assert ended.lines == [
         "asking/first: one",
-        "asking/first/boss: [asks] Print it?",
+        "asking/boss: [asks] Print it?",
         f"{prompt}perhaps",
         "'perhaps' does not fit: must be one of ['yes', 'no']",
         f"{prompt}yes",
-        "asking/first/boss: yes",
-        "asking/first/boss/printer: yes",
-        "Done: thread t, kept in agentgraph.db.",
+        "asking/boss: yes",
+        "asking/printer: yes",
+        "Done: thread t, saved in agentgraph.db.",
     ]
 
 
@@ -508,21 +508,21 @@ def test_several_questions_are_asked_one_after_the_other(command: Commands) -> N
     ended = command.at_terminal("resume", "agents.py:three", "--thread", "t", typed=typed)
     assert ended.code == 0
     assert "'many' does not fit: Input should be a valid integer" in ended.lines
-    assert ended.lines[-2] == "three/form/order: [3, '12', True]"
+    assert ended.lines[-2] == "three/order: [3, '12', True]"
 
 
 def test_the_end_of_input_at_a_question_is_a_pause(command: Commands) -> None:
     typed = [("(yes, no): ", CTRL_D)]
     ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
     assert ended.code == PAUSED
-    assert "Paused: thread t in agentgraph.db waits for" in ended.lines
+    assert "Paused: thread t in agentgraph.db waits for answers to" in ended.lines
 
 
 def test_ctrl_c_at_a_question_stops(command: Commands) -> None:
     typed = [("(yes, no): ", CTRL_C)]
     ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
     assert ended.code == STOPPED
-    assert "Stopped. Go on: " in ended.out
+    assert "Stopped. Resume: " in ended.out
     assert command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes").code == 0
 
 
@@ -540,13 +540,13 @@ def test_ctrl_c_stops_behind_the_running_step_and_the_thread_goes_on(command: Co
     (command.folder / "go").touch()
     stopped = running.wait()
     assert stopped.code == STOPPED
-    assert stopped.err.splitlines()[-1].startswith("Stopped. Go on: ")
+    assert stopped.err.splitlines()[-1].startswith("Stopped. Resume: ")
     resumed = command.follow(stopped.go_on)
     assert resumed.code == 0
     assert resumed.lines == [
         "hanging: [discarded]",
-        "hanging/first/pair/hanger: went on",
-        "hanging/first/pair/last: three",
+        "hanging/pair/hanger: went on",
+        "hanging/last: three",
     ]
     assert sorted(ledger(command.folder)) == ["first", "hanger", "last", "other"]
 
@@ -557,7 +557,7 @@ def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     running.said("pair/other: two\n")
     running.signal(signal.SIGINT)
     running.said("Ctrl-C again stops at once")
-    assert running.out.splitlines() == ["hanging/first: one", "hanging/first/pair/other: two"]
+    assert running.out.splitlines() == ["hanging/first: one", "hanging/pair/other: two"]
     running.signal(signal.SIGINT)
     stopped = running.wait()
     assert stopped.code == STOPPED
@@ -565,9 +565,9 @@ def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
     assert command.follow(stopped.go_on).lines == [
         "hanging: [discarded]",
         "hanging/first: one",
-        "hanging/first/pair/other: two",
-        "hanging/first/pair/hanger: went on",
-        "hanging/first/pair/last: three",
+        "hanging/pair/other: two",
+        "hanging/pair/hanger: went on",
+        "hanging/last: three",
     ]
 
 
@@ -619,7 +619,7 @@ def test_at_a_terminal_a_live_tree_stands_below_the_lines_and_questions_below_it
     assert ended.code == 0
     assert states(before) == {"asking": "asks", "first": "done", "boss": "asks", "printer": "waiting"}
     assert states(after) == dict.fromkeys(["asking", "first", "boss", "printer"], "done")
-    assert ended.lines[-1].endswith("Done: thread t, kept in agentgraph.db.")
+    assert ended.lines[-1].endswith("Done: thread t, saved in agentgraph.db.")
     assert before.count("\x1b[?25h") == before.count("\x1b[?25l") == 1
 
 
@@ -629,13 +629,13 @@ def test_at_a_terminal_ctrl_c_is_told_below_the_tree_and_twice_shows_the_cursor_
     typed = [(" s", CTRL_C), ("Ctrl-C again stops at once.\x1b[0m", CTRL_C)]
     ended = command.at_terminal("run", f"{drawn}:alone", "bees", "--thread", "t", typed=typed)
     assert ended.code == STOPPED
-    assert "Stopping behind the step that is running; Ctrl-C again stops at once." in ended.out
-    assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Go on: ")
+    assert "Stopping after the running step; Ctrl-C again stops at once." in ended.out
+    assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Resume: ")
     (command.folder / "go").touch()
     assert command("resume", "agents.py:alone", "--thread", "t").lines == [
         "alone: [discarded]",
         "alone/first: one",
-        "alone/first/hanger: went on",
+        "alone/hanger: went on",
     ]
 
 

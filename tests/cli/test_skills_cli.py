@@ -59,7 +59,7 @@ def test_a_skill_file_runs_pauses_and_is_resumed_as_the_run_says(command: Comman
     ended = command("run", "skill.yaml", "Go.", *WITH, "--thread", "t", "--values", '{"topic": "bees"}')
     assert (ended.code, ended.lines) == (
         PAUSED,
-        ["report/writer: told: About bees.", "report/writer/boss: [asks] Print it?"],
+        ["report/writer: told: About bees.", "report/boss: [asks] Print it?"],
     )
     assert ended.go_on.endswith(
         "resume skill.yaml --registry registry.py --thread t --db agentgraph.db"
@@ -67,7 +67,7 @@ def test_a_skill_file_runs_pauses_and_is_resumed_as_the_run_says(command: Comman
     resumed = command.follow(ended.go_on, "--answer", "yes")
     assert (resumed.code, resumed.lines) == (
         DONE,
-        ["report/writer/boss: yes", "report/writer/boss/critic: Well done."],
+        ["report/boss: yes", "report/critic: Well done."],
     )
     events = command("events", "skill.yaml", *WITH, "--thread", "t")
     assert events.lines == [*ended.lines, *resumed.lines]
@@ -141,7 +141,7 @@ def test_a_python_file_takes_no_registry(command: Commands) -> None:
     ended = command("check", "registry.py:critic", *WITH)
     assert (ended.code, ended.err) == (
         REFUSED,
-        "Error: --registry and --allow are for skill files, and registry.py:critic is none\n",
+        "Error: --registry and --allow are only for skill files, got registry.py:critic\n",
     )
     assert command("run", "registry.py:critic", "Go.").lines == ["critic: Well done."]
 
@@ -149,10 +149,10 @@ def test_a_python_file_takes_no_registry(command: Commands) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model = 5", "registry.py has no tools, models, agents; define one as a dict by names"),
-        ("tools = []", "registry.py:tools is a list; make it a dict by names"),
+        ("model = 5", "registry.py defines none of tools, models, agents; define one, a dict by names"),
+        ("tools = []", "registry.py:tools must be a dict by names, got a list"),
         ("1 / 0", "registry.py, line 1 cannot be loaded:\nZeroDivisionError: division by zero"),
-        (None, "there is no file registry.py"),
+        (None, "there is not a file registry.py"),
     ],
 )
 def test_a_wrong_registry_is_refused(command: Commands, text: str | None, message: str) -> None:

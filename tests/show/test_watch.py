@@ -150,8 +150,8 @@ def test_what_says_nothing_has_an_empty_text_and_a_thread_of_its_own(watch: Watc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "there is nothing to watch: pass messages, or a thread_id to go on"),
-        ({"messages": "Go.", "answers": "yes"}, "answers='yes' are for a thread that goes on: leave "),
+        ({}, "there is nothing to watch; pass messages, or a thread_id to resume"),
+        ({"messages": "Go.", "answers": "yes"}, "answers='yes' can only be given to resume a thread; leave "),
     ],
 )
 def test_a_wrong_call_is_refused(watch: Watch, arguments: dict[str, Any], message: str) -> None:
@@ -642,5 +642,5 @@ def test_in_a_notebook_times_run_on_but_not_too_often(executed: Any) -> None:
 
 
 def test_what_is_no_runner_is_refused(watch: Watch) -> None:
-    with pytest.raises(ag.AgentGraphError, match=r"given .*; write watch\(Runner\(agent\), \.\.\.\)"):
+    with pytest.raises(ag.AgentGraphError, match=r"got .*; write watch\(Runner\(agent\), \.\.\.\)"):
         watch(ag.function_agent("a", lambda ctx: "a"), "Go.")
