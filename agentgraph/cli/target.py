@@ -101,7 +101,9 @@ def _registries(path: Path) -> dict[str, Any]:
             kind = type(registry).__name__
             raise TargetError(f"{path}:{name} must be a dict by names, got a {kind}")
     if not given:
-        raise TargetError(f"{path} defines none of {', '.join(_REGISTRIES)}; define one, a dict by names")
+        raise TargetError(
+            f"{path} defines none of {', '.join(_REGISTRIES)}; define one, a dict by names"
+        )
     return given
 
 

@@ -1,17 +1,11 @@
 """The demo: offline, with OpenAI's client, and over two processes."""
 
-from pathlib import Path
-
 import pytest
 from commands import CTRL_D, Commands
-from helpers import check_heard, standing
 from langchain_core.messages import HumanMessage, SystemMessage
 from openai_server import Body, OpenAIServer
 
-import agentgraph as ag
 from agentgraph.cli import demo
-from agentgraph.cli.target import Target
-from agentgraph.testing import transcript
 
 TREE = f"{demo.__file__}:report"
 ANTS = (
@@ -101,36 +95,6 @@ def test_a_file_that_cannot_be_reported_on_is_refused(
     ended = command("demo", "text.txt")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"Error: {message}")
-
-
-def test_a_folder_is_refused(command: Commands) -> None:
-    ended = command("demo", ".")
-    assert (ended.code, ended.err) == (2, "Error: . cannot be read: Is a directory\n")
-
-
-def test_the_tree_goes_on_with_new_models_where_it_was_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with ag.sqlite_saver(tmp_path / "demo.db") as saver:
-        events = ag.Runner(Target(name=TREE).load(), checkpointer=saver).run(
-            "Report.", thread_id="t", values={"text": ANTS}
-        )
-        first = [next(events), next(events)]
-        events.close()  # type: ignore[attr-defined]
-        runner = ag.Runner(Target(name=TREE).load(), checkpointer=saver)
-        heard = [*first, *runner.resume("t")]
-        check_heard(heard, list(runner.events("t")))
-    later = transcript(standing(heard))[2:]
-    assert [line.partition(":")[0] for line in transcript(first)] == [
-        "report/refine[0]/write",
-        "report/refine[0]/critique",
-    ]
-    assert later[:2] == [
-        "report/refine[1]/write: " + ANTS.partition(" Some live")[0] + SOURCE,
-        "report/refine[1]/critique: GOOD: 39 words.",
-    ]
-    assert later[-1].startswith("report/approve: [asks] Approve this summary?\n")
 
 
 def test_the_scripts_read_what_they_are_sent() -> None:
