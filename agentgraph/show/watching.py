@@ -89,7 +89,7 @@ def watch(
 
     Args:
         runner: The runner.
-        messages: The input, as in `Runner.run`; without it the thread is resumed, as in `Runner.resume`.
+        messages: The input, as in `Runner.run`; without it the thread is resumed, as by `resume`.
         thread_id: The thread; a turn without one gets a new thread.
         answers: Answers to questions of the thread, as in `resume`.
         values: Values for the run.

@@ -73,7 +73,8 @@ def test_only_words_that_are_allowed_are_offered(command: Commands) -> None:
     [
         (
             ["3"],
-            "the answer '3' does not say which question it is for; write ADDRESS=3; pending are:\n  three/form/size\n",
+            "the answer '3' does not say which question it is for; write ADDRESS=3; pending are:\n  "
+            "three/form/size\n",
         ),
         (["three/form/siez=3"], "the question 'three/form/siez' is not pending"),
         (["three/form/size=3", "three/form/size=4"], "three/form/size is answered more than once"),
