@@ -1,4 +1,4 @@
-"""Answers as people type them, on the command line or at the terminal."""
+"""Reads answers that people type, as options or at the terminal."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,24 @@ Schema = Mapping[str, Any] | None
 
 _NAMED = re.compile(r"(?P<question>[\w/#\[\]().-]+)=(?P<text>.*)", re.DOTALL)
 _DECISIONS = ("approve", "reject")
-"""What is typed for a decision on a tool call; the others have more to them than a word."""
+"""The decisions on a tool call that can be typed as one word."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
 class AnswerError(AgentGraphError):
-    """Answers that do not say which question they are for."""
+    """An answer that does not say which question it is for, or names the wrong one."""
 
 
 def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, Any]:
-    """Return the values of `--answer` by address or id of their question.
+    """Return the values of `--answer` by the address or id of their question.
 
     >>> asked = Interrupt(id="1", address="report/boss", agent_name="boss", value="Print it?")
     >>> given_answers(["report/boss=yes"], [asked])
     {'report/boss': 'yes'}
 
     Raises:
-        AnswerError: A text without a name, where not exactly one question is pending, a name of no
-            pending question, or two answers to one question.
+        AnswerError: A text has no name although not exactly one question is pending, a name belongs to
+            no pending question, or a question has two answers.
     """
     answers: dict[str, Any] = {}
     for option in options:
@@ -44,18 +44,18 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
             raise AnswerError(f"the question {name} is answered more than once")
         asked = next((q for q in questions if name in (q.id, q.address)), None)
         if asked is None:
-            raise AnswerError(f"the question {name!r} is not pending; pending are:{_told(questions)}")
+            raise AnswerError(f"the question {name!r} is not pending; pending are:{_names(questions)}")
         answers[name] = _read(text, asked)
     return answers
 
 
 def named_by(questions: Sequence[Interrupt]) -> str:
-    """Return what the first question is named by, in capitals."""
+    """Return what to name the first question by: "ADDRESS" or "ID"."""
     return "ADDRESS" if _name_of(questions[0], questions) == questions[0].address else "ID"
 
 
 def _name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
-    """Return what to name a question by: its address, or its id where several have that address."""
+    """Return the name of a question: its address, or its id if several questions have that address."""
     addresses = [each.address for each in questions]
     return question.address if addresses.count(question.address) == 1 else question.id
 
@@ -64,19 +64,21 @@ def _only(text: str, questions: Sequence[Interrupt]) -> str:
     if len(questions) == 1:
         return questions[0].address
     if not questions:
-        raise AnswerError(f"nothing waits for the answer {text!r}: the thread has no pending question")
+        raise AnswerError(
+            f"the thread has no pending question, got the answer {text!r}; leave --answer out"
+        )
     raise AnswerError(
-        f"{text!r} answers which question? Write {named_by(questions)}={text}; pending are:"
-        f"{_told(questions)}"
+        f"the answer {text!r} does not say which question it is for; write "
+        f"{named_by(questions)}={text}; pending are:{_names(questions)}"
     )
 
 
-def _told(questions: Sequence[Interrupt]) -> str:
+def _names(questions: Sequence[Interrupt]) -> str:
     return "".join(f"\n  {_name_of(q, questions)}" for q in questions) or " none"
 
 
 def read_answer(text: str, schema: Schema) -> Any:
-    """Return a typed text as an answer: as JSON where it is some and text is not asked for.
+    """Return a typed text as an answer: parsed as JSON if it is JSON and the schema asks for no text.
 
     >>> read_answer("42", {"type": "integer"}), read_answer("42", {"type": "string"})
     (42, '42')
@@ -92,13 +94,13 @@ def read_answer(text: str, schema: Schema) -> Any:
 
 
 def _read(text: str, question: Interrupt) -> Any:
-    """Return a typed text as the answer to a question; words decide on tool calls."""
+    """Return a typed text as the answer to a question; words such as `approve` become decisions."""
     decided = _decided(text.replace(",", " ").split(), question.value)
     return read_answer(text, question.response_schema) if decided is None else decided
 
 
 def _decided(words: Sequence[str], asked: Any) -> Any:
-    """Return the decisions that words say, one for all calls or one for each; None if they say none."""
+    """Return words as decisions, one for all calls or one for each; None if they are not decisions."""
     if not words or not {*_DECISIONS}.issuperset(words):
         return None
     decisions = [{"type": word} for word in words]
@@ -114,7 +116,7 @@ def ask(console: Console, question: Interrupt) -> Any:
     """Ask at the terminal until the answer fits.
 
     Raises:
-        EOFError: The input has ended.
+        EOFError: The input ended.
     """
     schema = question.response_schema
     choices = choices_of(question)
@@ -131,7 +133,7 @@ def ask(console: Console, question: Interrupt) -> Any:
 
 
 def choices_of(question: Interrupt) -> list[str]:
-    """Return what there is to choose from, as it is typed; nothing where the answer is free."""
+    """Return the answers that one can type to a question; empty if the answer is free text."""
     schema = question.response_schema
     decided = {word: _decided([word], question.value) for word in _DECISIONS}
     if any(decided.values()):

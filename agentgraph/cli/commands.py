@@ -1,4 +1,4 @@
-"""The commands, and their options."""
+"""The commands and their options."""
 
 import json
 import shlex
@@ -44,7 +44,7 @@ class _Refusal(click.ClickException):
 
 
 class _Group(click.Group):
-    """Tells wrong use as a message, and Ctrl-C as an exit code."""
+    """Turns errors into messages with exit code 2, and Ctrl-C into exit code 130."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -59,14 +59,14 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no JSON ({error}).") from None
+        raise click.BadParameter(f"{text!r} is not JSON ({error}).") from None
     if not isinstance(values, dict):
-        raise click.BadParameter(f'{text!r} is no JSON object such as {{"topic": "bees"}}.')
+        raise click.BadParameter(f'{text!r} is not a JSON object such as {{"topic": "bees"}}.')
     return values
 
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator that adds several options, in their order."""
+    """Return one decorator that adds several options in order."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
@@ -76,7 +76,7 @@ _db = click.option(
     metavar="PATH",
     default="agentgraph.db",
     show_default=True,
-    help="The SQLite file that keeps the threads.",
+    help="The SQLite file in which threads are saved.",
 )
 _as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
@@ -90,7 +90,7 @@ _run_options = _options(
     ),
     _db,
     _as_json,
-    click.option("--no-input", is_flag=True, help="Pause at a question, also at a terminal."),
+    click.option("--no-input", is_flag=True, help="Pause at questions instead of asking them."),
     click.option(
         "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
     ),
@@ -100,19 +100,19 @@ _run_options = _options(
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="agentgraph")
 def commands() -> None:
-    """Run trees of agents, and look at them.
+    """Run, resume, draw and check trees of agents.
 
     TARGET is FILE.py:NAME, the variable NAME of a Python file, or a skill file, which ends with
-    .yaml, .yml or .json. A command ends with 0 when all is done, 3 when it paused at a question,
-    1 when an agent failed, 2 when it was called wrongly, and 130 when it was stopped by Ctrl-C; a
-    thread that did not end can be resumed.
+    .yaml, .yml or .json. Each event is printed as a line led by its address, such as
+    report/refine[1]/critic. Exit codes: 0 done, 3 paused at a question, 1 an agent failed, 2 wrong
+    use, 130 stopped by Ctrl-C. A thread that is not done can be resumed.
     """
 
 
 @commands.command()
 @takes_target
 @click.argument("text", metavar="INPUT")
-@click.option("--thread", metavar="ID", help="The thread; a new one if left out.")
+@click.option("--thread", metavar="ID", help="The thread; by default a new one.")
 @_run_options
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
 def run(
@@ -125,7 +125,7 @@ def run(
     drop_pending: bool,
     **options: bool,
 ) -> None:
-    """Run a tree on INPUT, or on standard input where INPUT is -."""
+    """Run a tree on INPUT, or on standard input if INPUT is -."""
     agent = target.load()
     thread_id = new_thread_id() if thread is None else thread
     where = Whereabouts(target=target, thread_id=thread_id, db=db)
@@ -154,11 +154,11 @@ def resume(
     as_json: bool,
     **options: bool,
 ) -> None:
-    """Go on where a thread stopped: at its questions, or at the step that failed.
+    """Resume a thread at its questions, or at the step that failed.
 
-    A TEXT that is JSON is taken as such, unless the question asks for text; `approve` and `reject`
-    decide on all tool calls that are asked for, `approve, reject` on each in order. A TEXT that
-    itself begins like NAME= needs its ADDRESS= before it.
+    TEXT is parsed as JSON if it is JSON, unless the question asks for text. `approve` and `reject`
+    decide on all tool calls of a question, `approve, reject` on each in order. A TEXT that
+    begins like NAME= needs ADDRESS= before it.
     """
     agent = target.load()
     where = Whereabouts(target=target, thread_id=thread, db=_there(db))
@@ -172,7 +172,7 @@ def resume(
 @_thread
 @_options(_db, _as_json)
 def events(target: Target, thread: str, db: str, as_json: bool) -> None:
-    """Tell again what happened on a thread."""
+    """Print the events of a thread again."""
     agent, screen = target.load(), screen_of(as_json=as_json)
     where = Whereabouts(target=target, thread_id=thread, db=_there(db))
     with open_session(agent, where, screen) as session:
@@ -211,19 +211,19 @@ def schema() -> None:
 
 @commands.command()
 @click.argument("file", required=False)
-@click.option("--db", metavar="PATH", help="The SQLite file; one in a temporary folder if left out.")
-@click.option("--no-input", is_flag=True, help="Ask nothing: the demo answers by itself.")
+@click.option("--db", metavar="PATH", help="The SQLite file; by default one in a temporary folder.")
+@click.option("--no-input", is_flag=True, help="Ask nothing; the demo answers its own question.")
 def demo(file: str | None, db: str | None, no_input: bool) -> None:
-    """Report on FILE, or on a text about honeybees: pause, and go on in a second process.
+    """Report on FILE, or on a text about honeybees: pause, and resume in a second process.
 
-    Works offline; with OPENAI_API_KEY set, an OpenAI model speaks (OPENAI_MODEL,
+    Works offline; if OPENAI_API_KEY is set, it uses an OpenAI model (OPENAI_MODEL,
     OPENAI_BASE_URL).
     """
     path = Path(file) if file else Path(__file__).with_name("honeybees.txt")
     text, screen = _demo_text(path), screen_of()
     target = Target(name=f"{Path(__file__).with_name('demo.py')}:report")
     agent = target.load()
-    from agentgraph.cli.demo import speaker  # not at the top: its tree looks for a key, and takes time
+    from agentgraph.cli.demo import speaker  # not at the top: importing it builds a tree
 
     name = f"{path.name}, which comes with the demo" if not file else path
     _say(screen, f"Model: {speaker()}. Text: {name}.\n")
@@ -240,21 +240,21 @@ def _demo_text(path: Path) -> str:
     except OSError as error:
         raise _Refusal(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise _Refusal(f"{path} is no UTF-8 text: {error}") from error
+        raise _Refusal(f"{path} is not UTF-8 text: {error}") from error
     if "\0" in text:
-        raise _Refusal(f"{path} is no text: it holds a zero byte")
+        raise _Refusal(f"{path} is not text: it has a zero byte")
     if not text.strip():
         raise _Refusal(f"{path} is empty; the demo needs some sentences to report on")
     return text
 
 
 def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
-    """Go on with a thread in a second process, which Ctrl-C is left to: it hears that, too."""
+    """Resume a thread in a second process; Ctrl-C is left to that process, which receives it too."""
     may_ask = at_terminal() and not no_input
     options = () if may_ask else ("--answer", "approve", "--no-input")
     command = [sys.executable, "-m", "agentgraph", *where.resume(*options)]
-    how = "" if may_ask else f", with {shlex.join(options)} since nobody is asked here"
-    _say(screen, f"\nThis process is done. A second one now runs that command{how}.\n")
+    how = "" if may_ask else f" with {shlex.join(options)}, because nobody can be asked here"
+    _say(screen, f"\nThis process ends here. A second one now runs that command{how}.\n")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.run(command, check=False).returncode
@@ -268,7 +268,7 @@ def _say(screen: Lines, text: str) -> None:
 
 def _there(db: str) -> str:
     if not Path(db).is_file():
-        raise _Refusal(f"there is no file {db}; --db names the one that the thread is kept in")
+        raise _Refusal(f"there is no file {db}; name the file of the thread by --db")
     return db
 
 
@@ -276,4 +276,4 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise _Refusal(f"standard input is no UTF-8 text: {error}") from error
+        raise _Refusal(f"standard input is not UTF-8 text: {error}") from error

@@ -1,7 +1,7 @@
-"""The demo: a summary is written and criticised, reviewed by two, approved by a person.
+"""The demo: a summary is written and criticised, reviewed by two agents, approved by a person.
 
-OpenAI's model speaks where there is a key, else scripts that read what they are sent. The text is the
-value `text`: `agentgraph run demo.py:report "Report." --values '{"text": "..."}'`.
+With an OpenAI key the agents use OpenAI's model, else scripted models that work on their input. The
+text is the value `text`: `agentgraph run demo.py:report "Report." --values '{"text": "..."}'`.
 """
 
 import os
@@ -19,7 +19,7 @@ WORD_LIMIT = 40
 
 
 def uses_openai() -> bool:
-    """Tell whether there is a key for OpenAI, and the package that uses it."""
+    """Return whether there is a key for OpenAI, and the package `langchain_openai`."""
     return bool(os.environ.get("OPENAI_API_KEY")) and find_spec("langchain_openai") is not None
 
 
@@ -29,7 +29,7 @@ def openai_model() -> str:
 
 
 def speaker() -> str:
-    """Return who speaks, in words."""
+    """Return the name of the model to print."""
     if uses_openai():
         return f"OpenAI's {openai_model()}"
     if os.environ.get("OPENAI_API_KEY"):
@@ -38,7 +38,7 @@ def speaker() -> str:
 
 
 def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
-    """Return OpenAI's model if it can be used, else one that says what `script` makes of its input."""
+    """Return OpenAI's model if it can be used, else a scripted model that answers by `script`."""
     if uses_openai():
         from langchain_openai import ChatOpenAI
 
@@ -47,7 +47,7 @@ def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
 
 
 def write(messages: list[BaseMessage]) -> str:
-    """Return the first sentences of the text; once the critic has spoken, as few as it wants."""
+    """Return the first sentences of the text; after the critic's objection, fewer."""
     text = _part(messages, "Text")
     sentences = _sentences(text)
     if not any(message.name == "critique" for message in messages):
@@ -57,7 +57,7 @@ def write(messages: list[BaseMessage]) -> str:
 
 
 def critique(messages: list[BaseMessage]) -> str:
-    """Return GOOD for a summary that is short and tells the length of the text, else REVISE."""
+    """Return GOOD for a summary that is short and says how long the text is, else REVISE."""
     summary = _part(messages, "Summary")
     count = _count(_words(summary), "word")
     asked = [f"use at most {WORD_LIMIT}"] if len(_words(summary)) > WORD_LIMIT else []
@@ -67,11 +67,11 @@ def critique(messages: list[BaseMessage]) -> str:
 
 
 def facts(messages: list[BaseMessage]) -> str:
-    """Return how many numbers of the text the summary names."""
+    """Return how many numbers of the text are in the summary."""
     text = set(_numbers(_part(messages, "Text")))
     named = set(_numbers(_part(messages, "Summary").partition(" (From ")[0]))
     strange = ", ".join(sorted(named - text))
-    verdict = f"not in the text: {strange}" if strange else "each stands in the text"
+    verdict = f"not in the text: {strange}" if strange else "each is in the text"
     return f"{_count(text, 'number')} in the text, {len(named)} in the summary; {verdict}."
 
 
@@ -82,9 +82,9 @@ def style(messages: list[BaseMessage]) -> str:
 
 
 def _part(messages: Sequence[BaseMessage], title: str) -> str:
-    """Return what an instruction holds under a title."""
-    behind = messages[0].text.partition(f"\n\n{title}:\n")[2]
-    return behind if title == "Text" else behind.partition("\n\nText:\n")[0]
+    """Return the part of an instruction under a title."""
+    rest = messages[0].text.partition(f"\n\n{title}:\n")[2]
+    return rest if title == "Text" else rest.partition("\n\nText:\n")[0]
 
 
 def _sentences(text: str) -> list[str]:
@@ -104,7 +104,7 @@ def _count(things: Sequence[str] | set[str], name: str) -> str:
 
 
 def _shortened(sentences: list[str], limit: int) -> str:
-    """Return the first sentences that stay below a number of words; at least a part of the first."""
+    """Return as many first sentences as fit into a number of words; at least a part of the first."""
     kept = _words(sentences[0])
     if len(kept) > limit:
         return " ".join(kept[:limit]) + " ..."
@@ -119,7 +119,7 @@ _BOTH = "\n\nSummary:\n{draft}\n\nText:\n{text}"
 
 
 def content(ctx: ag.Context) -> bool:
-    """Tell whether the critic has found the summary good."""
+    """Return whether the critic found the summary good."""
     return re.match(r"\W*good\b", str(ctx.values["critique"]), re.IGNORECASE) is not None
 
 
@@ -154,7 +154,7 @@ report = ag.sequential(
                 ag.chat_agent(
                     "facts",
                     model(facts),
-                    instruction="Say in one sentence whether the numbers of the summary stand in the "
+                    instruction="Say in one sentence whether the numbers of the summary are in the "
                     f"text.{_BOTH}",
                 ),
                 ag.chat_agent(

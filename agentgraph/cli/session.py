@@ -1,4 +1,4 @@
-"""A thread on the command line: shows what happens, asks what is asked, says how to go on."""
+"""Runs a thread on the command line: prints events, asks questions, says how to resume."""
 
 import json
 import os
@@ -36,21 +36,21 @@ DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
 
 _SHOWN = 80
-"""How many characters of a question are repeated where a run pauses."""
+"""How many characters of a question are repeated when a run pauses."""
 QUIET = 30.0
-"""After how many seconds without an event it is said what runs."""
+"""After how many seconds without an event the running agents are printed."""
 _NAMED = 3
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """Where a thread is, in the words of the command line.
+    """What the command line needs to resume a thread.
 
     Attributes:
         target: The tree.
         thread_id: The thread.
-        db: The SQLite file that keeps it.
+        db: The SQLite file in which it is saved.
     """
 
     target: Target
@@ -58,12 +58,12 @@ class Whereabouts:
     db: str
 
     def resume(self, *options: str) -> list[str]:
-        """Return the arguments with which this program goes on with the thread."""
+        """Return the arguments of the command that resumes the thread."""
         return ["resume", *self.target.words, "--thread", self.thread_id, "--db", self.db, *options]
 
 
 class Printed(Lines):
-    """Prints each event, as JSON or as text; while nothing is told for long, notes what runs."""
+    """Prints each event, as JSON or as text, and which agents run when there was none for long."""
 
     def __init__(self, console: Console, *, as_json: bool = False, quiet: float = QUIET) -> None:
         super().__init__(console)
@@ -71,7 +71,7 @@ class Printed(Lines):
         self._heard, self._is_over = threading.Event(), threading.Event()
 
     def line(self, event: AgentEvent) -> None:
-        """Print an event at once."""
+        """Print an event."""
         if self.as_json:
             print(json.dumps(event.to_dict()), flush=True)
         else:
@@ -79,14 +79,14 @@ class Printed(Lines):
         self._heard.set()
 
     def show(self) -> None:
-        """Begin to look at the clock."""
+        """Start the clock."""
         self._is_over.clear()
         self._heard.clear()
         self._clock = threading.Thread(target=self._watch_clock, daemon=True)
         self._clock.start()
 
     def hide(self) -> None:
-        """Look no more."""
+        """Stop the clock."""
         self._is_over.set()
         self._heard.set()
         self._clock.join()
@@ -100,16 +100,16 @@ class Printed(Lines):
 
 
 def screen_of(*, as_json: bool = False) -> Lines:
-    """Return where a run is shown: at a terminal with a live tree below the events."""
+    """Return the screen for a run: at a terminal, one with a live tree below the events."""
     console = text_console()
     return Terminal(console) if is_live(console) and not as_json else Printed(console, as_json=as_json)
 
 
 class Session:
-    """Runs a thread until it is done, pauses where nobody can be asked, fails, or is stopped.
+    """Runs a thread until it is done, fails, is stopped, or pauses because nobody can be asked.
 
     Attributes:
-        runner: What runs it.
+        runner: The runner.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class Session:
         self._with_traceback = with_traceback
 
     def go(self, text: str | None = None, **options: Any) -> int:
-        """Run on a text, or go on; ask what is left to ask, and go on; return the exit code.
+        """Run a turn, or resume the thread, ask its questions until it is done; return the exit code.
 
         Args:
-            text: The input of a turn.
-            **options: Those of `watch`.
+            text: The input of a turn; without it the thread is resumed.
+            **options: The options of `watch`.
 
         Raises:
-            AgentGraphError: The runner refused before anything ran.
+            AgentGraphError: The runner refused the call before anything ran.
         """
         thread_id = self._where.thread_id
         try:
@@ -148,7 +148,7 @@ class Session:
             return self._stop()
         except Exception as error:
             return self._fail(error)
-        self._screen.note(f"Done: thread {thread_id}, kept in {self._where.db}.")
+        self._screen.note(f"Done: thread {thread_id}, saved in {self._where.db}.")
         return DONE
 
     def _watch(self, text: str | None = None, **options: Any) -> None:
@@ -157,7 +157,7 @@ class Session:
         signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
-        """Return the answers by id; None where nobody gives them."""
+        """Return the answers by id; None if nobody can be asked."""
         if not self._may_ask:
             return None
         try:
@@ -170,20 +170,21 @@ class Session:
             raise
 
     def _pause(self, questions: Sequence[Interrupt]) -> int:
-        self._screen.note(f"Paused: thread {self._where.thread_id} in {self._where.db} waits for")
+        thread = f"thread {self._where.thread_id} in {self._where.db}"
+        self._screen.note(f"Paused: {thread} waits for answers to")
         for question in questions:
             self._screen.note(_question_line(question))
         named = f"{named_by(questions)}=TEXT for each" if len(questions) > 1 else "TEXT"
-        self._screen.note(self._on(f"Go on, at a terminal or with --answer {named}"))
+        self._screen.note(self._resume_by(f"Resume, at a terminal or with --answer {named}"))
         return PAUSED
 
     def _stop(self) -> int:
-        self._screen.note(self._on("Stopped. Go on"))
+        self._screen.note(self._resume_by("Stopped. Resume"))
         return STOPPED
 
     def _fail(self, error: Exception) -> int:
-        told = self._screen.told
-        if isinstance(error, AgentGraphError) and not told:
+        count = self._screen.count
+        if isinstance(error, AgentGraphError) and not count:
             raise error
         if self._with_traceback:
             self._screen.note(_indented("".join(traceback.format_exception(error)).rstrip()))
@@ -191,28 +192,29 @@ class Session:
         for note in _own_notes(error):
             self._screen.note(_indented(f"  {note}"))
         if not (self._with_traceback or isinstance(error, AgentGraphError)):
-            self._screen.note("  Where in the code, --traceback tells.")
+            self._screen.note("  --traceback shows where in the code.")
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
-            self._screen.note(self._on("Give the value and go on", "--values", values))
-            return WRONG_USE if told == 1 else FAILED
-        self._screen.note(self._on("Try the failed step again"))
+            self._screen.note(self._resume_by("Give the value and resume", "--values", values))
+            return WRONG_USE if count == 1 else FAILED
+        self._screen.note(self._resume_by("Try the failed step again"))
         return FAILED
 
-    def _on(self, how: str, *options: str) -> str:
-        return f"{how}: {shlex.join([*_program(), *self._where.resume(*options)])}"
+    def _resume_by(self, what: str, *options: str) -> str:
+        return f"{what}: {shlex.join([*_program(), *self._where.resume(*options)])}"
 
     def _stop_soon(self, *_: object) -> NoReturn:
-        """Stop the run on Ctrl-C: LangGraph waits for the steps that run in other threads.
+        """Stop the run on the first Ctrl-C; LangGraph first waits for the steps that run in threads.
 
-        A thread waits for the next one: Python calls no handler while its main thread waits for a lock.
+        Meanwhile Python runs no signal handlers, because its main thread waits for a lock. So a second
+        Ctrl-C is noticed by a thread that reads the signal wakeup descriptor.
         """
         signal.signal(signal.SIGINT, lambda *_: None)
         signalled, wakes = socket.socketpair()
         wakes.setblocking(False)
         signal.set_wakeup_fd(wakes.detach())
         threading.Thread(target=self._stop_at_once, args=[signalled], daemon=True).start()
-        self._screen.note("Stopping behind the step that is running; Ctrl-C again stops at once.")
+        self._screen.note("Stopping after the running step; Ctrl-C again stops at once.")
         raise KeyboardInterrupt
 
     def _stop_at_once(self, signalled: socket.socket) -> NoReturn:
@@ -220,14 +222,14 @@ class Session:
             pass
         if isinstance(self._screen, Terminal) and self._screen.is_shown:
             os.write(1, _SHOW_CURSOR)
-        line = without_controls(self._on("Stopped. Go on"))
-        os.write(2, f"{line}\n".encode())  # not by a console: one may be in use
+        line = without_controls(self._resume_by("Stopped. Resume"))
+        os.write(2, f"{line}\n".encode())  # not through a console: it may hold its lock
         os._exit(STOPPED)
 
 
 @contextmanager
 def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: bool) -> Iterator[Session]:
-    """Make a session whose threads are kept in a SQLite file.
+    """Open a session whose threads are saved in a SQLite file.
 
     Raises:
         SaverError: The file cannot be opened.
@@ -238,34 +240,34 @@ def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: boo
 
 
 def new_thread_id() -> str:
-    """Return a name for a thread that no other has, short enough to be typed."""
+    """Return a unique name for a thread, short enough to type."""
     return uuid4().hex[:12]
 
 
 def at_terminal() -> bool:
-    """Tell whether a person can be asked."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _program() -> list[str]:
-    """Return how this program is called: by its name where a shell would find this very one."""
+    """Return the words that start this program: `agentgraph` if a shell would find this very one."""
     found = shutil.which("agentgraph")
     is_this = found is not None and Path(found).resolve().parent == Path(sys.executable).parent
     return ["agentgraph"] if is_this else [sys.executable, "-m", "agentgraph"]
 
 
 def _own_notes(error: Exception) -> list[str]:
-    """Return what was written on an error on its way out, but for what LangGraph wrote."""
+    """Return the notes on an exception, except LangGraph's."""
     return [note for note in getattr(error, "__notes__", ()) if not note.startswith("During task")]
 
 
 def _indented(text: str) -> str:
-    """Return a text whose further lines cannot be taken for lines of ours."""
+    """Return a text with its further lines indented, so that they cannot pose as lines of ours."""
     return text.replace("\n", "\n    ")
 
 
 def _running_line(running: list[tuple[str, float]]) -> str:
-    """Return what runs in words: `still running: report/refine[1]/write (64 s)`."""
+    """Return a line of what runs: `still running: report/refine[1]/write (64 s)`."""
     named = [f"{at} ({seconds:.0f} s)" for at, seconds in running[:_NAMED]]
     more = [f"{len(running) - _NAMED} more"] if len(running) > _NAMED else []
     return f"still running: {', '.join(named + more)}"

@@ -1,4 +1,4 @@
-"""TARGET, the tree that a command is about: `FILE.py:NAME`, or a skill file."""
+"""Loads TARGET, the tree that a command works on: `FILE.py:NAME`, or a skill file."""
 
 import importlib.util
 import sys
@@ -22,15 +22,15 @@ _REGISTRIES = ("tools", "models", "agents")
 
 
 class TargetError(AgentGraphError):
-    """A target that names no agent, or a file that cannot be loaded."""
+    """A target that does not name an agent, or a file that cannot be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A tree, in the words of the command line.
+    """A tree as it is named on the command line.
 
     Attributes:
-        name: `FILE.py:NAME`, the name being that of a variable of the file, or a skill file.
+        name: `FILE.py:NAME`, where NAME is a variable of the file, or a skill file.
         registry: For a skill file, the Python file with its `tools`, `models` and `agents`.
         allow: For a skill file, the references that it may import, as `module:name`.
     """
@@ -41,21 +41,21 @@ class Target:
 
     @property
     def words(self) -> list[str]:
-        """How it is written on the command line."""
+        """The words that name it on the command line."""
         registry = ["--registry", self.registry] if self.registry else []
         return [self.name, *registry, *(word for each in self.allow for word in ("--allow", each))]
 
     def load(self) -> Agent:
-        """Return the agent that it means, once its Python file or its registry has run.
+        """Return the agent; this runs the Python file or the registry.
 
         Raises:
-            TargetError: There is no such file or agent, or the file raises an exception.
+            TargetError: The file or the agent is missing, or the file raises an exception.
             InvalidSkillError: The skill file has faults.
         """
         if Path(self.name).suffix.lower() in _SKILL_FILES:
             return self._skill(Path(self.name))
         if self.registry or self.allow:
-            raise TargetError(f"--registry and --allow are for skill files, and {self.name} is none")
+            raise TargetError(f"--registry and --allow are only for skill files, got {self.name}")
         path, name = _split(self.name)
         module = _loaded(path)
         found = vars(module).get(name)
@@ -64,7 +64,7 @@ class Target:
         raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
 
     def _skill(self, path: Path) -> Agent:
-        """Read a skill file; what it may import is looked for in its folder last."""
+        """Read a skill file; modules that it may import are also searched in its folder."""
         given = _registries(Path(self.registry)) if self.registry else {}
         if self.allow:
             sys.path.append(str(path.resolve().parent))
@@ -72,7 +72,7 @@ class Target:
 
 
 def takes_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its argument TARGET, with the options of skill files, as one value."""
+    """Give a command the argument TARGET and the options of skill files, as one `Target`."""
 
     @click.argument("name", metavar="TARGET")
     @click.option(
@@ -98,9 +98,12 @@ def _registries(path: Path) -> dict[str, Any]:
     given = {name: variables[name] for name in _REGISTRIES if name in variables}
     for name, registry in given.items():
         if not isinstance(registry, Mapping):
-            raise TargetError(f"{path}:{name} is a {type(registry).__name__}; make it a dict by names")
+            kind = type(registry).__name__
+            raise TargetError(f"{path}:{name} must be a dict by names, got a {kind}")
     if not given:
-        raise TargetError(f"{path} has no {', '.join(_REGISTRIES)}; define one as a dict by names")
+        raise TargetError(
+            f"{path} defines none of {', '.join(_REGISTRIES)}; define one, a dict by names"
+        )
     return given
 
 
@@ -113,11 +116,11 @@ def _split(target: str) -> tuple[Path, str]:
 
 def _loaded(path: Path) -> ModuleType:
     if not path.is_file():
-        raise TargetError(f"there is no file {path}" if not path.exists() else f"{path} is no file")
+        raise TargetError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
     name = path.stem if path.stem not in sys.modules else f"target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise TargetError(f"{path} is no Python file")
+        raise TargetError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
@@ -129,7 +132,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _refuse(path: Path, error: BaseException) -> NoReturn:
-    """Say which line of the file raised, and what."""
+    """Raise the exception of a file as a `TargetError` with the line of the file."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
     if isinstance(error, SyntaxError) and error.filename == str(path.resolve()):
@@ -144,7 +147,7 @@ def _what_is_wrong(path: Path, name: str, module: ModuleType) -> str:
         return f"name an agent, as in {path}:NAME."
     if name not in vars(module):
         return f"{path} has no agent {name!r}."
-    return f"{path}:{name} is no agent, but a {type(vars(module)[name]).__name__}."
+    return f"{path}:{name} must be an agent, got a {type(vars(module)[name]).__name__}."
 
 
 def _agents_of(path: Path, module: ModuleType) -> str:

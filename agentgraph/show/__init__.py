@@ -1,1 +1,1 @@
-"""Trees and runs shown to people: as outlines, drawings and live trees."""
+"""Shows trees and runs to people: outlines, drawings, lines of events, live trees."""

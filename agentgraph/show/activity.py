@@ -1,7 +1,7 @@
-"""What the agents of a tree do at a moment: what runs, what waits, and what each has said.
+"""The state of each agent during a run: running, waiting or done, and what it said last.
 
-It is told what happens and when: by events, by parts of LangGraph's stream mode "tasks", or by hand;
-it reads no clock. Another thread may ask for the rows meanwhile.
+An `Activity` is fed with events and with parts of LangGraph's stream mode "tasks", each with its time;
+it reads no clock itself. Another thread may read its rows while it is fed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,35 +14,35 @@ from agentgraph.show.lines import event_text, outlined
 from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 
-How = Literal["done", "asks", "failed", "stopped"]
-State = Literal["not run", "waiting", "running"] | How
+Ending = Literal["done", "asks", "failed", "stopped"]
+State = Literal["not run", "waiting", "running"] | Ending
 
-_HOW: dict[str, How] = {"interrupted": "asks", "error": "failed"}
-"""How an agent stands behind an event that says so."""
+_ENDINGS: dict[str, Ending] = {"interrupted": "asks", "error": "failed"}
+"""The state of an agent after an event of a kind; after all other kinds "done"."""
 _KEPT = 2000
-"""How many characters of what an agent said are kept."""
+"""How many characters of an agent's last text are kept."""
 _CALLED = ("__pregel_push",)
-"""What triggers a task that a node has called."""
+"""The trigger of tasks that a node has called, as LangGraph names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What is to be seen of one place of a tree.
+    """One row of the live tree: a place and its state.
 
     Attributes:
-        outline: The lines of the tree before its name: `│  ├─ `.
+        outline: The lines of the outline before the name: `│  ├─ `.
         name: The agent's name.
-        kind: What kind of agent it is, in a word.
-        state: What it does. One that waits has not begun, and one that was not run never will; one
-            that asks waits for a person.
+        kind: The kind of agent, in one word.
+        state: "waiting" agents have not begun yet, "not run" agents never will; an agent that "asks"
+            waits for a person.
         runs: How often it has begun.
-        iteration: In which iteration a loop is, as people count: `2 of 5`; else nothing.
-        seconds: How long it has run, all its runs together; of a composite by the clock, not as a
-            sum. None where that is not known.
-        tokens_in: The tokens that its messages were asked with; those of all inside a composite.
-        tokens_out: The tokens of its messages.
-        text: What it said or did last, or the end of what it is saying.
-        is_growing: Whether it is saying it.
+        iteration: The iteration of a loop, counted from 1: `2 of 5`; empty for other agents.
+        seconds: The running time of all its runs; for a composite the time by the clock, not the
+            sum. None if unknown.
+        tokens_in: The input tokens of its messages; for a composite those of all agents inside.
+        tokens_out: The output tokens of its messages.
+        text: Its last text or action; of a reply that is being streamed, the end.
+        is_growing: Whether the text is still being streamed.
     """
 
     outline: str = ""
@@ -59,7 +59,7 @@ class Row:
 
 
 class Activity:
-    """Keeps what is known of each place of a tree."""
+    """Tracks the state of each place of a tree."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -69,16 +69,16 @@ class Activity:
         }
         self._open: dict[str, tuple[_Record, float]] = {}
         self._asking: dict[str, _Record] = {}
-        self._paid: set[str] = set()
+        self._counted: set[str] = set()
         self._tasks: dict[str, str] = {}
 
     def feed(self, part: Mapping[str, Any], now: float) -> bool:
-        """Take a part of LangGraph's stream; return whether it tells of the tree, by the mode "tasks".
+        """Take a part of LangGraph's stream; return whether it changed the state of a place.
 
-        A node that begins is told with its input, of which `position` says where the lane is; one that
-        ends with what it wrote, where that says where the lane goes on. The tasks that nodes run
-        themselves are passed over, for what matters of them is in the nodes of their lanes; and so are
-        the graphs of graph agents.
+        In the mode "tasks", the part for a node that begins has the node's input, whose `position`
+        gives the address; the part for a node that ends has its writes, whose `position` gives the
+        next one. Two kinds of tasks are skipped: those that run lanes (the nodes of the lanes are
+        streamed, too), and those of foreign graphs.
         """
         if part["type"] != "tasks" or self._tree.is_foreign(part["ns"]):
             return False
@@ -97,15 +97,15 @@ class Activity:
         at = self._tasks.pop(data["id"], None)
         if at is None:
             return False
-        how: How = "failed" if data["error"] else "asks" if data["interrupts"] else "done"
+        ending: Ending = "failed" if data["error"] else "asks" if data["interrupts"] else "done"
         position = data["result"].get("position") if isinstance(data["result"], Mapping) else None
         node = (position or {}).get("next") or ""
         then = self._address(node, position) if node in self._tree.by_node else None
-        self.ended(at, now, how, then)
+        self.ended(at, now, ending, then)
         return True
 
     def _address(self, node: str, position: Mapping[str, Any] | None) -> str:
-        """Return the address of an activation at a node, also where someone jumped there."""
+        """Return the address of an activation at a node, also after a jump by `Command(goto=...)`."""
         position = position or {"next": None, "cursor": []}
         place = self._tree.by_node[node]
         left = self._tree.by_node.get(position["next"] or "")
@@ -113,41 +113,42 @@ class Activity:
         return address(place, cursor if left is place else cursor_at(place, left, cursor))
 
     def began(self, at: str, now: float) -> None:
-        """Take that the activation at an address has begun, and what is around it in its lane."""
-        for each, place, cursor in self._way(at):
+        """Mark the activation at an address as running, and the composites of its lane around it."""
+        for each, place, cursor in self._enclosing(at):
             record = self._records[place]
-            record.go_round(cursor)
+            record.count_iteration(cursor)
             if each not in self._open:
                 self._open[each] = (record, now)
                 self._asking.pop(each, None)
                 record.open(each, now)
 
-    def ended(self, at: str, now: float, how: How = "done", then: str | None = None) -> None:
-        """Take that the activation at an address has ended, and how.
+    def ended(self, at: str, now: float, ending: Ending = "done", then: str | None = None) -> None:
+        """Mark the activation at an address as ended.
 
-        What is around it in its lane ends with it, unless it goes on at the address `then`.
+        The composites of its lane end with it, except those that also enclose `then`, the address
+        at which the lane continues.
         """
-        kept = {each for each, _, _ in self._way(then)} if then and how == "done" else set()
-        for each, _, _ in reversed(self._way(at)):
+        kept = {each for each, _, _ in self._enclosing(then)} if then and ending == "done" else set()
+        for each, _, _ in reversed(self._enclosing(at)):
             if each not in kept:
-                self._close(each, now, how)
+                self._close(each, now, ending)
 
-    def told(self, event: AgentEvent, now: float) -> None:
-        """Take what an event tells."""
+    def add(self, event: AgentEvent, now: float) -> None:
+        """Take an event: its text, its tokens, and the failure if it is an error."""
         found = parse_address(self._tree, event.address)
         if found is None:
             return
-        self._records[found[0]].say(event)
+        self._records[found[0]].add(event)
         if not event.partial:
             self._count_tokens(found[0], event)
         if event.kind == "error":
             self.ended(event.address, now, "failed")
 
     def recall(self, turn: Sequence[str | AgentEvent]) -> None:
-        """Take what had come of a turn before it was watched; how long that took is not known.
+        """Take what happened in a turn before it was watched; the times of that are unknown.
 
         Args:
-            turn: The events, and the addresses of what ended, in order.
+            turn: Its events, and the addresses of activations that ended, in order.
         """
         ended = {each for each in turn if isinstance(each, str)}
         for each in turn:
@@ -156,39 +157,39 @@ class Activity:
                 self._withdraw_inside(each)
                 continue
             if each.address not in ended:
-                self._recall(each.address, self._how(each))
-            self.told(each, 0.0)
+                self._recall(each.address, self._ending(each))
+            self.add(each, 0.0)
         asked = {each.address for each in turn if not isinstance(each, str)} & self._asking.keys()
-        for at in asked:  # and so does what is around it, whatever else ended there
+        for at in asked:  # all enclosing composites ask, too, whatever else ended inside them
             self._recall(at, "asks")
 
-    def _how(self, event: AgentEvent) -> How:
-        """Return how an agent stands behind an event; what is said of a failure does not mend it."""
-        if event.kind in _HOW:
-            return _HOW[event.kind]
+    def _ending(self, event: AgentEvent) -> Ending:
+        """Return the state of an agent after an event; a failed agent that speaks is still failed."""
+        if event.kind in _ENDINGS:
+            return _ENDINGS[event.kind]
         found = parse_address(self._tree, event.address)
-        return "failed" if found and self._records[found[0]].how == "failed" else "done"
+        return "failed" if found and self._records[found[0]].ending == "failed" else "done"
 
-    def _recall(self, at: str, how: How) -> None:
-        """Take how an activation ended, and what is around it, until more is known of that."""
+    def _recall(self, at: str, ending: Ending) -> None:
+        """Set the state of an activation and, until later events say more, of all that enclose it."""
         found = parse_address(self._tree, at)
         if found is None:
             return
         for place in way_to(found[0]):
             each = address(place, found[1][: len(place.counts)])
             record = self._records[place]
-            record.go_round(found[1])
+            record.count_iteration(found[1])
             self._asking.pop(each, None)
-            if how == "asks":
+            if ending == "asks":
                 self._asking[each] = record
-            record.recall(each, how)
+            record.recall(each, ending)
 
     def finish(self, now: float, *, failed: bool = False) -> None:
-        """Take that nothing runs any more: what still did has failed with what is in it, or stopped."""
-        broken = [place for place, record in self._records.items() if record.how == "failed"]
-        around = {step for place in broken for step in way_to(place)} if failed else set()
+        """End the run: what still runs has stopped, or failed if it encloses an agent that failed."""
+        broken = [place for place, record in self._records.items() if record.ending == "failed"]
+        enclosing = {step for place in broken for step in way_to(place)} if failed else set()
         for record, _ in reversed(self._open.values()):
-            record.close(now, "failed" if record.place in around else "stopped")
+            record.close(now, "failed" if record.place in enclosing else "stopped")
         self._open.clear()
         self._tasks.clear()
 
@@ -200,49 +201,49 @@ class Activity:
         return [record.row(now, record in asking, is_over) for record in self._records.values()]
 
     def running(self, now: float) -> list[tuple[str, float]]:
-        """Return the addresses that run with nothing that runs inside, and for how many seconds."""
+        """Return the innermost addresses that run, each with its seconds so far."""
         open_ = list(self._open.items())
         begun = {at: since for at, (record, since) in open_ if record.place.is_stop}
         return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
 
-    def _way(self, at: str) -> list[tuple[str, Place, Cursor]]:
-        """Return a place and the composites around it in its lane, outermost first, with addresses."""
+    def _enclosing(self, at: str) -> list[tuple[str, Place, Cursor]]:
+        """Return the composites of its lane that enclose a place, outermost first, and the place."""
         found = parse_address(self._tree, at)
         if found is None:
             return []
         place, cursor = found
-        way = [(at, place, cursor)]
+        places = [(at, place, cursor)]
         while not place.starts_lane and place.parent is not None:
             place = place.parent
             if not place.is_stop:
-                way.append((address(place, cursor[: len(place.counts)]), place, cursor))
-        return way[::-1]
+                places.append((address(place, cursor[: len(place.counts)]), place, cursor))
+        return places[::-1]
 
-    def _close(self, at: str, now: float, how: How) -> None:
+    def _close(self, at: str, now: float, ending: Ending) -> None:
         if at not in self._open:
             return
         record, _ = self._open.pop(at)
-        record.close(now, how)
-        if how == "asks":
+        record.close(now, ending)
+        if ending == "asks":
             self._asking[at] = record
         if not self._tree.lanes(record.place):
             return
         for inner in _inner(at, self._open):
             self._open.pop(inner)[0].close(now, "stopped")
-        if how == "done":
+        if ending == "done":
             self._withdraw_inside(at)
 
     def _withdraw_inside(self, at: str) -> None:
-        """Take that nobody waits any more for answers to what was asked in the lanes of a node."""
+        """Withdraw the questions in the lanes of a node that has ended."""
         found = parse_address(self._tree, at)
         for inner in _inner(at, self._asking) if found and self._tree.lanes(found[0]) else ():
-            self._asking.pop(inner).how = "stopped"
+            self._asking.pop(inner).ending = "stopped"
 
     def _count_tokens(self, speaker: Place, event: AgentEvent) -> None:
         usage = getattr(event.message, "usage_metadata", None)
-        if not usage or event.id in self._paid:
+        if not usage or event.id in self._counted:
             return
-        self._paid.add(event.id)
+        self._counted.add(event.id)
         for place in way_to(speaker):
             if place is speaker or not place.kind.is_leaf:
                 self._records[place].tokens_in += usage.get("input_tokens", 0)
@@ -251,11 +252,11 @@ class Activity:
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What is known of one place."""
+    """The state of one place."""
 
     place: Place
     outline: str
-    how: How | None = None
+    ending: Ending | None = None
     iteration: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -267,33 +268,32 @@ class _Record:
     _since: float | None = None
     _spent: float | None = None
 
-    def go_round(self, cursor: Cursor) -> None:
-        """Take in which iteration a loop is, by the counters inside it."""
+    def count_iteration(self, cursor: Cursor) -> None:
+        """Set the iteration of a loop from the cursor of a place inside it."""
         if self.place.kind.goes_round:
             self.iteration = cursor[len(self.place.counts)] + 1
 
     def open(self, at: str, now: float) -> None:
-        """Begin a run; time passes while any is open."""
+        """Begin a run; the clock runs while at least one run is open."""
         self._begun.add(at)
         if self._running == 0:
             self._since, self._spent = now, self._spent or 0.0
         self._running += 1
 
-    def close(self, now: float, how: How) -> None:
-        """End a run."""
-        self.how, self._is_growing = how, False
+    def close(self, now: float, ending: Ending) -> None:
+        self.ending, self._is_growing = ending, False
         self._running -= 1
         if self._running == 0 and self._since is not None:
             self._spent = (self._spent or 0.0) + now - self._since
             self._since = None
 
-    def recall(self, at: str, how: How) -> None:
-        """Take how a run ended that was not watched."""
-        self.how = how
+    def recall(self, at: str, ending: Ending) -> None:
+        """Add a run that was not watched."""
+        self.ending = ending
         self._begun.add(at)
 
-    def say(self, event: AgentEvent) -> None:
-        """Keep what was said; a chunk goes behind those before it."""
+    def add(self, event: AgentEvent) -> None:
+        """Keep the text of an event; a chunk is appended to the chunks before it."""
         if not event.partial:
             self.text, self._said, self._is_growing = event_text(event)[:_KEPT], event.id, False
         elif event.text:
@@ -302,13 +302,12 @@ class _Record:
             self._is_growing = True
 
     def state(self, asks: bool, is_over: bool = False) -> State:
-        """Return what it does; `is_over` says that nothing begins any more."""
+        """Return the state; once the run `is_over`, what has not begun never will."""
         if self._running:
             return "running"
-        return "asks" if asks else self.how or ("not run" if is_over else "waiting")
+        return "asks" if asks else self.ending or ("not run" if is_over else "waiting")
 
     def row(self, now: float, asks: bool, is_over: bool) -> Row:
-        """Return what is to be seen."""
         since, spent = self._since, self._spent
         return Row(
             outline=self.outline,

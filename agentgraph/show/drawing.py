@@ -1,7 +1,7 @@
-"""Graphs drawn for people, as Mermaid text: a box for each agent that runs, one start and one end.
+"""Draws compiled graphs as Mermaid text: a node for each agent that runs, one start and one end.
 
-LangGraph's drawing gives lanes a start and an end of their own; here edges lead to the box of the
-lanes itself, and only agents are nodes.
+LangGraph draws each lane with its own start and end nodes. Here these are left out, and edges lead to
+the box of the lanes itself.
 """
 
 import re
@@ -23,13 +23,13 @@ from agentgraph.tree.places import is_drawable
 
 _DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
 _FURTHER = {word for words in WORK.values() for word in words}
-"""The last parts of the names of nodes that an agent has besides its own."""
+"""The suffixes of an agent's further nodes, as in `write.tools`."""
 _MOST_LINES = 50
 _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
 
 Edges = dict[tuple[str, str], bool]
-"""Whether an edge, by its ends, is one of several that may be taken."""
+"""The edges by source and target, and whether each is conditional."""
 
 
 def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
@@ -48,11 +48,11 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
         critique -.-> __end__
     ```
 
-    A dotted edge is one of several ways on. Branches, steps and agents as tools stand in a box.
+    A dotted edge is conditional. Branches, steps and agents as tools are drawn in a box.
 
     Args:
-        graph: What `compile_agent` gave, or a graph that it is a part of.
-        xray: Whether what nodes run is drawn inside them: branches, steps, agents as tools, graphs.
+        graph: A graph made by `compile_agent`, or one that has such a graph as a node.
+        xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
     """
     drawn = graph.get_graph(xray=xray)
     shown = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
@@ -69,16 +69,15 @@ def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True)
 
 
 def mime_bundle(agent: Agent) -> dict[str, str]:
-    """Return what Jupyter shows of an agent: its tree as text, and the graph that it becomes.
+    """Return how Jupyter displays an agent: its tree as text, and a drawing of its graph.
 
-    Of an agent with faults these are shown instead. Nothing is sent anywhere.
+    If the agent has faults, the faults are displayed instead. Nothing is sent over the network.
 
     Args:
         agent: The root of the tree.
 
     Returns:
-        What is shown by MIME type: "text/plain", and as `drawings` gives it "text/vnd.mermaid" and
-        "image/svg+xml".
+        The tree under "text/plain", and the drawing as in `drawings`.
     """
     try:
         graph = compile_agent(agent)
@@ -90,11 +89,11 @@ def mime_bundle(agent: Agent) -> dict[str, str]:
 def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
     """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
 
-    With the package mermaidx there is an SVG, too, for what cannot; it takes seconds to make, so
-    only of a drawing of at most 50 lines. Nothing is sent anywhere.
+    With the package mermaidx there is also an SVG, for pages that cannot render Mermaid. Making
+    it takes seconds, so larger drawings (over 50 lines) have none. Nothing is sent over the network.
 
     Args:
-        graph: What `compile_agent` gave, or a graph that it is a part of.
+        graph: A graph made by `compile_agent`, or one that has such a graph as a node.
 
     Returns:
         The drawing under "text/plain" and "text/vnd.mermaid", the SVG under "image/svg+xml".
@@ -107,7 +106,7 @@ def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
 
 @lru_cache(maxsize=32)
 def _svg(text: str) -> str | None:
-    """Return Mermaid text as an SVG; nothing without the package that renders it."""
+    """Return Mermaid text as an SVG; None if the package mermaidx is missing."""
     try:
         import mermaidx
     except ImportError:
@@ -117,16 +116,16 @@ def _svg(text: str) -> str | None:
 
 
 def _in_its_size(svg: str) -> str:
-    """Return a drawing in its own size instead of the page's, its styles for itself alone."""
+    """Return an SVG with a fixed size, and with an id of its own, so that its styles stay its own."""
     width, height = re.findall(r'viewBox="\S+ \S+ (\S+) (\S+)"', svg)[0]
     sized = svg.replace('width="100%"', f'width="{width}" height="{height}"', 1)
     return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
 
 
 def _boxes(nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of all nodes in a box: nodes as they are, inner boxes around theirs.
+    """Yield the lines of all nodes and boxes inside a box.
 
-    A box with a direction is laid out for itself, so one that an anchor leads into has none.
+    Mermaid lays out a box that has a direction by itself, so a box with an anchor gets none.
     """
     indent = "    " * (box.count(":") + 1)
     done: set[str] = set()
@@ -153,22 +152,22 @@ def _node(key: str, node: Node) -> str:
 
 
 def _label(key: str, node: Node) -> str:
-    """Return the name of a node, from its agent's on: `write.tools`, `write.Limit.before_model`."""
+    """Return the name of a node, starting at its agent: `write.tools`, `write.Limit.before_model`."""
     parts, agent = key.rpartition(":")[2].split("."), (node.metadata or {}).get("agent_name")
     return ".".join(parts[parts.index(agent) :] if agent in parts else parts)
 
 
 def _short(name: str) -> str:
-    """Return the name of an agent from that of its node: `write.tools` of `report.write.tools`."""
+    """Return the last part of a node's name: `write.tools` for `report.write.tools`."""
     *_, before, last = ("", *name.split("."))
     return f"{before}.{last}" if before and last in _FURTHER else last
 
 
 def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
-    """Yield something inside each box to which a way comes back, and what leads to that box.
+    """Yield a node inside each box that a loop leads back to, and the node before that box.
 
-    Mermaid lays boxes out before all else, and would draw such a way upside down; but not those with
-    an edge to something inside, be it one that is not seen.
+    Mermaid places boxes before nodes, and would draw such a loop upside down. An invisible edge to a
+    node inside the box prevents that.
     """
     onwards: dict[str, list[str]] = {}
     for source, target in edges:
@@ -176,15 +175,15 @@ def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str
     depths = _depths(onwards, START)
     for box in dict.fromkeys(target for _, target in edges):
         inside = next((key for key in nodes if key.startswith(f"{box}:")), None)
-        behind = _depths(onwards, box) if inside else {}
+        reached = _depths(onwards, box) if inside else {}
         sources = [source for source, target in edges if target == box and source != box]
-        if inside and not behind.keys().isdisjoint(sources):
+        if inside and not reached.keys().isdisjoint(sources):
             source = min(sources, key=lambda each: depths.get(each, len(edges)))
             yield inside, source
 
 
 def _depths(onwards: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
-    """Return how many edges away from a start all is that can be reached from it."""
+    """Return all that can be reached from a start, each with its distance in edges."""
     depths = {start: 0}
     for each in (queue := [start]):
         for target in onwards.get(each, ()):
@@ -195,7 +194,7 @@ def _depths(onwards: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
 
 
 def _edges(drawn: list[Edge]) -> Edges:
-    """Return the edges between nodes and boxes, without those to what is not drawn."""
+    """Return the edges to draw, between nodes and boxes."""
     edges: Edges = {}
     for edge in drawn:
         if (ends := _between(edge.source, edge.target)) is not None:
@@ -204,12 +203,12 @@ def _edges(drawn: list[Edge]) -> Edges:
 
 
 def _between(source: str, target: str) -> tuple[str, str] | None:
-    """Return the outermost boxes that an edge leads out of and into, or its ends where there are none.
+    """Return the ends of an edge; an end inside another box is replaced by the outermost such box.
 
     >>> _between("review:legal:__end__", "review:press"), _between("write", "review:__start__")
     (('review:legal', 'review:press'), ('write', 'review'))
 
-    None where it only leads from the start of a box to what is inside, or from there to its end.
+    None for an edge between a box's own start or end and a node inside it.
     """
     out_of, into = source.split(":"), target.split(":")
     shared = 0
@@ -227,7 +226,7 @@ def _is_edge_of_box(key: str) -> bool:
 
 
 def _id(key: str) -> str:
-    """Return what Mermaid knows a node by: its name where it can read that."""
+    """Return an id that Mermaid can read: the node's name, with other characters escaped."""
     if key in _DRAWN_ENDS:
         return key
     plain = re.sub(r"[^A-Za-z0-9_.]", lambda char: f"_{ord(char[0]):x}_", key.replace(":", "."))

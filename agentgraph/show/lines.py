@@ -1,4 +1,4 @@
-"""Trees of agents and events as lines of text, for terminals and pipes."""
+"""Formats trees and events as lines of text, for terminals and pipes."""
 
 import json
 import re
@@ -33,11 +33,11 @@ _CONTROLS = re.compile(
     r"|\x1b.?|\r(?=\n)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]",
     re.DOTALL,
 )
-"""What steers a terminal, or turns the direction of what is behind it."""
+"""Escape sequences and control characters, and those that reverse the direction of text."""
 
 
 def tree_lines(agent: Agent) -> list[str]:
-    r"""Return a tree of agents as an outline, a line for each agent.
+    r"""Return the outline of a tree, a line for each agent.
 
     ```
     report (sequential)
@@ -59,13 +59,13 @@ def tree_lines(agent: Agent) -> list[str]:
 def outlined(
     root: T, inside: Callable[[T], Sequence[T]], head: str = "", indent: str = ""
 ) -> Iterator[tuple[str, T]]:
-    """Yield all that is inside a root, itself first, each with the lines of an outline before it.
+    """Yield a root and all its descendants, each with the lines of the outline to print before it.
 
     Args:
-        root: What the outline begins with.
-        inside: Returns what is directly inside.
+        root: The root.
+        inside: Returns the children of an item.
         head: The lines before the root.
-        indent: The lines before what is inside it.
+        indent: The lines before its children.
     """
     left = [(head, indent, root)]
     while left:
@@ -78,10 +78,10 @@ def outlined(
 
 
 def kind_of(agent: Agent) -> str:
-    """Return what kind of agent it is, and its limits: `loop, at most 3`.
+    """Return the kind of an agent, and its limits: `loop, at most 3`.
 
     Args:
-        agent: The agent, alone.
+        agent: The agent.
     """
     kind = type(agent).__name__.removesuffix("Agent").lower()
     match agent:
@@ -97,7 +97,7 @@ def kind_of(agent: Agent) -> str:
 
 
 def event_text(event: AgentEvent) -> str:
-    """Return what an event tells, without its run path: a text, or an action such as `[exit]`.
+    """Return an event as text: what was said, or an action such as `[exit]`.
 
     Args:
         event: The event.
@@ -119,49 +119,49 @@ def event_text(event: AgentEvent) -> str:
 
 
 def _calls_text(message: BaseMessage | None) -> str:
-    """Return the tool calls of a message that says nothing: `[calls] search({"q": "bees"})`."""
+    """Return the tool calls of a message without text: `[calls] search({"q": "bees"})`."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    told = [f"{call['name']}({as_json(call['args'])})" for call in calls]
-    return f"[calls] {', '.join(told)}" if told else ""
+    texts = [f"{call['name']}({as_json(call['args'])})" for call in calls]
+    return f"[calls] {', '.join(texts)}" if texts else ""
 
 
 def without_controls(text: str) -> str:
-    r"""Return a text without what steers a terminal; only lines and tabs stay.
+    r"""Return a text without escape sequences and control characters; newlines and tabs stay.
 
-    All that is printed goes through here, for pipes and files too: they end at a terminal as well.
-    `AgentEvent.text`, `transcript` and `--json` keep a text as it was said; JSON escapes it.
+    Everything printed goes through here, also in pipes and files, which may be shown at a terminal
+    later. `AgentEvent.text`, `transcript` and `--json` keep a text unchanged; JSON escapes it.
 
     >>> without_controls("\x1b[31mred\x1b[0m\a")
     'red'
 
     Args:
-        text: A text that is to be printed, of a model, a person, or an exception.
+        text: A text to print, of a model, a person, or an exception.
     """
     return cut(_CONTROLS.sub("", text), len(text))
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line without what steers a terminal.
+    """Return a text as one line, without escape sequences and control characters.
 
     Args:
-        text: A text that is to be printed.
+        text: A text to print.
     """
     return " ".join(without_controls(text).split())
 
 
 def print_event(console: "Console", event: AgentEvent) -> None:
-    """Print an event at once as `run/path: text`; further lines of the text are indented.
+    """Print an event as `report/refine[1]/critic: text`; further lines of the text are indented.
 
-    Nothing in it steers the terminal. On one it is coloured and wrapped at words; in a pipe it is
-    plain.
+    Escape sequences and control characters are removed. At a terminal the line is coloured and
+    wrapped at words; in a pipe it is plain.
 
     Args:
-        console: Where it is printed.
+        console: Where to print it.
         event: The event.
     """
     from rich.text import Text
 
-    before, slash, name = one_line(str(event.run_path)).rpartition("/")
+    before, slash, name = one_line(event.address).rpartition("/")
     style = _STYLES.get(event.kind, _ACTION_STYLE)
     text = without_controls(event_text(event))
     line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (text, style))

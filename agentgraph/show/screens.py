@@ -1,6 +1,6 @@
-"""Where a run is shown while it is watched: at a terminal, in a pipe, or in a notebook.
+"""The screens on which a watched run is shown: a terminal, a pipe, or a notebook.
 
-A live tree is a table with a row for each agent, laid out anew for each frame.
+The live tree is a table with a row for each agent, laid out anew for each frame.
 """
 
 import contextvars
@@ -27,21 +27,21 @@ Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""
 
 FRAMES = 8
-"""How many frames are shown in a second, at most."""
+"""Frames per second, at most."""
 _NOTEBOOK_WIDTH = 120
 _NOTEBOOK_HEIGHT = 100
 _HEARTBEAT = 1.0
-"""After how many seconds a notebook shows a new frame, if nothing happens: times run on."""
+"""The seconds after which a notebook shows a new frame even if only the times have changed."""
 _GAP = 2
-"""How many cells there are between columns."""
+"""The cells between two columns."""
 _LEAST_TEXT = 24
-"""With fewer cells left for what was said, another column is left out."""
+"""Columns are dropped until the last text has this many cells."""
 _LEAST_NAME = 8
 _LONGEST = 8
-"""How many characters may be read for each cell: some take none."""
+"""The characters of a text that are read per cell to fill; some characters take no cell."""
 _NEEDED = ("agent", "state")
 _DROPPED = ("kind", "tokens", "runs", "time")
-"""What is left out where it gets narrow, one after the other."""
+"""The columns that are dropped on a narrow screen, in this order."""
 _TO_THE_RIGHT = ("time", "tokens")
 _LOOKS: dict[State, tuple[str, str]] = {
     "not run": ("·", "dim"),
@@ -56,7 +56,7 @@ _LOOKS: dict[State, tuple[str, str]] = {
 _NOT_BEGUN = ("not run", "waiting")
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SPINS = 8
-"""How many of them there are in a second."""
+"""Spinner characters per second."""
 _ASCII = str.maketrans("├└│─✓✗■▸·…→" + _SPINNER, "|`|-+x#>.~>" + "*" * len(_SPINNER))
 _CSS = {
     "dim": "opacity:.6",
@@ -66,21 +66,21 @@ _CSS = {
     "red": "color:#dc2626",
     "yellow": "color:#ca8a04",
 }
-"""Colours that can be read on white and on black."""
+"""Colours that are readable on both white and black."""
 _BLOCK = "white-space:pre;line-height:1.35;margin:0;padding:1px 0 5px 6px;font-family:monospace"
 _LINE = "display:block;overflow:hidden;text-overflow:ellipsis"
 
 
 class Screen:
-    """Shows the events of a run; a kind of screen shows its tree, too.
+    """Shows a run; subclasses print its events, or draw its tree.
 
-    Nothing is shown of a run that is refused.
+    Nothing is shown if the run is refused.
 
     Attributes:
-        streams: Whether replies are wanted in chunks, to show how they grow.
-        activity: What is known of the tree.
+        streams: Whether the screen wants replies in chunks, to show them grow.
+        activity: The state of each agent.
         is_shown: Whether a run is being shown.
-        told: How many events there were, chunks aside.
+        count: The number of events so far, chunks not counted.
     """
 
     streams = False
@@ -88,11 +88,11 @@ class Screen:
 
     def __init__(self) -> None:
         self.is_shown = False
-        self.told = 0
+        self.count = 0
 
     @contextmanager
     def watching(self, activity: Activity) -> Iterator[None]:
-        """Show what is told inside; at its end nothing runs any more, and the last state is shown."""
+        """Show the run that happens inside, and its last state at the end."""
         self.activity, failed = activity, False
         try:
             yield
@@ -114,11 +114,11 @@ class Screen:
             self.changed()
         return part
 
-    def tell(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Take an event."""
-        self.activity.told(event, time.monotonic())
+        self.activity.add(event, time.monotonic())
         if not event.partial:
-            self.told += 1
+            self.count += 1
             self.line(event)
         self.changed()
 
@@ -129,19 +129,19 @@ class Screen:
         """Begin to show the tree."""
 
     def changed(self) -> None:
-        """Show the tree as it is now, soon."""
+        """Update the tree soon."""
 
     def hide(self) -> None:
         """Show the tree for the last time."""
 
 
 def text_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints texts as they are."""
+    """Return a console that prints text without interpreting rich's markup and emoji codes."""
     return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
 class Lines(Screen):
-    """Prints the events as lines, and no tree: for pipes and files."""
+    """Prints the events as lines, without a tree: for pipes and files."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -152,25 +152,25 @@ class Lines(Screen):
         print_event(self.console, event)
 
     def note(self, text: str) -> None:
-        """Print a remark on standard error; nothing in it steers the terminal."""
+        """Print a remark on standard error, without control characters."""
         self._notes.print(without_controls(text), soft_wrap=True)
 
 
 class Terminal(Lines):
-    """Prints the events as lines, and below them the tree, which is changed in place."""
+    """Prints the events as lines, and below them the tree, which is updated in place."""
 
     streams = True
     _remark = ""
 
     def note(self, text: str) -> None:
-        """Show a remark below the tree while that is drawn."""
+        """Show a remark below the tree, or as a line when no tree is drawn."""
         if self.is_shown:
             self._remark = without_controls(text)
         else:
             super().note(text)
 
     def show(self) -> None:
-        """Begin to draw the tree anew, many times a second: times run on, and marks turn."""
+        """Begin to draw the tree, several times a second."""
         self._live = Live(
             console=self.console,
             get_renderable=self._frame,
@@ -180,7 +180,7 @@ class Terminal(Lines):
         self._live.start(refresh=True)
 
     def hide(self) -> None:
-        """Draw the tree once more, and leave it there."""
+        """Draw the tree once more, and leave it on the screen."""
         self._remark = ""
         self._live.stop()
 
@@ -198,7 +198,7 @@ class Terminal(Lines):
 
 
 class Notebook(Screen):
-    """Shows the tree below a cell, as one output that is replaced as it changes."""
+    """Shows the tree below a cell, as one output that is updated."""
 
     streams = True
 
@@ -207,7 +207,10 @@ class Notebook(Screen):
         self._changed, self._is_over = threading.Event(), threading.Event()
 
     def show(self) -> None:
-        """Show the tree, and from then on its changes, by a thread that knows which cell it is."""
+        """Show the tree, and start a thread that updates it.
+
+        The thread runs in a copy of the context, which tells IPython the cell.
+        """
         from IPython.display import display
 
         self._is_over.clear()
@@ -218,11 +221,11 @@ class Notebook(Screen):
         self._thread.start()
 
     def changed(self) -> None:
-        """Show it soon."""
+        """Update the tree soon."""
         self._changed.set()
 
     def hide(self) -> None:
-        """Show the tree as it was left."""
+        """Show the last state of the tree."""
         self._is_over.set()
         self._changed.set()
         self._thread.join()
@@ -244,7 +247,7 @@ class Notebook(Screen):
 
 
 def screen_for(console: Console | Screen | None) -> Screen:
-    """Return a screen: the notebook's cell, a console, or standard output."""
+    """Return the screen for a console; by default the notebook's cell, or standard output."""
     if isinstance(console, Screen):
         return console
     if console is None and _in_notebook():
@@ -254,12 +257,12 @@ def screen_for(console: Console | Screen | None) -> Screen:
 
 
 def is_live(console: Console) -> bool:
-    """Tell whether a console can change in place what it has shown."""
+    """Return whether a console can update text in place."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
 def _in_notebook() -> bool:
-    """Tell whether a cell of a notebook runs this: whether IPython has a kernel."""
+    """Return whether this runs in a notebook: whether IPython has a kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None) is not None
@@ -268,7 +271,7 @@ def _in_notebook() -> bool:
 def frame(
     rows: Sequence[Row], *, width: int, height: int | None = None, running: str = "▸"
 ) -> list[Line]:
-    """Return the lines of a frame, none of which takes more than `width` cells, or than a few.
+    """Return the lines of a frame, each at most `width` cells wide.
 
     ```
     agent         kind        state      runs    time    last
@@ -278,14 +281,15 @@ def frame(
        └─ judge   chat        ⠋ running  2        4.2 s
     ```
 
-    Where it gets narrow, what was said is cut first, then columns are left out, and names are cut
-    last. Where it gets low, only what has begun is shown.
+    On a narrow screen, the last text is cut first, then columns are dropped, and names are cut
+    last; below some 20 cells a line may be wider. On a low screen, only agents that have begun are
+    shown.
 
     Args:
         rows: The rows.
-        width: How many cells there are.
-        height: How many lines; without it all rows are shown.
-        running: What marks the rows that run.
+        width: The width in cells.
+        height: The height in lines; without it all rows are shown.
+        running: The mark for rows that run.
     """
     shown = rows if height is None else _fitting(rows, max(height, 3) - 1)
     console = Console(width=width, color_system=None)
@@ -319,7 +323,7 @@ def _table(rows: Sequence[Row], width: int, running: str) -> Table:
 
 
 def _cells(row: Row, running: str) -> dict[str, Text]:
-    """Return what the columns show of a row, by their titles, but for what was said."""
+    """Return the cells of a row by column title, except for the last text."""
     mark, style = _LOOKS[row.state]
     mark = running if row.state == "running" else mark
     tokens = f"{_short(row.tokens_in)}→{_short(row.tokens_out)}"
@@ -334,14 +338,14 @@ def _cells(row: Row, running: str) -> dict[str, Text]:
 
 
 def _sizes(cells: Sequence[dict[str, Text]], width: int) -> dict[str, int]:
-    """Return the widths of the columns that there is room for, by their titles."""
+    """Return the widths of the columns that fit, by title."""
     most = {title: max(row[title].cell_len for row in cells) for title in cells[0]} if cells else {}
     sizes = {title: max(size, len(title)) for title, size in most.items() if size or title in _NEEDED}
     for title in _DROPPED:
         if _left(sizes, width) >= _LEAST_TEXT:
             break
         sizes.pop(title, None)
-    if (left := _left(sizes, width)) < 0:  # names give way last
+    if (left := _left(sizes, width)) < 0:
         sizes["agent"] = max(sizes["agent"] + left, _LEAST_NAME)
     return sizes
 
@@ -351,7 +355,7 @@ def _left(sizes: dict[str, int], width: int) -> int:
 
 
 def spinner(now: float) -> str:
-    """Return what marks the rows that run, at a time in seconds: it turns."""
+    """Return the turning mark for rows that run, at a time in seconds."""
     return _SPINNER[int(now * _SPINS) % len(_SPINNER)]
 
 
@@ -361,7 +365,7 @@ def plain(lines: Sequence[Line]) -> str:
 
 
 def ascii_only(lines: Sequence[Line]) -> list[Line]:
-    """Return lines for a terminal that knows no other characters."""
+    """Return lines for a terminal that can only print ASCII."""
     return [
         [(text.translate(_ASCII).encode("ascii", "replace").decode(), style) for text, style in line]
         for line in lines
@@ -369,12 +373,12 @@ def ascii_only(lines: Sequence[Line]) -> list[Line]:
 
 
 def html(lines: Sequence[Line]) -> str:
-    """Return lines as an element of HTML, with all that was said escaped.
+    """Return lines as an HTML element, escaped.
 
-    A page that is too narrow cuts each line at its end. The lines are lines without styles, too.
+    On a narrow page each line is cut at its end. Pages without styles show the same lines.
     """
-    told = ("".join(_span(text, style) for text, style in line).rstrip() for line in lines)
-    shown = "".join(f'<span style="{_LINE}">{line}\n</span>' for line in told)
+    spans = ("".join(_span(text, style) for text, style in line).rstrip() for line in lines)
+    shown = "".join(f'<span style="{_LINE}">{line}\n</span>' for line in spans)
     return f'<pre style="{_BLOCK}">{shown}</pre>'
 
 
@@ -384,24 +388,24 @@ def _span(text: str, style: str) -> str:
 
 
 def _fitting(rows: Sequence[Row], room: int) -> Sequence[Row]:
-    """Return as many rows as there is room for: those that have begun, of too many those that count."""
+    """Return the rows that fit: those that have begun, the ended ones only if there is room left."""
     if len(rows) <= room:
         return rows
-    room -= 1  # for how many are left out
+    room -= 1  # the line that counts the others
     begun = [i for i, row in enumerate(rows) if row.state not in _NOT_BEGUN]
     begun.sort(key=lambda i: (rows[i].state in ("done", "stopped"), -i))
     return [rows[i] for i in sorted(begun[:room])]
 
 
 def _fitted(text: str, width: int) -> str:
-    """Return a line of at most so many cells, cut at its end."""
+    """Return a text cut at its end to a number of cells."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
 def _said(row: Row, width: int) -> str:
-    """Return what was said as one line; of what is being said the end, so that it is seen to grow."""
+    """Return the last text as one line; of a text that is still growing, the end."""
     if not row.is_growing:
         return _fitted(one_line(row.text[: _LONGEST * width]), width)
     text = one_line(row.text[-_LONGEST * width :])
@@ -414,7 +418,7 @@ def _said(row: Row, width: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time for people: `12.3 s`, `1:04 min`, `1:02 h`; nothing for none.
+    """Return a time for people: `12.3 s`, `1:04 min`, `1:02 h`; empty for None.
 
     >>> duration(64)
     '1:04 min'
@@ -428,7 +432,7 @@ def duration(seconds: float | None) -> str:
 
 
 def _short(number: int) -> str:
-    """Return a number in few characters.
+    """Return a number, shortened.
 
     >>> _short(1234), _short(12345)
     ('1.2k', '12k')

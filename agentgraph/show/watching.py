@@ -1,4 +1,4 @@
-"""Watches a run: shows it as a live tree as it runs, and gives its events as one value."""
+"""`watch`: runs a turn, shows it as a live tree, and returns its events."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from agentgraph.show.screens import Screen
 
 _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
-"""The thread that was watched last with each runner, and what is known of it."""
+"""The thread that was watched last with each runner, and the state of its agents."""
 
 
 class Watched(tuple[AgentEvent, ...]):
-    """The whole events of a run that was watched; a notebook shows nothing more of it.
+    """The events of a watched run, without chunks, as a tuple.
 
     Attributes:
         thread_id: The thread.
@@ -41,11 +41,11 @@ class Watched(tuple[AgentEvent, ...]):
     def __new__(
         cls, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
     ) -> "Watched":
-        """Make it.
+        """Make the tuple.
 
         Args:
             thread_id: The thread.
-            events: The events of the run, chunks aside.
+            events: The events of the run, without chunks.
             pending: The questions that wait for answers.
         """
         made = super().__new__(cls, events)
@@ -54,7 +54,7 @@ class Watched(tuple[AgentEvent, ...]):
 
     @property
     def text(self) -> str:
-        """The last text that was said; empty where there was none."""
+        """The last text that was said; empty if there is none."""
         return next((event.text for event in reversed(self) if event.text), "")
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Watched(tuple[AgentEvent, ...]):
         return f"<Watched: {len(self)} events on thread {self.thread_id!r}{questions}>"
 
     def _ipython_display_(self) -> None:
-        """Show nothing: the tree is there already."""
+        """Show nothing: the notebook shows the tree already."""
 
 
 def watch(
@@ -75,12 +75,12 @@ def watch(
     drop_pending: bool = False,
     console: "Console | Screen | None" = None,
 ) -> Watched:
-    """Run a turn, or without `messages` go on with a thread, and show it as it runs.
+    """Run a turn, or without `messages` resume a thread, and show it as a live tree.
 
-    A live tree shows what runs, what waits, what each agent said last, and its times and
-    tokens: in a notebook below the cell, at a terminal below the events, which scroll as lines.
-    In a pipe there are only the lines. Where a thread goes on, the tree shows what this turn had
-    done before, too, with times where this runner was watched.
+    The tree shows which agents run and wait, the last text of each, times and tokens. A notebook
+    shows it below the cell. A terminal shows it below the events, which are printed as lines led by
+    their addresses; a pipe gets only these lines. When a thread is resumed, the tree also shows what
+    was done before in this turn, with times if that was watched with the same runner.
 
     ```
     watch(runner, "Go.", thread_id="monday")
@@ -88,36 +88,36 @@ def watch(
     ```
 
     Args:
-        runner: What runs it.
-        messages: The input, as in `Runner.run`; without it the thread goes on, as in `Runner.resume`.
-        thread_id: The thread; for a turn a new one if left out.
+        runner: The runner.
+        messages: The input, as in `Runner.run`; without it the thread is resumed, as by `resume`.
+        thread_id: The thread; a turn without one gets a new thread.
         answers: Answers to questions of the thread, as in `resume`.
         values: Values for the run.
         drop_pending: Whether a turn drops the questions that wait on the thread.
-        console: A console of rich, to show it there.
+        console: A console of rich to print to.
 
     Returns:
-        The events, chunks aside, as a sequence with `thread_id`, `text` (what was said last)
-        and `pending` (the questions).
+        The events without chunks, as a tuple with `thread_id`, `text` (the last text) and
+        `pending` (the questions that wait).
 
     Raises:
-        Exception: Of an agent; the tree shows where it failed. `watch(runner, thread_id=...)` tries the
+        Exception: An agent failed; the tree shows where. `watch(runner, thread_id=...)` tries the
             failed step again.
-        AgentGraphError: As `run` and `resume`; and the package `rich` is missing.
+        AgentGraphError: As in `run` and `resume`; or the package `rich` is missing.
     """
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
-    told: list[AgentEvent] = []
+    heard: list[AgentEvent] = []
     with engine.run(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
         with screen.watching(activity):
             for event in events:
-                screen.tell(event)
-                told += [] if event.partial else [event]
-    return Watched(thread_id, told, runner.pending(thread_id) if _asked(told) else ())
+                screen.add(event)
+                heard += [] if event.partial else [event]
+    return Watched(thread_id, heard, runner.pending(thread_id) if _asked(heard) else ())
 
 
 async def awatch(
@@ -130,25 +130,25 @@ async def awatch(
     drop_pending: bool = False,
     console: "Console | Screen | None" = None,
 ) -> Watched:
-    """Run or go on as `watch` does, on the event loop."""
+    """Run or resume as `watch` does, on the event loop."""
     engine = _engine(runner)
     screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
-    told: list[AgentEvent] = []
+    heard: list[AgentEvent] = []
     async with engine.arun(begin, thread_id, How(screen.streams, see=screen.see)) as events:
         activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
         with screen.watching(activity):
             async for event in events:
-                screen.tell(event)
-                told += [] if event.partial else [event]
-    return Watched(thread_id, told, await runner.apending(thread_id) if _asked(told) else ())
+                screen.add(event)
+                heard += [] if event.partial else [event]
+    return Watched(thread_id, heard, await runner.apending(thread_id) if _asked(heard) else ())
 
 
 def _engine(runner: object) -> Engine:
     if not isinstance(runner, Runner):
         raise AgentGraphError(
-            f"watch takes a runner, and was given {shown(runner)}; write watch(Runner(agent), ...)"
+            f"runner must be a Runner, got {shown(runner)}; write watch(Runner(agent), ...)"
         )
     return runner.engine
 
@@ -171,31 +171,28 @@ def _beginning(
     values: Mapping[str, Any] | None,
     drop_pending: bool,
 ) -> tuple[Begin, str]:
-    """Return how what is to be watched begins, and its thread."""
+    """Return how the run begins, and its thread."""
     if messages is not None:
         if answers is not UNANSWERED:
             raise AgentGraphError(
-                f"answers={shown(answers)} are for a thread that goes on: leave the messages out"
+                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
         thread_id = str(uuid4()) if thread_id is None else thread_id
         return partial(new_turn, tree, thread_id, as_input(messages, values), drop_pending), thread_id
     if thread_id is None:
-        raise AgentGraphError("there is nothing to watch: pass messages, or a thread_id to go on")
+        raise AgentGraphError("there is nothing to watch; pass messages, or a thread_id to resume")
     return partial(resumption, tree, thread_id, answers, values), thread_id
 
 
-def _activity(engine: Engine, thread_id: str, goes_on: bool) -> Reads[Activity]:
-    """Return what is known of the tree: of a thread that goes on what it did in this turn.
-
-    How long that took is known only of what was watched.
-    """
+def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:
+    """Return the state to begin with; on a resume, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
-    if activity is None or not goes_on or thread != thread_id:
+    if activity is None or not resumes or thread != thread_id:
         activity = Activity(engine.tree)
-    if goes_on:
+    if resumes:
         activity.recall((yield from recalled(engine.tree, thread_id)))
     return activity
 
 
-def _asked(told: Sequence[AgentEvent]) -> bool:
-    return any(event.kind == "interrupted" for event in told)
+def _asked(events: Sequence[AgentEvent]) -> bool:
+    return any(event.kind == "interrupted" for event in events)

@@ -16,12 +16,11 @@ sub_agents:
   - agent: publish                  # an agent made in Python
 ```
 
-Names stand for what `load` is given: tools, models, agents; `module:name` is imported where it is
-allowed, and `openai:gpt-5` is a model by the name that LangChain has for it, made when it is first
-asked. An agent made in Python is written `agent: NAME` wherever an agent may stand, a plain name
-is that of a tool or a model. The nearest `model` around an agent counts for it. A loop ends by
-`until: {value: approved, is: true}`. Words are read as YAML 1.2 and JSON have them: `no` is a text.
-Anchors, aliases, tags and keys that stand twice are faults.
+Names refer to the tools, models and agents given to `load`. `module:name` is imported if it is
+allowed; `openai:gpt-5` is a model by LangChain's name for it, made when it is first called. An agent
+made in Python is written `agent: NAME`; a plain name is a tool or a model. An agent without a `model`
+uses that of the nearest agent around it. A loop ends by `until: {value: approved, is: true}`. Words
+are read as in YAML 1.2 and JSON: `no` is a text. Anchors, aliases, tags and repeated keys are faults.
 """
 
 import os
@@ -50,7 +49,7 @@ def load(
     agents: Mapping[str, Agent] | None = None,
     allow: Iterable[str] = (),
 ) -> Agent:
-    """Return the agent that a skill file says: the same value as the builders make.
+    """Return the agent that a skill file describes: the same value as the builders make.
 
     ```
     report = load("report.yaml", models={"writer": ChatOpenAI(...)}, tools={"search": search})
@@ -62,18 +61,17 @@ def load(
 
     Args:
         path: The file, YAML or JSON in UTF-8.
-        tools: The tools that the file may name, by the names it has for them: LangChain tools and
-            functions.
-        models: The models that it may name, besides those that LangChain makes by name.
+        tools: The tools that the file may name: LangChain tools and functions by name.
+        models: The models that it may name, in addition to LangChain's own names.
         agents: The agents that it may name.
-        allow: References that it may import besides, as `module:name`, or `module:*` for all that a
-            module offers: its `__all__`, or without one its own public names. Importing a module
-            runs it; what it has is not called.
+        allow: References that it may import, as `module:name`, or `module:*` for all public names
+            of a module: its `__all__`, or without one the public names that it defines. Importing a
+            module runs it; the imported object is not called.
 
     Raises:
-        InvalidSkillError: The file cannot be read, or has faults; the error names all of them with
-            their lines. Those of the tree are told once each part of the file has its right form.
-        AgentGraphError: An entry of `allow` is no reference.
+        InvalidSkillError: The file cannot be read, or has faults; the error has all of them with
+            their lines. Faults of the tree are included once every part of the file is well formed.
+        AgentGraphError: An entry of `allow` is not a reference.
     """
     names = References(
         tools=tools or {}, models=models or {}, agents=agents or {}, allow=as_tuple(allow)
@@ -100,11 +98,11 @@ def _text(file: Path) -> str:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        why = f"this is no UTF-8 text ({error}); save it as UTF-8"
+        why = f"this is not UTF-8 text ({error}); save it as UTF-8"
         raise InvalidSkillError([f"{file}: {why}"]) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         why = f"the file cannot be read ({reason}); correct the path"
         raise InvalidSkillError([f"{file}: {why}"]) from None
     is_json = file.suffix.lower() == ".json"
-    return text.replace("\t", " ") if is_json else text  # YAML takes no tabs between its words
+    return text.replace("\t", " ") if is_json else text  # YAML allows no tabs here

@@ -1,4 +1,4 @@
-"""Makes agents of what a skill file says, with the builders, and tells the faults of their tree."""
+"""Builds the agent of a checked skill file, and finds the faults of its tree."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,13 +12,14 @@ from agentgraph.tree.leaf_faults import is_agent
 from agentgraph.tree.validation import validate
 
 Origins = list[tuple[Agent, Path]]
-"""The agents that were made or given, the inner ones first, and where the file says them."""
+"""The agents that were made or given, inner ones first, each with its path in the file."""
 
 
 def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
-    """Return the agent that a file says, and every fault of its tree, at the line of the agent with it.
+    """Return the agent of a file, and all faults of its tree, each at the line of its agent.
 
-    How its values are declared is not known yet: compiling it tells whether two conflict.
+    Conflicts between values are found when the agent is compiled, because only then their
+    declarations are known.
     """
     origins: Origins = []
     agent = _built(part, origins, (), AnyModel())
@@ -32,9 +33,9 @@ def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
 
 
 def _built(said: Any, origins: Origins, path: Path, model: Any) -> Any:
-    """Return what is made of a part, a list or a mapping of such, or plain data, which stays as it is.
+    """Build a part, or a list or mapping of parts; plain data is returned unchanged.
 
-    What it leaves out is filled in by the builders, and by the nearest model around it.
+    A missing model is filled in with that of the nearest agent around.
     """
     if isinstance(said, list):
         return [_built(each, origins, (*path, i), model) for i, each in enumerate(said)]
@@ -62,7 +63,7 @@ def _made(part: Part, origins: Origins, path: Path, model: Any) -> Any:
 def _lines(
     agent: Agent, lines: Mapping[int, int], around: str = "", line: int = 1
 ) -> Iterator[tuple[str, int]]:
-    """Yield for each agent what its faults begin with, and its line: else that of what is around."""
+    """Yield the place of each agent, with which its faults begin, and its line or the line around."""
     line = lines.get(id(agent), line)
     names = [around, str(agent.name)] if is_agent(agent) else [around]
     where = "/".join(filter(None, names)) or "the root"

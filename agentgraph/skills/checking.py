@@ -1,4 +1,4 @@
-"""Checks what a skill file says against the models of its parts; every fault is told in our words."""
+"""Checks a skill file against the pydantic models of its parts, and words every fault for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,15 +25,15 @@ _INNER = (
     *("sub_agents", "workers", "steps", "tools", "agent", "compensate"),
     *("planner", "executor", "replanner"),
 )
-"""The fields in which agents stand."""
+"""The fields that hold agents."""
 _SHOWN = 60
-"""How many characters of a wrong value are repeated."""
+"""How many characters of a wrong value are shown."""
 
 
 def checked(document: Document, references: References) -> tuple[Part | None, tuple[Fault, ...]]:
-    """Return what a document says, with all names replaced by what they stand for, and its faults.
+    """Return a document as a part in which names are replaced by objects, and its faults.
 
-    Nothing is told of a part whose text has a fault itself.
+    A part whose text has a fault gets no further one.
     """
     part, found = None, list(_without_model(document.data, (), False))
     try:
@@ -48,7 +48,7 @@ def checked(document: Document, references: References) -> tuple[Part | None, tu
 
 
 def _path(location: Sequence[str | int]) -> Path:
-    """Return a location of pydantic's without the words that say which alternative a part is."""
+    """Return a location of pydantic's as a path, without the tags of unions."""
     before = ("", *location)
     return tuple(
         word
@@ -79,7 +79,7 @@ def _text(error: ErrorDetails, path: Path) -> str:
 
 
 def _part_at(location: Sequence[str | int]) -> tuple[str, type[Part]]:
-    """Return what a location leads to: the innermost part that one of its words names."""
+    """Return the name and model of the innermost part on a location."""
     return next(PARTS[str(word)] for word in reversed(location) if word in PARTS)
 
 
@@ -89,7 +89,7 @@ def _unknown_field(name: str, title: str, part: type[Part]) -> str:
 
 
 def _unknown_kind(kind: str) -> str:
-    return f"there is no kind {_short(kind)}{alike(kind, KINDS)}; there are: {', '.join(KINDS)}"
+    return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; known are: {', '.join(KINDS)}"
 
 
 def _wrong_word(field: str, given: Any, expected: str) -> str:
@@ -105,7 +105,7 @@ def _bound(error: ErrorDetails) -> str:
 
 
 def _named(path: Path) -> str:
-    """Return how a part is called: by the last key that leads to it, and its place in a list."""
+    """Return the name of a part for people: its key, and its number if it is in a list."""
     keys = [part for part in path if isinstance(part, str)]
     name = repr(keys[-1]) if keys else "the file"
     return f"item {path[-1] + 1} of {name}" if path and isinstance(path[-1], int) else name
@@ -135,7 +135,7 @@ def _way_out(kind: str, given: Any) -> str:
 
 
 def _without_model(data: Any, path: Path, given: bool) -> Iterator[tuple[Path, str]]:
-    """Yield a fault for each agent that needs a model, and has none itself or around it."""
+    """Yield a fault for each agent without a model, if no agent around it has one."""
     if isinstance(data, list):
         for i, each in enumerate(data):
             yield from _without_model(each, (*path, i), given)

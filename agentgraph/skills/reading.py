@@ -1,4 +1,4 @@
-"""Reads YAML text as plain data: no tags, no aliases, nothing that is built or evaluated."""
+"""Reads YAML text as plain data: without tags and aliases, and nothing is built or evaluated."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from yaml.events import (
 )
 
 MAX_DEPTH = 64
-"""How many mappings and lists may be nested."""
+"""How deep mappings and lists may be nested."""
 
 _HINT = "quote a text that holds ': ' or ' #', or begins with a sign such as { [ * & ! @ %"
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _DIGITS = 300
 
 Path = tuple[str | int, ...]
-"""The keys and the places in lists that lead to a part of a file."""
+"""The keys and list indices that lead to a part of a file."""
 
 
 class Fault(NamedTuple):
@@ -47,12 +47,12 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a file says.
+    """The content of a file.
 
     Attributes:
-        data: Its content as plain data.
-        lines: The line of each part of it.
-        faults: What is wrong with the text; the data at their paths means nothing.
+        data: The content as plain data.
+        lines: The line of each part.
+        faults: The faults of the text; the data at their paths is not valid.
     """
 
     data: Any
@@ -67,23 +67,23 @@ class Document:
 
 
 class _UnreadableError(Exception):
-    """The text cannot be read to its end; the arguments are the line and why."""
+    """The text cannot be read to its end; the arguments are the line and the reason."""
 
 
 def read(text: str) -> Document:
-    """Return what a YAML text says; of one that cannot be read to its end only the fault."""
+    """Return a YAML text as a document; if it cannot be read to its end, with that fault alone."""
     try:
         return _read(text)
     except _UnreadableError as error:
         line, why = error.args
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, why = mark.line + 1 if mark else 1, f"this is no YAML: {error.problem}; {_HINT}"
+        line, why = mark.line + 1 if mark else 1, f"this is not YAML: {error.problem}; {_HINT}"
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         why = f"the character {chr(error.character)!r} is not allowed here; take it out"
-    except (ValueError, OverflowError) as error:  # an escape beyond the last character there is
-        line, why = 1, f"this is no YAML: {error}; {_HINT}"
+    except (ValueError, OverflowError) as error:  # an escape beyond the last Unicode character
+        line, why = 1, f"this is not YAML: {error}; {_HINT}"
     return Document(data=None, lines={}, faults=(Fault(line, why),))
 
 
@@ -92,12 +92,12 @@ def _read(text: str) -> Document:
     walk = _Walk(iter(events))
     data = walk.data(next(walk.events), ()) if events else None
     if data is None and not walk.faults:
-        raise _UnreadableError(1, "the file says nothing; write an agent, as in kind: chat")
+        raise _UnreadableError(1, "the file is empty; write an agent, as in kind: chat")
     return Document(data=data, lines=walk.lines, faults=tuple(walk.faults))
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Yield where each part of the only document begins, and where mappings and lists end."""
+    """Yield the YAML events at which parts begin, and those at which mappings and lists end."""
     depth = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         documents += isinstance(event, DocumentStartEvent)
@@ -108,7 +108,7 @@ def _events(text: str) -> Iterator[Any]:
         if depth > MAX_DEPTH and isinstance(event, NodeEvent):
             raise _UnreadableError(
                 _line(event),
-                f"more than {MAX_DEPTH} mappings and lists stand in each other here; "
+                f"more than {MAX_DEPTH} mappings and lists are nested here; "
                 "build the inner agents in Python and name them, as in agent: NAME",
             )
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
@@ -117,12 +117,12 @@ def _events(text: str) -> Iterator[Any]:
 
 
 class _Walk:
-    """Makes plain data of events.
+    """Turns YAML events into plain data.
 
     Attributes:
         events: The events that are left.
         lines: The line of each part.
-        faults: What is wrong.
+        faults: The faults so far.
     """
 
     def __init__(self, events: Iterator[Any]) -> None:
@@ -131,10 +131,10 @@ class _Walk:
         self.faults: list[Fault] = []
 
     def data(self, event: Any, path: Path) -> Any:
-        """Return the plain data of what begins with an event; anchors and tags are faults."""
+        """Return the data that begins with an event; anchors and tags are faults."""
         self.lines.setdefault(path, _line(event))
         if isinstance(event, AliasEvent):
-            why = f"the alias *{event.anchor} is not allowed; write out what it stands for"
+            why = f"the alias *{event.anchor} is not allowed; write out its value"
             return self._fault(event, path, why)
         self._bare(event, path)
         if isinstance(event, MappingStartEvent):
@@ -147,7 +147,7 @@ class _Walk:
             return self._fault(event, path, str(error))
 
     def _inside(self) -> Iterator[Any]:
-        """Yield the events up to the end of a mapping or list, but those that are taken meanwhile."""
+        """Yield the events up to the end of a mapping or list; `data` takes those of inner parts."""
         return takewhile(lambda event: not isinstance(event, CollectionEndEvent), self.events)
 
     def _mapping(self, path: Path) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class _Walk:
             if name in made:
                 before = self.lines[at]
                 self._fault(
-                    key, at, f"{name!r} stands here again, after line {before}; leave one of them out"
+                    key, at, f"the key {name!r} is already on line {before}; leave one of them out"
                 )
             self.lines.setdefault(at, _line(key))
             self._bare(key, at)
@@ -179,7 +179,7 @@ class _Walk:
 
 def _key(event: Any) -> str:
     if not isinstance(event, ScalarEvent):
-        raise _UnreadableError(_line(event), f"a key is a single text; {_HINT}")
+        raise _UnreadableError(_line(event), f"a key must be a single text; {_HINT}")
     try:
         return quoted(event.value)
     except ValueError as error:
@@ -191,7 +191,7 @@ def _line(event: Any) -> int:
 
 
 def plain(text: str) -> Any:
-    """Return what a word without quotes means, as version 1.2 of YAML has it: `no` is a text.
+    """Return the value of a word without quotes, as in YAML 1.2: `no` is a text.
 
     >>> [plain(text) for text in ("true", "no", "12", "1e3", "12:30", "null")]
     [True, 'no', 12, 1000.0, '12:30', None]
@@ -209,13 +209,13 @@ def plain(text: str) -> Any:
 
 
 def quoted(text: str) -> str:
-    r"""Return a text in quotes as it is meant: JSON writes an emoji as two escapes.
+    r"""Return a text in quotes with surrogate pairs joined: JSON writes an emoji as two escapes.
 
     >>> quoted("\ud83d\udc1d")
     '🐝'
 
     Raises:
-        ValueError: Half of such a character stands alone.
+        ValueError: One half of a pair is missing.
     """
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")

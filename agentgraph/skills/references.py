@@ -1,4 +1,4 @@
-"""What names in a skill file stand for: the registries, and references that were allowed."""
+"""Looks up the names in a skill file: in the registries, and as references that may be imported."""
 
 import importlib
 import re
@@ -24,34 +24,34 @@ _ALLOWED = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(\*|(?!_)[^\W\d]\w
 
 
 def refused(text: str) -> PydanticCustomError:
-    """Return what pydantic tells as it is: what is wrong with a value, and what to do."""
+    """Return an error whose text pydantic passes on unchanged."""
     return PydanticCustomError("refused", "{text}", {"text": text})
 
 
 class AnyModel(Runnable[Any, Any]):
-    """A model that takes tools and is never asked."""
+    """A placeholder for an unknown model; it takes tools and is never called."""
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
-        """Refuse to run."""
-        raise NotImplementedError("it stands for a model that is not known")
+        """Raise: the model is unknown."""
+        raise NotImplementedError("this is a placeholder for an unknown model")
 
     def bind_tools(self, tools: Any, **_: Any) -> "AnyModel":
-        """Take tools."""
+        """Return the placeholder itself."""
         return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """What the names in a file may stand for.
+    """The objects that names in a file may refer to.
 
     Attributes:
         tools: The tools by name.
         models: The models by name.
         agents: The agents by name.
         allow: The references `module:attribute` that may be imported; `module:*` for the `__all__`
-            of a module, or without one for the public names that it does not import from others.
-        finds_all: Whether unknown names stand for what may do all that they could: so the faults of
-            the tree are told together with those of names.
+            of a module, or without one for the public names that it defines itself.
+        finds_all: Whether unknown names give placeholders, so that the faults of the tree can be
+            reported together with those of names.
     """
 
     tools: Mapping[str, Any] = field(default_factory=dict)
@@ -69,10 +69,10 @@ class References:
                 )
 
     def find(self, registry: Registry, name: str) -> Any:
-        """Return what a name stands for; nothing that it stands for is called.
+        """Return the object of a name; it is not called.
 
         Raises:
-            PydanticCustomError: It stands for nothing.
+            PydanticCustomError: The name is unknown or not allowed.
         """
         try:
             return self._found(registry, name)
@@ -85,8 +85,8 @@ class References:
         found = self._named(registry, name)
         if registry == "agents" and not isinstance(found, Agent):
             raise refused(
-                f"{name!r} is of type {type(found).__name__}, which is not an agent; build one with "
-                "chat_agent, human, sequential, ..."
+                f"{name!r} must be an agent, got a {type(found).__name__}; build one with chat_agent, "
+                "human, sequential, ..."
             )
         return found
 
@@ -101,7 +101,7 @@ class References:
         raise refused(_unknown(registry, name, known))
 
     def _is_of_provider(self, name: str) -> bool:
-        """Return whether a name is LangChain's, as `openai:gpt-5`; what may be imported comes first."""
+        """Return whether a name is LangChain's, as `openai:gpt-5`; allowed imports take precedence."""
         prefix, colon, model = name.partition(":")
         return bool(colon and model) and not self._allows(name) and prefix in providers()
 
@@ -111,8 +111,8 @@ class References:
     def _imported(self, name: str, hint: str) -> Any:
         if not _ALLOWED.fullmatch(name) or name.endswith("*"):
             raise refused(
-                f"{name!r} is no reference; write 'module:name', with one public name behind the colon"
-                f"{hint}"
+                f"{name!r} is not a reference; write 'module:name', with one public name after the "
+                f"colon{hint}"
             )
         if not self._allows(name):
             raise refused(
@@ -124,14 +124,15 @@ class References:
         if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
             return vars(module)[attribute]  # getattr could call the module's __getattr__
         raise refused(
-            f"the module {module_name!r} offers no {attribute!r}{alike(attribute, _public(module))}; "
-            "it offers its __all__, or without one what it defines itself"
+            f"the module {module_name!r} has no public name {attribute!r}"
+            f"{alike(attribute, _public(module))}; public are the names in its __all__, or without one "
+            "those that it defines itself"
         )
 
 
 def _provider_hint(name: str) -> str:
     close = alike(name.partition(":")[0], providers())
-    return f"; no provider of models has that name{close}" if close else ""
+    return f"; it is not a known provider of models{close}" if close else ""
 
 
 def _module(module_name: str, name: str) -> ModuleType:
@@ -144,7 +145,7 @@ def _module(module_name: str, name: str) -> ModuleType:
 
 
 def _public(module: ModuleType) -> list[str]:
-    """Return what a module offers where all of it is allowed."""
+    """Return the public names of a module, which `module:*` allows."""
     names = vars(module)
     listed = names.get("__all__")
     own = [name for name, value in names.items() if _is_own(value, module.__name__)]
@@ -152,7 +153,7 @@ def _public(module: ModuleType) -> list[str]:
 
 
 def _is_own(value: Any, module_name: str) -> bool:
-    """Return whether a value is no module, function or class that comes from elsewhere."""
+    """Return whether a value belongs to a module: modules, functions and classes may be imported."""
     if not (isroutine(value) or isclass(value) or ismodule(value)):
         return True
     home = str(getattr(value, "__module__", None))
@@ -163,14 +164,14 @@ def _unknown(registry: Registry, name: str, known: Mapping[str, Any]) -> str:
     kind = registry.removesuffix("s")
     if not known:
         return (
-            f"there is no {kind} {name!r}, for no {registry} were given; pass {registry}={{{name!r}: "
+            f"unknown {kind} {name!r}, because no {registry} were given; pass {registry}={{{name!r}: "
             f"...}}, or on the command line --registry with a file that has such a dict {registry!r}"
         )
-    return f"there is no {kind} {name!r}{alike(name, known)}; there are: {', '.join(map(str, known))}"
+    return f"unknown {kind} {name!r}{alike(name, known)}; known are: {', '.join(map(str, known))}"
 
 
 def alike(word: str, known: Iterable[Any]) -> str:
-    """Return a question after the known word that is most like another; nothing where none is.
+    """Return a suggestion of the most similar known word; empty if no word is similar.
 
     >>> alike("serch", ["search", "fetch"])
     " (did you mean 'search'?)"
@@ -180,8 +181,8 @@ def alike(word: str, known: Iterable[Any]) -> str:
 
 
 def _stand_in(registry: Registry, name: str) -> Any:
-    def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do all
-        """Stand for something that is not known."""
+    def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do anything
+        """Replace an unknown tool or agent."""
 
     anything.__name__ = name
     if registry == "models":

@@ -1,7 +1,7 @@
-"""What a skill file may say: a model for each kind of agent, and for what stands inside it.
+"""The form of skill files: a pydantic model for each kind of agent and for each part inside it.
 
-What there is to know of a kind is in its model: its fields, its builder, and which of its fields the
-model of an agent around it fills in.
+The model of a kind has its fields, its builder, and the names of those fields that are filled in with
+the chat model of an enclosing agent.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,12 +33,12 @@ AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNA
     *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
     *("<names>", "<rules>", "<rule>", "<flag>"),
 )
-"""How the alternatives are called where a part is one of several; no key can be mistaken for one."""
+"""The tags of unions; no key of a file can be mistaken for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueIs:
-    """The `until` of a loop that ends once a value of the run is as wanted.
+    """The `until` of a loop that ends when a value of the run equals the wanted one.
 
     >>> ValueIs(value="approved", wanted=True)
     ValueIs(value='approved', wanted=True)
@@ -47,7 +47,7 @@ class ValueIs:
     value: str
     """The name of the value."""
     wanted: str | int | float | bool | None
-    """What it is when the loop ends; true is not 1."""
+    """The wanted value; true is not 1."""
 
     def __call__(self, ctx: Any) -> bool:
         """Return whether the loop ends, from its `Context`."""
@@ -105,8 +105,8 @@ class Part(BaseModel):
     """A mapping of a skill file.
 
     Attributes:
-        builder: What makes it of its fields.
-        asks: The fields that the nearest model around fills in where they are left out.
+        builder: The function that builds it from its fields.
+        asks: The fields that default to the model of the nearest agent around.
     """
 
     model_config = ConfigDict(
@@ -117,27 +117,27 @@ class Part(BaseModel):
 
 
 class Retry(Part):
-    """How often something that fails is tried, and how long is waited in between."""
+    """How often a failed call is tried again, and how long to wait in between."""
 
     builder = RetryPolicy
     max_attempts: Count = 3
     """How often it is tried, the first time included."""
     initial_interval: Seconds = 0.5
-    """How many seconds are waited before the second attempt."""
+    """The seconds to wait before the second attempt."""
     backoff_factor: Seconds = 2.0
     """By how much each wait is longer than the one before."""
     max_interval: Seconds = 128.0
-    """How many seconds are waited at most."""
+    """The longest wait in seconds."""
 
 
 class Until(Part):
-    """Ends a loop once a value of the run is as wanted."""
+    """Ends a loop when a value of the run equals the wanted one."""
 
     builder = ValueIs
     value: str
     """The name of the value."""
     wanted: Scalar = Field(alias="is")
-    """What it is when the loop ends: a text, a number, true, false or null."""
+    """The value that ends the loop: a text, a number, true, false or null."""
 
 
 class Reference(Part):
@@ -155,7 +155,7 @@ class AgentTool(Part):
     agent: "AgentOrName"
     """The agent, or its name; the tool has its name."""
     description: str = ""
-    """What the model is told of it; without one, the agent's own description."""
+    """The description for the model; by default the agent's own."""
     history: Literal["input", "shared"] = "input"
     """Whether it sees the request only (input), or what the caller sees, and then the request."""
 
@@ -229,9 +229,9 @@ class Chat(Part):
     parallel_tools: bool = True
     """Whether the calls of one message run at the same time, or one after the other."""
     on_tool_error: Literal["return", "raise"] = "return"
-    """Whether the model is told of an exception in a tool, or the agent fails with it."""
+    """Whether an exception in a tool is returned to the model, or the agent fails with it."""
     unknown_tool: Literal["return", "raise"] = "return"
-    """The same for a call to a tool that there is not."""
+    """How a call to an unknown tool is handled: as on_tool_error."""
     tool_timeout: Seconds | dict[str, Seconds] | None = None
     """How many seconds a call of an async tool may take: a number, or numbers by the names of tools."""
     retry: Retry | None = None
@@ -280,7 +280,7 @@ class Supervisor(Part):
     interrupt_mode: Literal["batched", "per_call"] = "batched"
     """Whether one question is asked for all calls of a message, or one for each call."""
     on_tool_error: Literal["return", "raise"] = "return"
-    """Whether the model is told of a failure in a worker or a tool, or the supervisor fails with it."""
+    """Whether a failure of a worker or tool is returned to the model, or the supervisor fails."""
     retry: Retry | None = None
     """How often a call of the model is tried."""
     timeout: Seconds | None = None
@@ -362,7 +362,7 @@ class Parallel(Composite):
     sub_agents: "list[AnyAgent]"
     """Its branches, in the order in which their results are joined."""
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
-    """What becomes of the others when a branch fails; first ends with the first success."""
+    """What happens to the other branches when one fails; first ends with the first success."""
     max_concurrency: Count | None = None
     """How many branches run at once; null for all."""
 
@@ -378,7 +378,7 @@ class Loop(Composite):
     max_iterations: Count | None
     """After how many iterations it ends; null for no bound."""
     until: Until | None = None
-    """Ends the loop once a value of the run is as wanted, as in {value: approved, is: true}."""
+    """Ends the loop when a value of the run equals the wanted one: {value: approved, is: true}."""
 
 
 class Step(Part):
@@ -400,7 +400,7 @@ class Step(Part):
 
 
 class Workflow(Composite):
-    """A composite that runs steps, each as soon as those are done that it depends on."""
+    """A composite that runs each step as soon as the steps that it depends on are done."""
 
     builder = workflow
     kind: Literal["workflow"]
@@ -454,7 +454,7 @@ _CHAT, _HUMAN, *_COMPOSITES = get_args(get_args(Kind)[0])
 KINDS: dict[str, type[Part]] = {
     get_args(model.model_fields["kind"].annotation)[0]: model for model in (*_COMPOSITES, _CHAT, _HUMAN)
 }
-"""The kinds of agents by the word that a file says."""
+"""The models of the kinds of agents by kind."""
 PARTS: dict[str, tuple[str, type[Part]]] = {
     **{kind: (f"a {kind}", model) for kind, model in KINDS.items()},
     REFERENCE: ("a reference to an agent", Reference),
@@ -464,19 +464,19 @@ PARTS: dict[str, tuple[str, type[Part]]] = {
     "retry": ("a retry", Retry),
     "until": ("an until", Until),
 }
-"""What parts are called, and their models, by the words for them in a location of pydantic's."""
+"""The names and models of parts, by the words for them in a location of pydantic's."""
 
 
 @cache
 def skill() -> TypeAdapter[Part]:
-    """Return what checks a file; it is made when the first one is read."""
+    """Return the validator of files; it is made when the first file is read."""
     return TypeAdapter(AnyAgent)
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of skill files, by which editors complete and check them.
+    """Return the JSON schema of skill files, with which editors complete and check them.
 
-    Write it into a file, and name that in the first line of a skill file:
+    Write it to a file, and name that file in the first line of a skill file:
     `# yaml-language-server: $schema=skill.schema.json`.
     """
     return {

@@ -59,7 +59,7 @@ def test_a_skill_file_runs_pauses_and_is_resumed_as_the_run_says(command: Comman
     ended = command("run", "skill.yaml", "Go.", *WITH, "--thread", "t", "--values", '{"topic": "bees"}')
     assert (ended.code, ended.lines) == (
         PAUSED,
-        ["report/writer: told: About bees.", "report/writer/boss: [asks] Print it?"],
+        ["report/writer: told: About bees.", "report/boss: [asks] Print it?"],
     )
     assert ended.go_on.endswith(
         "resume skill.yaml --registry registry.py --thread t --db agentgraph.db"
@@ -67,13 +67,13 @@ def test_a_skill_file_runs_pauses_and_is_resumed_as_the_run_says(command: Comman
     resumed = command.follow(ended.go_on, "--answer", "yes")
     assert (resumed.code, resumed.lines) == (
         DONE,
-        ["report/writer/boss: yes", "report/writer/boss/critic: Well done."],
+        ["report/boss: yes", "report/critic: Well done."],
     )
     events = command("events", "skill.yaml", *WITH, "--thread", "t")
     assert events.lines == [*ended.lines, *resumed.lines]
 
 
-def test_what_is_allowed_is_named_again_where_a_run_pauses(command: Commands) -> None:
+def test_the_command_to_resume_repeats_allow(command: Commands) -> None:
     (command.folder / "skill.yaml").write_text("{kind: human, name: boss, prompt: Print it}")
     ended = command("run", "skill.yaml", "Go.", "--allow", "a:b", "--allow", "c:*", "--thread", "t")
     assert ended.go_on.endswith(
@@ -91,7 +91,7 @@ def test_a_skill_file_is_drawn(command: Commands) -> None:
     ]
 
 
-def test_a_skill_file_without_faults_is_told_to_have_none(command: Commands) -> None:
+def test_check_finds_no_faults_in_a_skill_file(command: Commands) -> None:
     ended = command("check", "skill.yaml", *WITH)
     assert (ended.code, ended.out, ended.err) == (DONE, "skill.yaml: no faults\n", "")
 
@@ -109,11 +109,11 @@ def test_check_prints_the_faults_one_a_line(command: Commands) -> None:
 
 
 @pytest.mark.parametrize("words", [["run", "skill.yaml", "Go."], ["draw", "skill.yaml"]])
-def test_without_a_registry_it_is_said_what_to_do(command: Commands, words: list[str]) -> None:
+def test_a_missing_registry_is_named_as_the_way_out(command: Commands, words: list[str]) -> None:
     ended = command(*words)
     assert (ended.code, ended.out) == (REFUSED, "")
     assert ended.err.startswith(
-        "Error: 3 faults:\n- skill.yaml:3: there is no model 'main', for no models were given; pass "
+        "Error: 3 faults:\n- skill.yaml:3: unknown model 'main', because no models were given; pass "
         "models={'main': ...}, or on the command line --registry with a file that has such a dict "
         "'models'\n"
     )
@@ -141,7 +141,7 @@ def test_a_python_file_takes_no_registry(command: Commands) -> None:
     ended = command("check", "registry.py:critic", *WITH)
     assert (ended.code, ended.err) == (
         REFUSED,
-        "Error: --registry and --allow are for skill files, and registry.py:critic is none\n",
+        "Error: --registry and --allow are only for skill files, got registry.py:critic\n",
     )
     assert command("run", "registry.py:critic", "Go.").lines == ["critic: Well done."]
 
@@ -149,8 +149,8 @@ def test_a_python_file_takes_no_registry(command: Commands) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model = 5", "registry.py has no tools, models, agents; define one as a dict by names"),
-        ("tools = []", "registry.py:tools is a list; make it a dict by names"),
+        ("model = 5", "registry.py defines none of tools, models, agents; define one, a dict by names"),
+        ("tools = []", "registry.py:tools must be a dict by names, got a list"),
         ("1 / 0", "registry.py, line 1 cannot be loaded:\nZeroDivisionError: division by zero"),
         (None, "there is no file registry.py"),
     ],
@@ -163,7 +163,7 @@ def test_a_wrong_registry_is_refused(command: Commands, text: str | None, messag
     assert (ended.code, ended.err) == (REFUSED, f"Error: {message}\n")
 
 
-def test_a_missing_skill_file_is_told(command: Commands) -> None:
+def test_a_missing_skill_file_is_refused(command: Commands) -> None:
     ended = command("run", "none.yaml", "Go.")
     assert (ended.code, ended.err) == (
         REFUSED,
@@ -171,7 +171,7 @@ def test_a_missing_skill_file_is_told(command: Commands) -> None:
     )
 
 
-def test_an_entry_that_cannot_be_allowed_is_told(command: Commands) -> None:
+def test_a_wrong_allow_is_refused(command: Commands) -> None:
     ended = command("check", "skill.yaml", "--allow", "os")
     assert (ended.code, ended.err) == (
         REFUSED,
@@ -184,7 +184,7 @@ def test_the_schema_is_printed(command: Commands) -> None:
     assert (ended.code, json.loads(ended.out)) == (DONE, json_schema())
 
 
-def test_the_help_tells_of_skill_files(command: Commands) -> None:
+def test_the_help_names_skill_files(command: Commands) -> None:
     assert "or a skill file" in command("--help").out
     assert "--registry FILE.py" in command("run", "--help").out
 

@@ -1,4 +1,4 @@
-"""What models, people and exceptions say is printed as a text, and never steers a terminal."""
+"""Texts of models, people and exceptions are printed without escape sequences."""
 
 import io
 import json
@@ -19,7 +19,7 @@ TURNED, LONE, PROMPT = "\u202eexe.txt\u2066", "\ud800", "\nPaused: type your pas
 HOSTILE = f"bees{TITLE}{CLEAR}{BELL}{BACK}{TURNED}{LONE}{PROMPT}"
 SAID = HOSTILE.replace(LONE, "")  # what an agent says must be what a saver can keep
 STEERS = re.compile(r"\x1b\]|\x1b\[2J|[\x00-\x08\x0b\x0c\x0e-\x1a\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What would steer a terminal, but for what moves the cursor, which live trees do themselves."""
+"""Escape sequences and control characters, except those with which live trees move the cursor."""
 
 AGENTS = f"""
 import os
@@ -145,11 +145,11 @@ def test_json_and_transcripts_keep_a_text_as_it_was_said(command: Commands) -> N
 
 
 def test_an_event_of_elsewhere_is_printed_clean_on_any_console() -> None:
-    path = ag.RunPath([ag.RunStep(f"a{TITLE}"), ag.RunStep(f"b{CLEAR}")])
+    path = ag.RunPath([ag.RunStep("a"), ag.RunStep("b")])
     event = ag.AgentEvent(
         agent_name="b",
         run_path=path,
-        address="a/b",
+        address=f"a{TITLE}/b{CLEAR}",
         id="1",
         output=ag.Output(message=AIMessage(HOSTILE)),
     )

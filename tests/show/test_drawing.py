@@ -1,4 +1,4 @@
-"""How graphs are drawn: as Mermaid text that people read, and in Jupyter without a connection."""
+"""Graphs drawn as Mermaid text, and displayed in Jupyter without a network."""
 
 import copy
 import socket
@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from helpers import says
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -14,13 +15,6 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 import agentgraph as ag
 from agentgraph.show.drawing import mermaid
 from agentgraph.testing import ScriptedChatModel
-
-
-def says(name: str) -> ag.Agent:
-    def fn(ctx: ag.Context) -> str:
-        return name
-
-    return ag.function_agent(name, fn)
 
 
 def chat(name: str, **options: Any) -> ag.Agent:
@@ -95,13 +89,13 @@ def test_a_loop_of_a_parallel_goes_round_its_box() -> None:
     }
 
 
-def test_a_box_that_the_way_comes_back_to_is_put_behind_what_leads_to_it() -> None:
+def test_a_box_that_a_loop_leads_back_to_is_anchored_to_the_node_before_it() -> None:
     both = ag.parallel("both", [says("a"), says("b")])
     lines = drawn(ag.loop("again", [says("first"), both], max_iterations=2))
     assert [line for line in lines if "~~~" in line or "direction" in line] == ["first ~~~ both.a"]
 
 
-def test_steps_are_drawn_behind_those_that_they_depend_on_and_undoing_is_dotted() -> None:
+def test_steps_are_drawn_after_those_that_they_depend_on_and_undoing_is_dotted() -> None:
     hotel = ag.step(says("hotel"), compensate=says("cancel"))
     flight = ag.step(says("flight"), depends_on=["hotel"])
     assert edges(ag.workflow("trip", [hotel, flight])) == {
@@ -143,7 +137,7 @@ def test_an_agent_as_a_tool_is_drawn_in_the_box_of_the_tools() -> None:
     assert 'desk.tools.desk.call("desk.call")' in lines
 
 
-def test_a_graph_of_ones_own_is_drawn_inside_its_agent() -> None:
+def test_a_langgraph_graph_is_drawn_inside_its_agent() -> None:
     graph = create_agent(ScriptedChatModel(responses=[]), tools=[note])
     lines = drawn(ag.sequential("all", [ag.graph_agent("helper", graph), says("close")]))
     assert 'subgraph helper["helper"]' in lines
@@ -179,12 +173,6 @@ def test_nodes_of_any_name_are_written_so_that_mermaid_reads_them(name: str) -> 
     assert label == f'"{name.replace(chr(34), "#34;")}")'
 
 
-def test_drawing_leaves_the_graph_as_it_is() -> None:
-    graph = ag.compile_agent(report())
-    mermaid(graph)
-    assert graph.get_graph().nodes["write"].metadata == {"agent_name": "write"}
-
-
 def bundle(shown: Any) -> dict[str, str]:
     """Return what Jupyter is given; a connection would fail the test."""
     made: dict[str, str] = shown._repr_mimebundle_(include=None, exclude=None)
@@ -201,7 +189,7 @@ def test_an_agent_shows_its_tree_and_its_graph_in_jupyter() -> None:
     assert shown["text/vnd.mermaid"] == mermaid(ag.compile_agent(report()))
 
 
-def test_the_svg_names_every_agent_and_needs_nothing_from_elsewhere() -> None:
+def test_the_svg_names_every_agent_and_links_to_nothing() -> None:
     svg = ElementTree.fromstring(bundle(report())["image/svg+xml"])
     texts = {"".join(text.itertext()) for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {"start", "write", "critique", "review", "facts", "find", "style", "end"} <= texts
@@ -220,7 +208,7 @@ def test_a_large_drawing_is_made_at_once_and_as_text_only() -> None:
     assert list(shown) == ["text/plain", "text/vnd.mermaid"]
 
 
-def test_a_tree_with_faults_shows_these_in_jupyter() -> None:
+def test_jupyter_displays_the_faults_of_a_tree() -> None:
     wrong = ag.sequential("all", [ag.loop("l", [], max_iterations=2), says("end")])
     assert bundle(wrong) == {"text/plain": faults(wrong)}
 

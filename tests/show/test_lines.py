@@ -1,4 +1,4 @@
-"""How graphs, trees and events are shown."""
+"""Trees as outlines, and events as lines."""
 
 import subprocess
 import sys
@@ -25,16 +25,22 @@ def report() -> ag.Agent:
     body = ag.loop("refine", [writer, says("critique")], max_iterations=3)
     branches = [ag.sequential("facts", [says("find"), says("count")]), says("style", "remark")]
     review = ag.parallel("review", branches, max_concurrency=2)
-    endless = ag.loop("chat", [says("talk")], max_iterations=None, until=lambda ctx: True)
-    return ag.sequential("report", [body, review, endless, ag.human("approve", "Print it?")])
+    desk = ag.chat_agent(
+        "desk",
+        ScriptedChatModel(responses=[]),
+        tools=[ag.agent_tool(ag.sequential("research", [says("seek")]))],
+        sub_agents=[ag.loop("rounds", [says("talk")], max_iterations=None, until=lambda ctx: True)],
+    )
+    return ag.sequential("report", [body, review, desk, ag.human("approve", "Print it?")])
 
 
 SEARCH = ToolCall(name="search", args={"q": "bees"}, id="1")
 
 
 def event(**what: object) -> ag.AgentEvent:
-    path = ag.RunPath((ag.RunStep("report"), ag.RunStep("write")))
-    return ag.AgentEvent(agent_name="write", run_path=path, address="report/write", id="1", **what)  # type: ignore[arg-type]
+    path = ag.RunPath(ag.RunStep(name) for name in ("report", "refine", "write", "critique", "write"))
+    at = "report/refine[1]/write"
+    return ag.AgentEvent(agent_name="write", run_path=path, address=at, id="1", **what)  # type: ignore[arg-type]
 
 
 def printed(shown: ag.AgentEvent, **options: object) -> str:
@@ -54,8 +60,11 @@ def test_a_tree_is_shown_as_an_outline() -> None:
         "│  │  ├─ find (function)",
         "│  │  └─ count (function)",
         "│  └─ style (function, writes remark)",
-        "├─ chat (loop, no bound)",
-        "│  └─ talk (function)",
+        "├─ desk (chat)",
+        "│  ├─ rounds (loop, no bound)",
+        "│  │  └─ talk (function)",
+        "│  └─ research (sequential)",
+        "│     └─ seek (function)",
         "└─ approve (human)",
     ]
 
@@ -85,23 +94,25 @@ def test_a_tree_is_shown_as_an_outline() -> None:
         (event(error="ValueError('no')"), "[error] ValueError('no')"),
     ],
 )
-def test_an_event_has_one_text_in_transcripts_and_on_the_console(
+def test_the_console_leads_an_event_by_its_address_and_a_transcript_by_its_run_path(
     shown: ag.AgentEvent, text: str
 ) -> None:
     assert event_text(shown) == text
-    assert transcript([shown]) == [f"report/write: {text}"]
-    assert printed(shown) == f"report/write: {text}\n"
+    assert transcript([shown]) == [f"report/refine/write/critique/write: {text}"]
+    assert printed(shown) == f"report/refine[1]/write: {text}\n"
 
 
 def test_a_long_text_stays_one_line_in_a_pipe() -> None:
     text = "word " * 100 + "end"
-    assert printed(event(output=ag.Output(message=AIMessage(text)))) == f"report/write: {text}\n"
+    assert (
+        printed(event(output=ag.Output(message=AIMessage(text)))) == f"report/refine[1]/write: {text}\n"
+    )
 
 
 def test_a_long_text_is_wrapped_and_indented_on_a_terminal() -> None:
     shown = event(output=ag.Output(message=AIMessage("one two three four five six seven eight")))
     assert printed(shown, force_terminal=True, color_system=None, width=34) == (
-        "report/write: one two three \n    four five six seven eight\n"
+        "report/refine[1]/write: one \n    two three four five six seven \n    eight\n"
     )
 
 
@@ -113,35 +124,3 @@ def test_an_event_is_coloured_on_a_terminal() -> None:
 def test_all_but_the_console_works_without_rich() -> None:
     code = "import sys; sys.modules['rich'] = None; import agentgraph.show.lines, agentgraph.testing"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def desk() -> ag.Agent:
-    """Return a chat agent with tools, an agent as a tool, and agents to transfer to."""
-
-    def note() -> str:
-        """Notes."""
-        return "Noted."
-
-    def chat(name: str, **options: object) -> ag.Agent:
-        return ag.chat_agent(name, ScriptedChatModel(responses=[]), **options)  # type: ignore[arg-type]
-
-    research = ag.sequential("research", [says("find"), chat("count", tools=[note])])
-    return chat(
-        "desk",
-        tools=[ag.agent_tool(research), note],
-        sub_agents=[chat("bills"), ag.loop("rounds", [says("ask")], max_iterations=2)],
-    )
-
-
-def test_agents_to_transfer_to_and_agents_as_tools_stand_in_the_outline() -> None:
-    assert tree_lines(ag.sequential("all", [desk(), says("close")])) == [
-        "all (sequential)",
-        "├─ desk (chat)",
-        "│  ├─ bills (chat)",
-        "│  ├─ rounds (loop, at most 2)",
-        "│  │  └─ ask (function)",
-        "│  └─ research (sequential)",
-        "│     ├─ find (function)",
-        "│     └─ count (chat)",
-        "└─ close (function)",
-    ]

@@ -1,0 +1,80 @@
+"""The agents that the tests of the command line run, as the text of a Python file."""
+
+AGENTS = """
+import time
+from pathlib import Path
+from typing import Literal
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+
+def says(name, text):
+    def fn(ctx) -> str:
+        with open("ledger", "a") as ledger:
+            ledger.write(name + "\\n")
+        return text(ctx) if callable(text) else text
+
+    return ag.function_agent(name, fn)
+
+
+def echoes(messages):
+    return "told: " + messages[0].text
+
+
+def fails(ctx):
+    if not Path("mended").exists():
+        raise ValueError("the printer is jammed")
+    return "printed"
+
+
+def hangs(ctx):
+    Path("hanging").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return "went on"
+
+
+first, last = says("first", "one"), says("last", "three")
+echo = says("echo", lambda ctx: ctx.messages[-1].text)
+chat = ag.chat_agent("chat", ScriptedChatModel(responses=[echoes]), instruction="About {topic}.")
+failing = ag.sequential("failing", [first, says("failer", fails), last])
+hanger = says("hanger", hangs)
+alone = ag.sequential("alone", [first, hanger])
+hanging = ag.sequential("hanging", [first, ag.parallel("pair", [hanger, says("other", "two")]), last])
+boss = ag.human("boss", "Print it?", response_schema=Literal["yes", "no"], output_key="word")
+asking = ag.sequential("asking", [first, boss, says("printer", lambda ctx: ctx.values["word"])])
+size = ag.human("size", "How many?", response_schema=int, output_key="size")
+label = ag.human("label", "Which label?", response_schema=str, output_key="label")
+glossy = ag.human("glossy", {"ask": "Glossy?"}, response_schema=bool, output_key="glossy")
+order = says("order", lambda ctx: repr([ctx.values[key] for key in ("size", "label", "glossy")]))
+three = ag.sequential("three", [ag.parallel("form", [size, label, glossy]), order])
+broken = ag.sequential("broken", [
+    ag.loop("empty", [], max_iterations=2),
+    ag.loop("none", [first], max_iterations=0),
+    ag.chat_agent("mute", 5),
+    ag.function_agent("bad name", print),
+    ag.function_agent("keyed", print, output_key="no key"),
+])
+runner = ag.Runner(first)
+
+
+def mail(to: str) -> str:
+    "Send a mail."
+    return f"mailed {to}"
+
+
+def posts(messages):
+    asked = any(message.type == "ai" for message in messages)
+    return "Done." if asked else calls(call("mail", to="ann"), call("mail", to="bob"))
+
+
+post = ScriptedChatModel(responses=[posts] * 9)
+clerk = ag.chat_agent("clerk", post, tools=[mail], approve=["mail"])
+each = ag.chat_agent("clerk", post, tools=[mail], approve=["mail"], interrupt_mode="per_call")
+strict = ag.chat_agent(
+    "clerk", post, tools=[mail], approve={"mail": {"allowed_decisions": ["reject", "respond"]}}
+)
+"""
+
+REFUSED, FAILED, PAUSED, STOPPED = 2, 1, 3, 130

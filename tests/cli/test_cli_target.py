@@ -1,0 +1,55 @@
+"""TARGET: wrong files and names are refused with the way out."""
+
+import pytest
+from commands import Commands
+
+REFUSED = 2
+FEW = """
+import agentgraph as ag
+
+first = ag.function_agent("first", lambda ctx: "one")
+boss = ag.human("boss", "Print it?", output_key="word")
+runner = ag.Runner(first)
+"""
+LIST = "It defines:\n  agents.py:first (function)\n  agents.py:boss (human, writes word)"
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nowhere.py:report", "there is no file nowhere.py"),
+        (".:report", ". is not a file"),
+        ("agentgraph.txt:report", "agentgraph.txt is not a Python file"),
+        ("agents.py", f"name an agent, as in agents.py:NAME. {LIST}"),
+        ("agents.py:", f"name an agent, as in agents.py:NAME. {LIST}"),
+        ("agents.py:lst", f"agents.py has no agent 'lst'. {LIST}"),
+        ("agents.py:runner", f"agents.py:runner must be an agent, got a Runner. {LIST}"),
+        ("empty.py:a", "empty.py has no agent 'a'. The file defines no agent."),
+        ("divides.py:a", "divides.py, line 3 cannot be loaded:\nZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_wrong_target_is_refused(command: Commands, target: str, message: str) -> None:
+    files = {
+        "agents.py": FEW,
+        "agentgraph.txt": "",
+        "empty.py": "",
+        "divides.py": "import helper\n\nhelper.divide(1, 0)\n",
+        "helper.py": "def divide(a, b):\n    return a / b\n",
+    }
+    for name, text in files.items():
+        (command.folder / name).write_text(text)
+    ended = command("check", target)
+    assert (ended.code, ended.out, ended.err) == (REFUSED, "", f"Error: {message}\n")
+
+
+def test_a_syntax_error_is_shown_with_its_line(command: Commands) -> None:
+    (command.folder / "agents.py").write_text("first = 1\nsecond = (\n")
+    ended = command("run", "agents.py:first", "bees")
+    assert ended.code == REFUSED
+    assert ended.err.startswith("Error: agents.py, line 2 cannot be loaded:\n")
+    assert "SyntaxError: '(' was never closed" in ended.err
+
+
+def test_a_file_may_be_named_like_a_module_that_is_loaded(command: Commands) -> None:
+    (command.folder / "json.py").write_text(FEW)
+    assert command("run", "json.py:first", "bees", "--json").code == 0

@@ -1,0 +1,121 @@
+"""Runs at a terminal: questions are asked, and a live tree is drawn."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_agents import AGENTS, PAUSED, STOPPED
+from commands import CTRL_C, CTRL_D, Commands
+
+
+@pytest.fixture(autouse=True)
+def agents(tmp_path: Path) -> Path:
+    file = tmp_path / "agents.py"
+    file.write_text(AGENTS)
+    return file
+
+
+def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> None:
+    prompt = "clerk (approve, reject): "
+    typed = [(prompt, "yes\n"), (prompt, "approve\n")]
+    ended = command.at_terminal("run", "agents.py:clerk", "go", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert {"clerk: mailed ann", "clerk: mailed bob"} <= set(ended.lines)
+
+
+def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Commands) -> None:
+    prompt = "asking/boss (yes, no): "
+    typed = [(prompt, "perhaps\n"), (prompt, "yes\n")]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert ended.lines == [
+        "asking/first: one",
+        "asking/boss: [asks] Print it?",
+        f"{prompt}perhaps",
+        "'perhaps' does not fit: must be one of ['yes', 'no']",
+        f"{prompt}yes",
+        "asking/boss: yes",
+        "asking/printer: yes",
+        "Done: thread t, saved in agentgraph.db.",
+    ]
+
+
+def test_several_questions_are_asked_one_after_the_other(command: Commands) -> None:
+    command("run", "agents.py:three", "go", "--thread", "t")
+    typed = [("/size: ", "many\n"), ("/size: ", "3\n"), ("/label: ", "12\n"), ("(yes, no): ", "yes\n")]
+    ended = command.at_terminal("resume", "agents.py:three", "--thread", "t", typed=typed)
+    assert ended.code == 0
+    assert "'many' does not fit: Input should be a valid integer" in ended.lines
+    assert ended.lines[-2] == "three/order: [3, '12', True]"
+
+
+def test_the_end_of_input_at_a_question_is_a_pause(command: Commands) -> None:
+    typed = [("(yes, no): ", CTRL_D)]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == PAUSED
+    assert "Paused: thread t in agentgraph.db waits for answers to" in ended.lines
+
+
+def test_ctrl_c_at_a_question_stops(command: Commands) -> None:
+    typed = [("(yes, no): ", CTRL_C)]
+    ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
+    assert ended.code == STOPPED
+    assert "Stopped. Resume: " in ended.out
+    assert command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes").code == 0
+
+
+def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
+    arguments = ("run", "agents.py:asking", "bees", "--no-input")
+    assert command.at_terminal(*arguments, typed=[]).code == PAUSED
+
+
+@pytest.fixture
+def drawn(command: Commands) -> str:
+    """Return a file of trees that are run at a terminal on which a tree can be drawn."""
+    lines = ["import os", 'os.environ["TERM"] = "xterm"', AGENTS]
+    (command.folder / "drawn.py").write_text("\n".join(lines))
+    return "drawn.py"
+
+
+def states(out: str) -> dict[str, str]:
+    """Return the state of each agent in the last tree that was drawn on a terminal."""
+    last = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", out).rpartition("agent ")[2]
+    rows = re.findall(r"(\w+) +(?:[a-z]+ +)?[✓✗■?·] (done|failed|stopped|asks|waiting)", last)
+    return dict(rows)
+
+
+def test_at_a_terminal_a_live_tree_is_below_the_lines_and_questions_below_it(
+    command: Commands, drawn: str
+) -> None:
+    typed = [(" (yes, no): ", "yes\n")]
+    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--thread", "t", typed=typed)
+    before, _, after = ended.out.partition(" (yes, no): ")
+    assert ended.code == 0
+    assert states(before) == {"asking": "asks", "first": "done", "boss": "asks", "printer": "waiting"}
+    assert states(after) == dict.fromkeys(["asking", "first", "boss", "printer"], "done")
+    assert ended.lines[-1].endswith("Done: thread t, saved in agentgraph.db.")
+    assert before.count("\x1b[?25h") == before.count("\x1b[?25l") == 1
+
+
+def test_at_a_terminal_ctrl_c_is_noted_below_the_tree_and_twice_shows_the_cursor_again(
+    command: Commands, drawn: str
+) -> None:
+    typed = [(" s", CTRL_C), ("Ctrl-C again stops at once.\x1b[0m", CTRL_C)]
+    ended = command.at_terminal("run", f"{drawn}:alone", "bees", "--thread", "t", typed=typed)
+    assert ended.code == STOPPED
+    assert "Stopping after the running step; Ctrl-C again stops at once." in ended.out
+    assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Resume: ")
+    (command.folder / "go").touch()
+    assert command("resume", "agents.py:alone", "--thread", "t").lines == [
+        "alone: [discarded]",
+        "alone/first: one",
+        "alone/hanger: went on",
+    ]
+
+
+def test_json_is_printed_without_a_tree_at_a_terminal_too(command: Commands, drawn: str) -> None:
+    ended = command.at_terminal("run", f"{drawn}:asking", "bees", "--json", typed=[])
+    assert ended.code == PAUSED
+    assert [json.loads(line)["agent_name"] for line in ended.lines[:2]] == ["first", "boss"]
+    assert "\x1b" not in ended.out
