@@ -216,8 +216,8 @@ class Execution:
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.
 
-        An agent's failure is saved first. Any other is saved after its events: if the caller does not
-        read them, the failure is not saved either.
+        An agent's failure is saved before its events are yielded. Any other is saved after them, so
+        only if the caller has read them; a failure of the saver's database is not saved.
         """
         told = list(translator.fail(error))
         if failures(error):
