@@ -12,7 +12,7 @@ from helpers import Drive, Sync, standing
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.threads.replay import recalled
+from agentgraph.threads.replay import last_turn
 from agentgraph.tree.validation import validate
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -124,9 +124,9 @@ class Thread:
         assert [question.address for question in questions] == list(addresses)
         assert {each.id for each in self.state().interrupts} == {question.id for question in questions}
 
-    def recalled(self) -> list[str]:
+    def last_turn(self) -> list[str]:
         """Return what `watch` is told of the turn so far: what was said, and the ends of agents."""
-        reads = recalled(validate(self.tree), "t")
+        reads = last_turn(validate(self.tree), "t")
         if self.drive is Sync:
             with self._runner() as runner:
                 came = runner.engine.read(reads, "t")

@@ -10,9 +10,9 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.threads.engine import Begin, Engine, How
+from agentgraph.threads.engine import Begin, Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED, resumption
-from agentgraph.threads.replay import recalled
+from agentgraph.threads.replay import last_turn
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.threads import Reads
 from agentgraph.threads.turns import Input, as_input, new_turn
@@ -110,7 +110,7 @@ def watch(
     screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     heard: list[AgentEvent] = []
-    with engine.run(begin, thread_id, How(screen.streams, see=screen.see)) as events:
+    with engine.run(begin, thread_id, RunOptions(screen.streams, on_part=screen.see)) as events:
         activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
         with screen.watching(activity):
@@ -135,7 +135,8 @@ async def awatch(
     screen = _screen(console)
     begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     heard: list[AgentEvent] = []
-    async with engine.arun(begin, thread_id, How(screen.streams, see=screen.see)) as events:
+    options = RunOptions(screen.streams, on_part=screen.see)
+    async with engine.arun(begin, thread_id, options) as events:
         activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
         with screen.watching(activity):
@@ -190,7 +191,7 @@ def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:
     if activity is None or not resumes or thread != thread_id:
         activity = Activity(engine.tree)
     if resumes:
-        activity.recall((yield from recalled(engine.tree, thread_id)))
+        activity.recall((yield from last_turn(engine.tree, thread_id)))
     return activity
 
 

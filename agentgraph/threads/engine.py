@@ -15,19 +15,28 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
-from agentgraph.threads.replay import going_on
-from agentgraph.threads.runs import AsyncRun, Driver, Run, See, Step, Telling, ahold, hold
+from agentgraph.threads.replay import continuation
+from agentgraph.threads.runs import (
+    Advance,
+    AsyncRun,
+    Driver,
+    Execution,
+    PartHook,
+    Run,
+    alock_thread,
+    lock_thread,
+)
 from agentgraph.threads.savers import saver_error, saver_fault
 from agentgraph.threads.threads import (
-    AllSaved,
-    Close,
-    Keep,
-    NextPart,
+    CloseStream,
+    FindSaveFault,
+    GetCheckpoint,
+    GetNextPart,
+    GetState,
+    ListCheckpoints,
+    PutWrite,
     Reads,
     Request,
-    Saved,
-    SaveFault,
-    State,
     checked_id,
 )
 from agentgraph.tree.places import Tree
@@ -38,18 +47,18 @@ Begin = Callable[[], Reads[Any]]
 T = TypeVar("T")
 
 
-class How(NamedTuple):
-    """How a run is streamed, and what it may use.
+class RunOptions(NamedTuple):
+    """How a run is streamed, and its limits.
 
     Attributes:
-        stream: Whether replies of models are told in chunks, too.
-        limits: What the turn may use, where it is not what was compiled.
-        see: Is shown each part of the stream before it is told.
+        stream: Whether models' replies are streamed in chunks too.
+        limits: The limits of the turn; None for those that the graph was compiled with.
+        on_part: Called with each part of the stream before it is translated.
     """
 
     stream: bool
     limits: Limits | None = None
-    see: See | None = None
+    on_part: PartHook | None = None
 
 
 class Engine:
@@ -69,45 +78,49 @@ class Engine:
     ) -> None:
         self.tree, self.graph, self.saver = tree, graph, saver
 
-    def run(self, begin: Begin, thread_id: str, how: How) -> Run:
+    def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Admit a run, and return its events."""
         check_limits(how.limits)
-        held = hold(self.saver, thread_id)
+        held = lock_thread(self.saver, thread_id)
         try:
-            telling = self.read(self._admitted(begin(), thread_id, how, "sync"), thread_id)
+            execution = self.read(self._admitted(begin(), thread_id, how, "sync"), thread_id)
         except BaseException:
             held.release()
             raise
-        return Run(telling, held, partial(self.read, telling.story, thread_id))
+        return Run(execution, held, partial(self.read, execution.generator, thread_id))
 
-    def arun(self, begin: Begin, thread_id: str, how: How) -> AsyncRun:
+    def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run that is admitted when it is awaited."""
 
         async def admit() -> Driver:
             check_limits(how.limits)
             if fault := self.tree.mode_faults["async"]:
                 raise AgentGraphError(fault)
-            held = await ahold(self.saver, thread_id)
+            held = await alock_thread(self.saver, thread_id)
             try:
-                telling = await self.aread(self._admitted(begin(), thread_id, how, "async"), thread_id)
+                execution = await self.aread(
+                    self._admitted(begin(), thread_id, how, "async"), thread_id
+                )
             except BaseException:
                 held.release()
                 raise
-            return Driver(telling, held, partial(self._aread, telling.story, thread_id))
+            return Driver(execution, held, partial(self._aread, execution.generator, thread_id))
 
         return AsyncRun(admit)
 
-    def _admitted(self, reads: Reads[Any], thread_id: str, how: How, mode: Mode) -> Reads[Telling]:
+    def _admitted(
+        self, reads: Reads[Any], thread_id: str, how: RunOptions, mode: Mode
+    ) -> Reads[Execution]:
         """Return what a run tells, once it is known that it may begin."""
         given = yield from reads
-        on = yield from going_on(self.tree, thread_id, given)
-        telling = Telling(self.tree, self.saver, thread_id, on, how.see)
+        on = yield from continuation(self.tree, thread_id, given)
+        execution = Execution(self.tree, self.saver, thread_id, on, how.on_part)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread_id, how, on.before)
-        telling.stream = stream(given, control=telling.control, **options)
-        return telling
+        execution.stream = stream(given, control=execution.control, **options)
+        return execution
 
-    def _options(self, thread_id: str, how: How, before: Before) -> dict[str, Any]:
+    def _options(self, thread_id: str, how: RunOptions, before: Before) -> dict[str, Any]:
         """Return how streams are run: each step is on disk before the next one starts.
 
         Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
@@ -117,7 +130,7 @@ class Engine:
             "updates",
             *["custom"] * (self.tree.speaks_early or self.tree.runs_tasks),
             *["messages"] * how.stream,
-            *["tasks"] * (how.see is not None),
+            *["tasks"] * (how.on_part is not None),
         ]
         config = config_of(thread_id)
         config["configurable"][EMITTED_BEFORE] = before
@@ -148,7 +161,7 @@ class Engine:
         if fault := saver_fault(self.saver, mode):
             raise AgentGraphError(fault)
 
-    def read(self, reads: Generator[Any, Any, T], thread_id: str, step: Step | None = None) -> T:
+    def read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
         """Run a function that reads a thread, and return its result; of a story the next event.
 
         Args:
@@ -180,7 +193,7 @@ class Engine:
         return await self._aread(reads, thread_id)
 
     async def _aread(
-        self, reads: Generator[Any, Any, T], thread_id: str, step: Step | None = None
+        self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None
     ) -> T:
         step = step or partial(reads.send, None)
         while True:
@@ -199,40 +212,42 @@ class Engine:
 
     def _answer(self, asked: Request, thread_id: str) -> Any:
         match asked:
-            case SaveFault(value):
+            case FindSaveFault(value):
                 return save_fault(self.saver.serde, value)
-            case NextPart(stream):
+            case GetNextPart(stream):
                 return next(stream, None)
         owner, method, *given = self._call(asked, thread_id)
         return getattr(owner, method)(*given)
 
     async def _aanswer(self, asked: Request, thread_id: str) -> Any:
         match asked:
-            case SaveFault(value):
+            case FindSaveFault(value):
                 return save_fault(self.saver.serde, value)
-            case NextPart(stream):
+            case GetNextPart(stream):
                 return await anext(stream, None)
         owner, method, *given = self._call(asked, thread_id)
         answer = getattr(owner, f"a{method}")(*given)
         return [each async for each in answer] if method == "list" else await answer
 
-    def _call(self, asked: Saved | State | AllSaved | Keep | Close, thread_id: str) -> tuple[Any, ...]:
+    def _call(
+        self, asked: GetCheckpoint | GetState | ListCheckpoints | PutWrite | CloseStream, thread_id: str
+    ) -> tuple[Any, ...]:
         """Return what answers a request: its owner, the name of its sync method, and its arguments."""
         match asked:
-            case Saved():
+            case GetCheckpoint():
                 return self.saver, "get_tuple", config_of(thread_id, *asked)
-            case State():
+            case GetState():
                 return self.graph, "get_state", config_of(thread_id, *asked)
-            case AllSaved():
+            case ListCheckpoints():
                 return self.saver, "list", config_of(thread_id)
-            case Keep(saved, task_id, channel, value):
+            case PutWrite(saved, task_id, channel, value):
                 return self.saver, "put_writes", saved.config, [(channel, value)], task_id
-            case Close(stream):
+            case CloseStream(stream):
                 return stream, "close"
 
     def _named(self, error: BaseException, asked: Request, thread_id: str) -> BaseException:
         """Return the error for one with which a request was answered: of the saver it is ours."""
-        is_ours = isinstance(error, AgentGraphError) or isinstance(asked, NextPart | Close)
+        is_ours = isinstance(error, AgentGraphError) or isinstance(asked, GetNextPart | CloseStream)
         if is_ours or not isinstance(error, Exception):
             return error
         named = saver_error(error, self.saver, thread_id)

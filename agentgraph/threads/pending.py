@@ -19,20 +19,20 @@ from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.threads.threads import (
+    FindSaveFault,
+    GetCheckpoint,
+    GetState,
     Reads,
-    Saved,
-    SaveFault,
-    State,
-    all_saved,
     before_edits,
     check_mapping,
     check_saved,
+    leading_checkpoints,
     next_node,
-    opened,
+    open_thread,
     order_of,
     place_of,
     position_in,
-    ran_behind,
+    ran_after,
     writes_by_task,
 )
 from agentgraph.tree.addresses import address, as_cursor, parse_address
@@ -54,7 +54,7 @@ class _Unanswered:
 UNANSWERED: Final = _Unanswered()
 
 
-class Waiting(NamedTuple):
+class PendingQuestions(NamedTuple):
     """The questions of a thread, and how they can be answered.
 
     Attributes:
@@ -74,8 +74,8 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    saved = yield from opened(tree, thread_id)
-    return (yield from _waiting(tree, saved)).questions
+    saved = yield from open_thread(tree, thread_id)
+    return (yield from _pending_questions(tree, saved)).questions
 
 
 def resumption(
@@ -89,11 +89,11 @@ def resumption(
         AgentGraphError: A value cannot be saved.
     """
     check_mapping(values)
-    saved = yield from opened(tree, thread_id)
-    questions, answered = yield from _waiting(tree, saved)
+    saved = yield from open_thread(tree, thread_id)
+    questions, answered = yield from _pending_questions(tree, saved)
     named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     for key, answer in named.items():
-        if (fault := (yield SaveFault(answer))) is not None:
+        if (fault := (yield FindSaveFault(answer))) is not None:
             asker_at = next(question.address for question in questions if question.id == key)
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {asker_at} cannot be saved ({fault}); the question is "
@@ -109,7 +109,7 @@ def resumption(
     elif named and answered != "by id":
         (answer,) = named.values() if answered == "bare" else (None,)
         if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
-            raise _edited(thread_id, questions)  # LangGraph would take it for something else
+            raise _edited_error(thread_id, questions)  # LangGraph would take it for something else
         return Command(resume=answer, update=update)
     return Command(resume=named or None, update=update) if named or update else None
 
@@ -136,11 +136,11 @@ def _by_name(
     return {questions[0].id: answers}
 
 
-def _waiting(tree: Tree, saved: CheckpointTuple) -> Reads[Waiting]:
+def _pending_questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = yield from before_edits(saved)
     if origin is saved:
-        return Waiting((yield from _questions(tree, saved)))
+        return PendingQuestions((yield from _questions(tree, saved)))
     return (yield from _asked_before_edits(tree, origin))
 
 
@@ -150,7 +150,7 @@ def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
     return [question_of(tree, question_note(one)) for one in asked]
 
 
-def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
+def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQuestions]:
     """Return the questions that were asked behind a checkpoint before the state was edited.
 
     The step that asked them is to begin anew, so its node's own question has another id by now. A
@@ -158,31 +158,31 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[Waiting]:
     answered, the next answer is for that.
     """
     position = position_in(tree, origin)
-    tasks = (yield State()).tasks
+    tasks = (yield GetState()).tasks
     questions = yield from _questions(tree, origin)
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
-        return Waiting([])
+        return PendingQuestions([])
     place = tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = (yield State("", origin.checkpoint["id"])).tasks
+    (ran,) = (yield GetState("", origin.checkpoint["id"])).tasks
     asks_itself = position["next"] == place.question_node or place.kind.asks
     is_first = asks_itself or not (yield from _is_answered(origin))
-    alone = ran_behind(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
+    alone = ran_after(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
-        return Waiting([replace(questions[0], id=own)], "by new id")
-    return Waiting(questions, "bare" if len(questions) == 1 and is_first else "anew")
+        return PendingQuestions([replace(questions[0], id=own)], "by new id")
+    return PendingQuestions(questions, "bare" if len(questions) == 1 and is_first else "anew")
 
 
 def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
     """Tell whether anything was answered in the step behind a checkpoint of the root."""
     began = origin.checkpoint["id"]
-    every = yield from all_saved()
+    every = yield from leading_checkpoints()
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any("__resume__" in told for at in [origin, *inside] for told in writes_by_task(at).values())
 
 
-def _edited(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
+def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
     """Return the error for answers to what is to be asked anew, as the state was edited."""
     there = ", ".join(question.address for question in questions)
     return UnknownInterruptError(
@@ -267,11 +267,11 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
 
 def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
     """Return the ids of the questions that wait in a graph, and in those inside; None if none ran."""
-    saved: CheckpointTuple | None = yield Saved(namespace)
+    saved: CheckpointTuple | None = yield GetCheckpoint(namespace)
     if saved is None:
         return None
     asked = _asking(saved)
-    names = {each.id: each.name for each in (yield State(namespace)).tasks} if asked else {}
+    names = {each.id: each.name for each in (yield GetState(namespace)).tasks} if asked else {}
     found: set[str] = set()
     for task, writes in asked.items():
         inner = _inside(namespace, f"{names.get(task)}:{task}")
@@ -290,16 +290,16 @@ def _asked_by_tasks(
     place = tree.by_node[str(position["next"])]
     asked, lanes = _asking(saved), tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = (yield State(namespace, saved.checkpoint["id"])).tasks
+    (runs,) = (yield GetState(namespace, saved.checkpoint["id"])).tasks
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
-    if ran_behind(saved) == {runs.id}:
+    if ran_after(saved) == {runs.id}:
         return _unanswered(outer, asked[runs.id])
     found: list[tuple[int, list[Any]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in lanes:
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
-            if inner := (yield from _asked_in(tree, inside, (yield Saved(inside)))):
+            if inner := (yield from _asked_in(tree, inside, (yield GetCheckpoint(inside)))):
                 found.append((order_of(lane, asker(inner[0].response_schema) or ""), inner))
                 break
         else:

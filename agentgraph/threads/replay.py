@@ -30,17 +30,17 @@ from agentgraph.graph.nodes.lane import standing
 from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (
+    GetCheckpoint,
     Reads,
-    Saved,
     address_at,
-    all_saved,
     before_edits,
-    keep_notes,
-    kept_beside,
+    leading_checkpoints,
     namespace_of,
     next_node,
-    opened,
+    notes_at,
+    open_thread,
     position_of,
+    save_notes,
     writes_by_task,
 )
 from agentgraph.tree.addresses import root_address
@@ -51,19 +51,19 @@ _MARKS = ("resumed", "heard")
 
 
 def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
-    """Return the events of all turns of a thread, chunks aside; errors as `opened`."""
-    yield from opened(tree, thread_id)
+    """Return the events of all turns of a thread, chunks aside; errors as `open_thread`."""
+    yield from open_thread(tree, thread_id)
     translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in _entries(tree, (yield from all_saved()))]
+    return [translator.event(entry) for entry in _entries(tree, (yield from leading_checkpoints()))]
 
 
-def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
+def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     """Return what came of the last turn of a thread, in order: its events, and what ended.
 
-    What ended is told by its address, for not all of it has events. Errors as `opened`.
+    What ended is told by its address, for not all of it has events. Errors as `open_thread`.
     """
-    yield from opened(tree, thread_id)
-    every = standing((yield from all_saved()))
+    yield from open_thread(tree, thread_id)
+    every = standing((yield from leading_checkpoints()))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
@@ -83,18 +83,20 @@ def recalled(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
 
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return what is not void of all that was told in the steps behind some checkpoints, in order."""
-    told, failed = _told_and_failed(tree, every)
+    told, failed = _entries_and_failures(tree, every)
     return [*told, *failed]
 
 
-def _told_and_failed(tree: Tree, every: Iterable[CheckpointTuple]) -> tuple[list[Entry], list[Note]]:
+def _entries_and_failures(
+    tree: Tree, every: Iterable[CheckpointTuple]
+) -> tuple[list[Entry], list[Note]]:
     """Return the same in two: what was told, and how a step of the root failed that no runner told."""
     every = standing(every)
-    told = _all_told(every)
+    told = _all_entries(every)
     return _without_void(told), [*_failures(tree, every, told)]
 
 
-def _all_told(every: Iterable[CheckpointTuple]) -> list[Entry]:
+def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return all that was told in the steps behind some checkpoints, and is kept, in order."""
     found: dict[int, Entry] = {}
     for saved in every:
@@ -129,14 +131,14 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
             yield from entries_in(result)
         for asked in writes.get("__interrupt__", ()):
             yield question_note(asked)
-    for note in kept_beside(saved):
+    for note in notes_at(saved):
         if note.kind not in _MARKS:
             yield note
 
 
 def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
     """Return the last note of some kinds that is kept beside a checkpoint."""
-    notes = [note for note in kept_beside(saved) if note.kind in kinds]
+    notes = [note for note in notes_at(saved) if note.kind in kinds]
     return max(notes, key=number_told, default=None)
 
 
@@ -194,30 +196,31 @@ def _newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTupl
     return heads
 
 
-class GoingOn(NamedTuple):
-    """How a run goes on with a thread.
+class Continuation(NamedTuple):
+    """How a run continues a thread.
 
     Attributes:
-        begin: Behind what was told before.
-        first: What it tells first.
-        questions: What was told of the questions of the step, by their ids: one that a run was killed
-            with, though it was answered, may be asked again.
-        before: What its nodes must know.
-        mark: What it keeps before it tells that, beside the step that goes on: it may end there.
-        notes: What it keeps behind that.
-        beside: That step; None where none is under way.
+        begin: The moment after which the run's events come.
+        replayed: The events that the run yields before those of the graph.
+        questions: The events of the step's questions, by their ids: a question that was answered in a
+            run that was killed may be asked again.
+        before: What the nodes must know of earlier events.
+        notes_before: Notes to save at the checkpoint before the replayed events: the caller may close
+            the run while it reads these.
+        notes_after: Notes to save there after the replayed events.
+        checkpoint: The checkpoint whose step continues; None if no step is unfinished.
     """
 
     begin: Moment = Moment(0, 0, "")
-    first: Sequence[AgentEvent] = ()
+    replayed: Sequence[AgentEvent] = ()
     questions: Mapping[str, AgentEvent] | None = None
     before: Before = (0, ())
-    mark: Sequence[Note] = ()
-    notes: Sequence[Note] = ()
-    beside: CheckpointTuple | None = None
+    notes_before: Sequence[Note] = ()
+    notes_after: Sequence[Note] = ()
+    checkpoint: CheckpointTuple | None = None
 
 
-def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
+def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     """Return how a run goes on.
 
     Args:
@@ -225,52 +228,52 @@ def going_on(tree: Tree, thread_id: str, given: Any) -> Reads[GoingOn]:
         thread_id: The thread.
         given: What LangGraph is given: input, where a turn begins, or a command or None to go on.
     """
-    saved: CheckpointTuple | None = yield Saved()
+    saved: CheckpointTuple | None = yield GetCheckpoint()
     position = position_of(saved) if saved else None
     if saved is None or position is None:
-        return GoingOn()
+        return Continuation()
     ran, origin = yield from before_edits(saved)
     heard = yield from _heard(ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
         turn, last = clock_in(position)
         is_turn = not isinstance(given, Command | None)
-        return GoingOn(Moment(turn + is_turn, last, ""), before=(last, ()))
+        return Continuation(Moment(turn + is_turn, last, ""), before=(last, ()))
     origin = saved if is_over else origin
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from all_saved()
+        line = yield from leading_checkpoints()
     every = _since(line, origin)
     if heard is None:
-        void = _retold(tree, _unsure(line, ran))
+        void = _void_and_replay(tree, _maybe_unheard(line, ran))
     elif heard < inf:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it is only cut where another line went on
-        void = _retold(tree, every) if is_cut else _Void()
-    return _behind(tree, thread_id, given, saved, origin, every, void)
+        void = _void_and_replay(tree, every) if is_cut else _Voided()
+    return _continue_step(tree, thread_id, given, saved, origin, every, void)
 
 
-def _behind(
+def _continue_step(
     tree: Tree,
     thread_id: str,
     given: Any,
     saved: CheckpointTuple,
     origin: CheckpointTuple,
     every: Sequence[CheckpointTuple],
-    void: "_Void",
-) -> GoingOn:
+    void: "_Voided",
+) -> Continuation:
     """Return how a run goes on with the step behind `origin`, in which the checkpoints `every` are."""
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position_of(saved))
     told = _entries(tree, every)
     asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
-    open_ = _open(asked, every, origin)
+    open_ = _open_questions(asked, every, origin)
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
-    numbers = map(number_told, [*told, *kept_beside(saved), *kept_beside(origin)])
+    numbers = map(number_told, [*told, *notes_at(saved), *notes_at(origin)])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
@@ -278,18 +281,23 @@ def _behind(
     keeps = [note("discarded", dropped)] if dropped else []
     event = Translator(tree, thread_id).event
     left = open_.keys() - {*answered, *dropped}
-    return GoingOn(
+    return Continuation(
         begin=Moment(turn + is_turn, clock.last, ""),
-        first=[*map(event, [*first, *again])],
+        replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
-        before=(clock.last, [_known(each, left) for each in told]),
-        mark=mark,
-        notes=[*(open_[each] for each in answered), *void.failed, *keeps, note("resumed", answered)],
-        beside=origin,
+        before=(clock.last, [_as_before(each, left) for each in told]),
+        notes_before=mark,
+        notes_after=[
+            *(open_[each] for each in answered),
+            *void.failed,
+            *keeps,
+            note("resumed", answered),
+        ],
+        checkpoint=origin,
     )
 
 
-def keep_heard(upto: float | None) -> Reads[None]:
+def save_heard(upto: float | None) -> Reads[None]:
     """Keep up to when the reader of a run heard what was told, if it heard more than what came first.
 
     Args:
@@ -297,15 +305,15 @@ def keep_heard(upto: float | None) -> Reads[None]:
     """
     if upto is None:
         return
-    saved: CheckpointTuple | None = yield Saved()
+    saved: CheckpointTuple | None = yield GetCheckpoint()
     position = position_of(saved) if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)
-        clock = Clock(turn, max([last, *map(number_told, kept_beside(saved))]))
-        yield from keep_notes(saved, [_note(clock, "", "heard", upto)])
+        clock = Clock(turn, max([last, *map(number_told, notes_at(saved))]))
+        yield from save_notes(saved, [_note(clock, "", "heard", upto)])
 
 
-class _Void(NamedTuple):
+class _Voided(NamedTuple):
     """What was told, and is void.
 
     Attributes:
@@ -319,28 +327,28 @@ class _Void(NamedTuple):
     failed: Sequence[Note] = ()
 
 
-def _retold(tree: Tree, every: Sequence[CheckpointTuple]) -> _Void:
+def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> _Voided:
     """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
-    told, failed = _told_and_failed(tree, every)
-    return _Void(_names(every), [*told, *failed], failed)
+    told, failed = _entries_and_failures(tree, every)
+    return _Voided(_names(every), [*told, *failed], failed)
 
 
 def _unheard(
     tree: Tree, line: Sequence[CheckpointTuple], heard: float, steps: Collection[str]
-) -> _Void:
+) -> _Voided:
     """Return what is void, and told again, behind what was heard of a run that was left.
 
     It is told again in its order: from the first on that is void, or was not heard.
     """
     void = [
         each
-        for note in _all_told(line)
+        for note in _all_entries(line)
         if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
         for each in note.data
     ]
     told = _entries(tree, line)
     first = next((i for i, each in enumerate(told) if _is_due(each, heard, steps)), len(told))
-    return _Void([*steps, *void], told[first:])
+    return _Voided([*steps, *void], told[first:])
 
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
@@ -362,7 +370,7 @@ def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
         return last.data if last.kind == "heard" else None
     if not is_edited:
         return None
-    as_saved: CheckpointTuple | None = yield Saved(checkpoint_id=ran.checkpoint["id"])
+    as_saved: CheckpointTuple | None = yield GetCheckpoint(checkpoint_id=ran.checkpoint["id"])
     return inf if as_saved and _has_ended(as_saved) else None
 
 
@@ -370,7 +378,7 @@ def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[Chec
     return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
 
 
-def _unsure(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
+def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
     """Return the checkpoints behind which those steps ran of which nobody knows what was heard.
 
     They are the step where a run was killed and the one before it, in one turn: what was told before a
@@ -394,7 +402,7 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
     by_task = writes_by_task(saved).values()
     if (begun := _last_note(saved, "resumed")) is None:
         return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
-    ended = [note for note in kept_beside(saved) if note.kind == "error"]
+    ended = [note for note in notes_at(saved) if note.kind == "error"]
     ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
     return max(map(number_told, ended), default=0) < number_told(begun)
 
@@ -405,7 +413,7 @@ def _has_failed(saved: CheckpointTuple) -> bool:
     return any("__error__" in each for each in by_task) or _last_note(saved, "error") is not None
 
 
-def _open(
+def _open_questions(
     asked: Iterable[Note], every: Sequence[CheckpointTuple], origin: CheckpointTuple
 ) -> dict[str, Note]:
     """Return what told of the questions without answers, by their ids: their lanes stand there.
@@ -415,7 +423,7 @@ def _open(
         every: The checkpoints of the step, newest first; or only that of the root.
         origin: That of the root, beside which lies what runs were given answers to.
     """
-    resumed = [note for note in kept_beside(origin) if note.kind == "resumed"]
+    resumed = [note for note in notes_at(origin) if note.kind == "resumed"]
     answered = {each for note in resumed for each in note.data or ()}
     heads = _newest(every)
     next_ = _names(heads.values())
@@ -437,7 +445,7 @@ def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:
     return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
 
 
-def _known(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:
+def _as_before(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:
     """Return an entry as nodes know it: who told it, its id, and whether it waits for an answer."""
     at = entry.address if isinstance(entry, Note) else address_of(entry)
     return at or "", entry.id or "", entry.id in waiting

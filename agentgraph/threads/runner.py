@@ -14,7 +14,7 @@ from agentgraph.agents.limits import Limits
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.values import declared
-from agentgraph.threads.engine import Engine, How
+from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.runs import AsyncRun, Run
@@ -108,7 +108,7 @@ class Runner:
         given = as_input(messages, values)
         self.engine.check_sync()
         begin = partial(new_turn, self.engine.tree, thread_id, given, drop_pending)
-        return self.engine.run(begin, thread_id, How(stream, limits))
+        return self.engine.run(begin, thread_id, RunOptions(stream, limits))
 
     def query(self, text: str, **options: Any) -> Run:
         """Run a turn on a text, as `run` does: `query("Go.")` is `run("Go.")`.
@@ -160,7 +160,7 @@ class Runner:
         """
         self.engine.check_sync()
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.run(begin, thread_id, How(stream, limits))
+        return self.engine.run(begin, thread_id, RunOptions(stream, limits))
 
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, in the order of the tree.
@@ -221,7 +221,7 @@ class Runner:
         def begin() -> Reads[Any]:
             return new_turn(self.engine.tree, thread_id, as_input(messages, values), drop_pending)
 
-        return self.engine.arun(begin, thread_id, How(stream, limits))
+        return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
 
     def aquery(self, text: str, **options: Any) -> AsyncRun:
         """Run a turn on a text as `query` does, on the event loop."""
@@ -238,7 +238,7 @@ class Runner:
     ) -> AsyncRun:
         """Go on where a thread stopped as `resume` does, on the event loop; it may be awaited, too."""
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.arun(begin, thread_id, How(stream, limits))
+        return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the questions that wait for answers, as `pending` does."""

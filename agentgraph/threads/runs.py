@@ -1,16 +1,20 @@
-"""A run as its caller has it: an iterator of events that holds its thread until the run is over.
+"""What `Runner.run` and `arun` return: iterators of events that lock their thread until they end.
 
-What a run does is written once, for sync and async: a `Telling` yields what it asks (a part of
-LangGraph's stream, or something of the saver) and what it tells, and is sent the answers.
+**Sync and async.** What a run does is written once. `Execution.generator` yields requests (the next
+part of LangGraph's stream, something from the saver) and events; `Engine` answers the requests, with
+sync or async calls, and `Run` or `AsyncRun` hands the events to the caller.
 
-LangGraph itself has no lock: of several runs on one thread all succeed, and the last one wins. So one
-run at a time holds a thread: in this process, and on a SQLite file in all processes.
+**Locks.** LangGraph has none: of several concurrent runs on one thread all succeed, and the last one
+overwrites the others. So a run locks its thread, in this process and, on a SQLite file, for all
+processes.
 
-A sync run that is left stops where it is. An async run that is left must stop its coroutines, but wait
-for functions in threads and keep what they give (`graph.nodes.stopping`). Closing the stream would
-cancel its tasks instead. So the stream is driven by a task of its own, an event each time one is asked
-for. When the run is left, that task drives it to its end, and only then is the thread free: who wants
-it waits for that.
+**Runs that are closed early.** Nothing that has finished may run again when the thread is resumed. A
+sync run just stops: it only runs inside `__next__`. An async run has work in flight: coroutines can be
+cancelled, but functions in threads cannot, so they are awaited and their results saved
+(`graph/nodes/stopping.py`). Closing LangGraph's async stream would cancel its tasks without saving. So
+`Driver` reads the stream in a task of its own, one event for each one asked for. When the caller closes
+the run, the task reads on to the end, where stopping takes effect, and then unlocks the thread. A new
+run on that thread waits for it.
 """
 
 import asyncio
@@ -32,42 +36,42 @@ from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.safe_repr import shown
-from agentgraph.threads.replay import GoingOn, keep_heard
+from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.savers import is_of_database, lock_file, saver_error, unlock_file
 from agentgraph.threads.threads import (
-    Close,
-    NextPart,
+    CloseStream,
+    GetNextPart,
     Request,
     checked_id,
-    keep_failure,
-    keep_notes,
+    save_failure,
+    save_notes,
 )
 from agentgraph.tree.places import Tree
 
-Story = Generator[Request | AgentEvent, Any, None]
-Step = Callable[[], Any]
-"""Lets a story go on: sends an answer into it, or throws an error."""
-See = Callable[[Any], Any]
-"""Is shown each part of a stream before it is told, and returns it; some tell what runs."""
+RunGenerator = Generator[Request | AgentEvent, Any, None]
+Advance = Callable[[], Any]
+"""Advances a generator: sends an answer into it, or throws an error."""
+PartHook = Callable[[Any], Any]
+"""Called with each part of the stream before it is translated; returns the part to translate."""
 
-_LEFT = "the run was left"
-"""Why branches that are still running stop behind their step; a run that has ended has none."""
-_guard = threading.RLock()  # a run that is collected as garbage is released wherever that happens
-_held: "dict[tuple[str | int, str], Hold]" = {}
-"""Who holds a thread, by the file of a saver, or the id of one without a file, and the thread."""
+_STOP_REASON = "the run was left"
+"""The reason that branches which are still running see when they stop after their step."""
+_guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
+_locks: "dict[tuple[str | int, str], ThreadLock]" = {}
+"""The locks, by the saver's file (or its `id` if it has none) and the thread's id."""
 
 
-class Hold:
-    """A thread of a saver, held by one run until it is released.
+class ThreadLock:
+    """The lock of one run on a thread of a saver.
 
     Attributes:
-        over: Done when it is released.
-        closing: The event loop on which a run that was left is ending; None while the run is held.
+        released: Done when the thread is unlocked.
+        closing: The event loop on which the run is ending after it was closed; None before that.
     """
 
     def __init__(self, key: tuple[str | int, str]) -> None:
         self._key = key
-        self.over: Future[None] = Future()
+        self.released: Future[None] = Future()
         self.closing: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
@@ -77,45 +81,45 @@ class Hold:
         self.release()
 
     def release(self) -> None:
-        """Let others have the thread; a second time changes nothing."""
+        """Unlock the thread; a second call does nothing."""
         with _guard:
-            if not self.over.done():
-                del _held[self._key]
+            if not self.released.done():
+                del _locks[self._key]
                 path, thread_id = self._key
                 if isinstance(path, str):
                     unlock_file(path, thread_id)
-                self.over.set_result(None)
+                self.released.set_result(None)
 
 
-def hold(saver: Any, thread_id: str) -> Hold:
-    """Hold a thread of a saver, once a run on it that was left has ended.
+def lock_thread(saver: Any, thread_id: str) -> ThreadLock:
+    """Lock a thread of a saver; wait for a run on it that was closed and is still ending.
 
     Raises:
-        ThreadBusyError: Another run holds it.
+        ThreadBusyError: Another run has locked it.
     """
-    while isinstance(taken := _take(saver, thread_id), Future):
+    while isinstance(taken := _acquire(saver, thread_id), Future):
         taken.result()
     return taken
 
 
-async def ahold(saver: Any, thread_id: str) -> Hold:
-    """Hold a thread of a saver as `hold` does, without blocking the event loop."""
-    while isinstance(taken := _take(saver, thread_id, waits_on_loop=True), Future):
+async def alock_thread(saver: Any, thread_id: str) -> ThreadLock:
+    """Lock a thread as `lock_thread` does, without blocking the event loop."""
+    while isinstance(taken := _acquire(saver, thread_id, waits_on_loop=True), Future):
         await asyncio.wrap_future(taken)
     return taken
 
 
-def _take(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> Hold | Future[None]:
-    """Return the hold on a thread, or what is done when a run that is closing has ended."""
+def _acquire(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> ThreadLock | Future[None]:
+    """Return the lock, or the future that is done when a run that is closing has ended."""
     path: str | None = getattr(saver, "path", None)
     key = (path or id(saver), checked_id(thread_id))
     with _guard:
-        if (other := _held.get(key)) is not None:
+        if (other := _locks.get(key)) is not None:
             if other.closing is not None and (waits_on_loop or other.closing is not _running_loop()):
-                return other.over
+                return other.released
         elif not path or lock_file(path, thread_id):
-            _held[key] = Hold(key)
-            return _held[key]
+            _locks[key] = ThreadLock(key)
+            return _locks[key]
     raise ThreadBusyError(
         f"thread {shown(thread_id)} is busy: another run is under way on it; wait for its end (an "
         "iterator that was left early ends when it is closed), or use another thread_id",
@@ -130,99 +134,114 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class Telling:
-    """What a run does from its first event to its last, and up to where its reader heard that.
+class Execution:
+    """One run, from its first event to its last, as a generator of events and requests.
+
+    It also saves how far the caller read, so that the next run knows which events are new to it.
 
     Attributes:
-        control: Stops it.
-        upto: The time of the last event that was heard, in seconds since 1970; None before those that
-            are not only told again.
-        is_left: Whether the reader of an async run has left it.
-        story: What it does, one thing at a time.
+        control: Stops the run.
+        heard_until: The time of the last event that the caller read, in seconds since 1970; infinite
+            if it read all. None while it has read only replayed events, or if this cannot be known:
+            then nothing is saved, and the next run treats this one as killed.
+        is_closed: Whether the caller of an async run has closed it.
+        generator: Yields the events of the run, and requests to be answered.
         stream: LangGraph's stream, sync or async.
     """
 
     stream: Any
 
     def __init__(
-        self, tree: Tree, saver: BaseCheckpointSaver[Any], thread_id: str, on: GoingOn, see: See | None
+        self,
+        tree: Tree,
+        saver: BaseCheckpointSaver[Any],
+        thread_id: str,
+        continuation: Continuation,
+        on_part: PartHook | None,
     ) -> None:
         self._tree, self._saver, self._thread_id = tree, saver, thread_id
-        self._on, self._see = on, see
+        self._continuation, self._on_part = continuation, on_part
         self.control = Stop()
-        self.upto: float | None = None
-        self.is_left = False
-        self.story = self._told()
+        self.heard_until: float | None = None
+        self.is_closed = False
+        self.generator = self._events()
 
-    def heard(self, event: AgentEvent) -> None:
-        """Note that the reader is given an event."""
-        if self.upto is not None and not event.partial:
-            self.upto = max(self.upto, event.time or 0.0)
+    def delivered(self, event: AgentEvent) -> None:
+        """Note that the caller has read an event."""
+        if self.heard_until is not None and not event.partial:
+            self.heard_until = max(self.heard_until, event.time or 0.0)
 
-    def _told(self) -> Story:
-        on = self._on
-        if on.beside is not None:
-            yield from keep_notes(on.beside, on.mark)
-        yield from on.first
-        if self.control.drain_requested:  # it was left before anything began
+    def _events(self) -> RunGenerator:
+        on = self._continuation
+        if on.checkpoint is not None:
+            yield from save_notes(on.checkpoint, on.notes_before)
+        yield from on.replayed
+        if self.control.drain_requested:  # it was closed before anything began
             return
-        self.upto = on.begin.time
+        self.heard_until = on.begin.time
         try:
-            if on.beside is not None:
-                yield from keep_notes(on.beside, on.notes)
+            if on.checkpoint is not None:
+                yield from save_notes(on.checkpoint, on.notes_after)
             yield from self._streamed()
-        except GeneratorExit:  # its event loop is gone, and nobody answers any more
-            self.upto = None
+        except GeneratorExit:  # its event loop is gone: no request can be answered
+            self.heard_until = None
             raise
         finally:
-            with suppress(Exception):  # without the mark it is told again
-                yield from keep_heard(self.upto)
+            with suppress(Exception):  # without the mark the next run replays more
+                yield from save_heard(self.heard_until)
 
-    def _streamed(self) -> Story:
-        on = self._on
+    def _streamed(self) -> RunGenerator:
+        on = self._continuation
         translator = Translator(self._tree, self._thread_id, begin=on.begin, waiting=on.questions)
         try:
             with self.control.raising():
-                while (part := (yield NextPart(self.stream))) is not None:
-                    yield from translator.feed(self._see(part) if self._see else part)
+                while (part := (yield GetNextPart(self.stream))) is not None:
+                    yield from translator.feed(self._on_part(part) if self._on_part else part)
             if not self.control.drain_requested:
-                self.upto = inf
+                self.heard_until = inf
         except GeneratorExit:
             raise
         except BaseException as error:
             was_stopped = self.control.drain_requested
-            self.control.stop(_LEFT)
-            yield Close(self.stream)  # behind the stop, so that it waits for no more steps
+            self.control.stop(_STOP_REASON)
+            yield CloseStream(self.stream)  # after the stop, so that no further step is awaited
             if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
-                self.upto = self.upto if was_stopped or self.is_left else inf
+                self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
             if is_of_database(error):
-                self.upto = None  # it cannot be kept there
+                self.heard_until = None  # the saver cannot store it
                 raise saver_error(error, self._saver, self._thread_id) from error
             raise
 
-    def _failed(self, error: BaseException, translator: Translator) -> Story:
-        """Tell and keep how the run failed; nothing is kept of a failure that nobody heard of."""
+    def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
+        """Yield and save how the run failed.
+
+        An agent's failure is saved before its events are yielded. Any other is saved after them, so
+        only if the caller has read them; a failure of the saver's database is not saved.
+        """
         told = list(translator.fail(error))
         if failures(error):
-            yield from keep_failure(error, translator.failures)
+            yield from save_failure(error, translator.failures)
         yield from told
         if not (failures(error) or is_of_database(error)):
-            yield from keep_failure(error, translator.failures)
+            yield from save_failure(error, translator.failures)
 
 
-class _Left(BaseException):
-    """Is thrown into the story of a sync run that is left."""
+class _RunClosed(BaseException):
+    """Thrown into the generator of a sync run that its caller closes."""
 
 
 class Run(Iterator[AgentEvent]):
-    """The events of a run, each when it happens.
+    """An iterator of a run's events, each as it happens.
 
-    It holds its thread until it ends, is closed, or is dropped. It is a context manager that closes it.
+    The thread is locked until the iterator ends, is closed, or is garbage-collected. As a context
+    manager it closes itself.
     """
 
-    def __init__(self, telling: Telling, hold: Hold, go_on: Callable[..., AgentEvent | None]) -> None:
-        self._telling, self._hold, self._go_on = telling, hold, go_on
+    def __init__(
+        self, execution: Execution, lock: ThreadLock, advance: Callable[..., AgentEvent | None]
+    ) -> None:
+        self._execution, self._lock, self._advance = execution, lock, advance
 
     def __next__(self) -> AgentEvent:
         """Return the next event.
@@ -231,21 +250,21 @@ class Run(Iterator[AgentEvent]):
             Exception: Of an agent, after the event that tells it.
         """
         try:
-            if (event := self._go_on()) is None:
+            if (event := self._advance()) is None:
                 raise StopIteration
         except BaseException:
-            self._hold.release()
+            self._lock.release()
             raise
-        self._telling.heard(event)
+        self._execution.delivered(event)
         return event
 
     def close(self) -> None:
-        """Stop the run. Functions that are running are waited for, and what they give is kept."""
+        """Stop the run. Functions that are running are waited for, and their results are saved."""
         try:
-            with suppress(_Left):
-                self._go_on(partial(self._telling.story.throw, _Left()))
+            with suppress(_RunClosed):
+                self._advance(partial(self._execution.generator.throw, _RunClosed()))
         finally:
-            self._hold.release()
+            self._lock.release()
 
     __del__ = close
 
@@ -257,14 +276,14 @@ class Run(Iterator[AgentEvent]):
 
 
 class AsyncRun(AsyncIterator[AgentEvent]):
-    """The events of a run on the event loop, each when it happens.
+    """An async iterator of a run's events, each as it happens.
 
-    It may be awaited first: then the run is admitted, or refused, before the first event. It is an
-    async context manager that closes it. It holds its thread from then on, until it ends, is closed, or
-    is dropped.
+    Await it first to learn before the first event whether the run is refused; otherwise the first event
+    raises the refusal. The thread is locked from then on, until the iterator ends, is closed, or is
+    garbage-collected. As an async context manager it closes itself.
 
     ```
-    run = await runner.arun("Go.", thread_id="monday")  # raises what there is to refuse
+    run = await runner.arun("Go.", thread_id="monday")  # raises if the run is refused
     async for event in run:
         ...
     ```
@@ -288,9 +307,9 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         return self
 
     async def aclose(self) -> None:
-        """Stop the run. Coroutines are cancelled; functions in threads are waited for and kept.
+        """Stop the run: cancel its coroutines, await its functions in threads and save their results.
 
-        A second cancellation of the caller ends the wait; a function that is still running then runs
+        A second cancellation of the caller ends the wait; a function that is then still running runs
         again when the thread is resumed.
         """
         if self._source is not None:
@@ -315,24 +334,27 @@ class AsyncRun(AsyncIterator[AgentEvent]):
 
 
 class Driver(AsyncIterator[AgentEvent]):
-    """Drives a run in a task of its own, and holds its thread until that task is over."""
+    """Reads a run in a task of its own, and keeps its thread locked until that task is done."""
 
     def __init__(
-        self, telling: Telling, hold: Hold, go_on: Callable[..., Awaitable[AgentEvent | None]]
+        self,
+        execution: Execution,
+        lock: ThreadLock,
+        advance: Callable[..., Awaitable[AgentEvent | None]],
     ) -> None:
-        self._telling, self._hold, self._go_on = telling, hold, go_on
+        self._execution, self._lock, self._advance = execution, lock, advance
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[AgentEvent | None] | None = None
         self._wanted = asyncio.Event()
 
     async def __anext__(self) -> AgentEvent:
-        """Return the next event; where the caller is cancelled, close first.
+        """Return the next event; if the caller is cancelled, close the run first.
 
         Raises:
             Exception: Of an agent, after the event that tells it.
         """
-        if self._telling.is_left or (self._task is not None and self._task.done()):
+        if self._execution.is_closed or (self._task is not None and self._task.done()):
             raise StopAsyncIteration
         answer: asyncio.Future[AgentEvent | None] = self._loop.create_future()
         self._answer = answer
@@ -349,58 +371,58 @@ class Driver(AsyncIterator[AgentEvent]):
         return event
 
     async def aclose(self) -> None:
-        """Leave the run, and wait until it has ended; a second cancellation does not wait."""
-        self._leave()
+        """Close the run and wait until it has ended; a second cancellation ends the wait."""
+        self._close()
         if self._task is None or self._task.done():
             return
-        with anyio.CancelScope(shield=True):  # anyio repeats a cancellation until it is heeded
+        with anyio.CancelScope(shield=True):  # anyio repeats a cancellation until it takes effect
             try:
                 await asyncio.wait({self._task})
             except asyncio.CancelledError:
-                self._telling.control.abandon(_LEFT)
+                self._execution.control.abandon(_STOP_REASON)
                 raise
 
     def drop(self) -> None:
-        """Leave the run without waiting, from any thread."""
-        self._hold.closing = self._loop
+        """Close the run without waiting, from any thread."""
+        self._lock.closing = self._loop
         if self._loop.is_closed():
-            self._hold.release()
-        elif not (self._telling.is_left or (self._task is not None and self._task.done())):
-            self._loop.call_soon_threadsafe(self._leave)
+            self._lock.release()
+        elif not (self._execution.is_closed or (self._task is not None and self._task.done())):
+            self._loop.call_soon_threadsafe(self._close)
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         if self._task is None:
-            self._hold.release()
-        elif not self._telling.is_left and not self._task.done():
-            self._hold.closing = self._loop
-            self._telling.control.stop(_LEFT)
-        self._telling.is_left = True
+            self._lock.release()
+        elif not self._execution.is_closed and not self._task.done():
+            self._lock.closing = self._loop
+            self._execution.control.stop(_STOP_REASON)
+        self._execution.is_closed = True
         self._wanted.set()
 
     async def _drive(self) -> None:
         try:
-            while (event := await self._go_on()) is not None:
+            while (event := await self._advance()) is not None:
                 try:
                     await self._give(event)
-                except asyncio.CancelledError as error:  # the loop ends: what was heard is kept
-                    await self._go_on(partial(self._telling.story.throw, error))
+                except asyncio.CancelledError as error:  # the loop ends: save how far the caller read
+                    await self._advance(partial(self._execution.generator.throw, error))
         except BaseException as error:
             self._end(error)
         else:
             self._end(None)
 
     async def _give(self, event: AgentEvent) -> None:
-        """Hand over an event, and wait until the next one is wanted, or nobody wants any more."""
-        if self._telling.is_left:
+        """Hand over an event, then wait until the next one is asked for or the run is closed."""
+        if self._execution.is_closed:
             return
         self._wanted.clear()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(event)
-            self._telling.heard(event)
+            self._execution.delivered(event)
         await self._wanted.wait()
 
     def _end(self, error: BaseException | None) -> None:
-        self._hold.release()
+        self._lock.release()
         if self._answer is None or self._answer.done():
             return
         if error is None:
@@ -410,4 +432,4 @@ class Driver(AsyncIterator[AgentEvent]):
 
 
 Source = Driver | AsyncGenerator[AgentEvent, None]
-"""Where the events of an `AsyncRun` come from, once it is admitted."""
+"""Where an `AsyncRun` gets its events once it has begun."""

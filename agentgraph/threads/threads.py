@@ -44,7 +44,7 @@ _NOTES = "agentgraph_notes"
 """The channel under which notes are kept that belong to no node."""
 _ERROR = "__error__"
 """The channel under which LangGraph keeps how a task failed."""
-_CAME_TO = {"__interrupt__", "__return__", "__error__"}
+_RESULTS = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """How LangGraph marks the checkpoints that `update_state` writes."""
 _LEADS_TO = "branch:to:"
@@ -55,31 +55,31 @@ _FORK = "fork"
 """How it marks copies, and where `invoke(None, config)` goes on from an older checkpoint."""
 
 
-class Saved(NamedTuple):
+class GetCheckpoint(NamedTuple):
     """Asks for the latest `CheckpointTuple` of a namespace, or one by its id; or None."""
 
     namespace: str = ""
     checkpoint_id: str | None = None
 
 
-class State(NamedTuple):
+class GetState(NamedTuple):
     """Asks for LangGraph's `StateSnapshot` at the latest checkpoint of a namespace, or another one."""
 
     namespace: str = ""
     checkpoint_id: str | None = None
 
 
-class AllSaved(NamedTuple):
+class ListCheckpoints(NamedTuple):
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, each newest first."""
 
 
-class SaveFault(NamedTuple):
+class FindSaveFault(NamedTuple):
     """Asks why the saver cannot save a value; None where it can."""
 
     value: Any
 
 
-class Keep(NamedTuple):
+class PutWrite(NamedTuple):
     """Asks to keep something beside a checkpoint, under a channel and the id of a task."""
 
     saved: CheckpointTuple
@@ -88,43 +88,45 @@ class Keep(NamedTuple):
     value: Any
 
 
-class NextPart(NamedTuple):
+class GetNextPart(NamedTuple):
     """Asks for the next part of a stream of LangGraph's, sync or async; None at its end."""
 
     stream: Any
 
 
-class Close(NamedTuple):
+class CloseStream(NamedTuple):
     """Asks to close a stream of LangGraph's."""
 
     stream: Any
 
 
-Request = Saved | State | AllSaved | SaveFault | Keep | NextPart | Close
+Request = (
+    GetCheckpoint | GetState | ListCheckpoints | FindSaveFault | PutWrite | GetNextPart | CloseStream
+)
 
 
-def keep_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
+def save_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
     """Keep what ended a run, and what told it.
 
     LangGraph keeps the failure of a step that is alone only if that is an `Exception`.
     """
-    saved: CheckpointTuple | None = yield Saved()
+    saved: CheckpointTuple | None = yield GetCheckpoint()
     if saved is None:
         return
     if not isinstance(error, Exception):
-        ids = [each.id for each in (yield State()).tasks]
+        ids = [each.id for each in (yield GetState()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
-            yield Keep(saved, ids[0], _ERROR, error)
-    yield from keep_notes(saved, told)
+            yield PutWrite(saved, ids[0], _ERROR, error)
+    yield from save_notes(saved, told)
 
 
-def keep_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
+def save_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
     """Keep notes beside a checkpoint, under an id that is none of a task's."""
     if notes:
-        yield Keep(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
+        yield PutWrite(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
 
 
-def kept_beside(saved: CheckpointTuple) -> list[Note]:
+def notes_at(saved: CheckpointTuple) -> list[Note]:
     """Return the notes that are kept beside a checkpoint."""
     writes = saved.pending_writes or ()
     return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
@@ -164,12 +166,12 @@ def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> R
         AgentGraphError: One cannot be saved.
     """
     for message in messages:
-        if (fault := (yield SaveFault(message))) is not None:
+        if (fault := (yield FindSaveFault(message))) is not None:
             raise _unsaved(f"the message {shown(message.content)}", fault)
     for name, value in values.items():
         if (fault := name_fault(name)) is not None:
             raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
-        if (fault := (yield SaveFault(value))) is not None:
+        if (fault := (yield FindSaveFault(value))) is not None:
             raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
 
 
@@ -179,14 +181,14 @@ def _unsaved(named: str, fault: str) -> AgentGraphError:
     )
 
 
-def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
+def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     """Return where a thread stands.
 
     Raises:
         UnknownThreadError: The saver knows nothing of the thread.
         TreeChangedError: The thread was left by a tree of another shape.
     """
-    saved: CheckpointTuple | None = yield Saved()
+    saved: CheckpointTuple | None = yield GetCheckpoint()
     if saved is None:
         raise UnknownThreadError(
             f"thread {shown(thread_id)} is not known to this saver; start it with run(..., "
@@ -195,7 +197,7 @@ def opened(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         )
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
-        every = yield from all_saved()
+        every = yield from leading_checkpoints()
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
         if fingerprint_of(was) != position["tree"] or not can_resume(
@@ -214,7 +216,7 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
     """
     if not _is_edit(saved):
         return saved, saved
-    every = yield from all_saved()
+    every = yield from leading_checkpoints()
     line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
@@ -227,12 +229,12 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
 
 def _is_edit(saved: CheckpointTuple) -> bool:
     """Tell whether a checkpoint is an edit behind which nothing has run."""
-    return saved.metadata.get("source") in _EDITS and not ran_behind(saved)
+    return saved.metadata.get("source") in _EDITS and not ran_after(saved)
 
 
-def ran_behind(saved: CheckpointTuple) -> set[str]:
+def ran_after(saved: CheckpointTuple) -> set[str]:
     """Return the tasks behind a checkpoint that asked, failed or handed something back."""
-    return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _CAME_TO}
+    return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _RESULTS}
 
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
@@ -315,9 +317,9 @@ def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError
     )
 
 
-def all_saved() -> Reads[list[CheckpointTuple]]:
+def leading_checkpoints() -> Reads[list[CheckpointTuple]]:
     """Return the checkpoints that lead to the head, in all namespaces, each newest first."""
-    return leading((yield AllSaved()))
+    return leading((yield ListCheckpoints()))
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:

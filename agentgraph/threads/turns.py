@@ -29,14 +29,14 @@ from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.pending import pending
 from agentgraph.threads.threads import (
+    GetCheckpoint,
+    GetState,
     Reads,
-    Saved,
-    State,
     address_at,
-    all_saved,
     before_edits,
     check_mapping,
     check_saved,
+    leading_checkpoints,
     namespace_of,
     next_node,
     order_of,
@@ -56,13 +56,13 @@ UNFINISHED = "The call was not finished."
 
 Writes = Mapping[str, Mapping[str, Any]]
 """What the tasks of a step wrote, by their ids and by channel."""
-_LAST = 2**63
+_NEVER = 2**63
 """Behind all times."""
-_NODE_AND_LANE = 2
+_LANE_DEPTH = 2
 """Of how many parts the namespace of a lane is, inside that of the lane around it."""
 
 
-class Kept(NamedTuple):
+class Salvage(NamedTuple):
     """What is kept: the messages, the values as they were written, one map after the other.
 
     And what middleware changed of what it keeps, likewise.
@@ -100,7 +100,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
         PendingInterruptError: It does, and they are not to be dropped.
     """
     yield from check_saved(given["messages"], given.get("values", {}))
-    saved = yield Saved()
+    saved = yield GetCheckpoint()
     if saved is None or not next_node(saved):
         return given
     if not drop_pending and (questions := (yield from pending(tree, thread_id))):
@@ -118,7 +118,7 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
     return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
 
 
-def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
+def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
     """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
 
     A tree that changed may know nothing of what ran: then what can be found is kept.
@@ -127,14 +127,14 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Kept]:
     _, origin = yield from before_edits(saved)
     place = _place(tree, position_in(tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield from all_saved()) if runs_lanes else []
-    return (yield from _under_way(tree, every, origin, state.get("messages", [])))
+    every = (yield from leading_checkpoints()) if runs_lanes else []
+    return (yield from _of_step(tree, every, origin, state.get("messages", [])))
 
 
 def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
     """Return what a checkpoint holds, by channel; nothing where the tree has no such lane any more."""
     try:
-        state = yield State(namespace_of(saved), saved.checkpoint["id"])
+        state = yield GetState(namespace_of(saved), saved.checkpoint["id"])
     except SaverError as error:
         if isinstance(error.__cause__, ValueError):
             return {}
@@ -143,13 +143,13 @@ def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
     return values
 
 
-def _under_way(
+def _of_step(
     tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, said: Sequence[BaseMessage]
-) -> Reads[Kept]:
+) -> Reads[Salvage]:
     """Return what came of the step behind a checkpoint of a lane in which was `said`."""
     position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
-        return Kept([], [], [])
+        return Salvage([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
     if ended is not None:
         kept = _written(ended)
@@ -160,7 +160,7 @@ def _under_way(
     return _of_calls(tree, position, by_task, said)
 
 
-def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Kept:
+def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Salvage:
     """Return what tool calls, or the messages of a graph, came to; each open call gets a result."""
     results = {each["number"]: each for each in _results(by_task).values()}
     place = _place(tree, position)
@@ -181,9 +181,9 @@ def _of_lanes(
     saved: CheckpointTuple,
     place: Place,
     by_task: Writes,
-) -> Reads[Kept]:
+) -> Reads[Salvage]:
     """Return what lanes came to, in order; those that undo steps behind the steps."""
-    found: list[tuple[tuple[int, int], Kept]] = []
+    found: list[tuple[tuple[int, int], Salvage]] = []
     results = {task: each for task, each in _results(by_task).items() if "signal" in each}
     ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
@@ -192,7 +192,7 @@ def _of_lanes(
         at = address_at(tree, head) or (position and position.get("at"))
         if not at:  # it has not begun
             continue
-        when = result["finished"] if result else _LAST
+        when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
         came = _written(result) if result else (yield from _of_lane(tree, every, head))
         found.append((order, came))
@@ -204,14 +204,14 @@ def _of_lanes(
     return kept._replace(middleware=[]) if place in tree.called else kept
 
 
-def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Kept]:
+def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Salvage]:
     """Return what a lane said and wrote that has not ended."""
     kept = _written((yield from _state_at(head)))
-    kept = _joined([kept, (yield from _under_way(tree, every, head, kept.messages))])
+    kept = _joined([kept, (yield from _of_step(tree, every, head, kept.messages))])
     return kept._replace(messages=folded(kept.messages))
 
 
-def _written(written: Mapping[str, Any]) -> Kept:
+def _written(written: Mapping[str, Any]) -> Salvage:
     """Return what a node or a lane wrote, or a task handed back.
 
     The root writes a map of values or several, a lane `Write`s.
@@ -221,12 +221,12 @@ def _written(written: Mapping[str, Any]) -> Kept:
         writes = [values]
     else:
         writes = [each["values"] if each.keys() == {"by", "values"} else each for each in values]
-    return Kept([*(written.get("messages") or ())], writes, [changes] if changes else [])
+    return Salvage([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
 
-def _joined(several: Iterable[Kept]) -> Kept:
+def _joined(several: Iterable[Salvage]) -> Salvage:
     several = [*several]
-    return Kept(
+    return Salvage(
         [message for kept in several for message in kept.messages],
         [write for kept in several for write in kept.values],
         [changes for kept in several for changes in kept.middleware],
@@ -244,7 +244,7 @@ def _lanes(
         inside = namespace_of(each).removeprefix(f"{outer}|" if outer else "").split("|")
         node, _, task = inside[-1].partition(":")
         if (
-            len(inside) == _NODE_AND_LANE
+            len(inside) == _LANE_DEPTH
             and node in lanes
             and each.metadata.get("parents", {}).get(outer) == began
         ):

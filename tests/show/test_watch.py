@@ -24,7 +24,7 @@ from agentgraph.cli.session import Printed
 from agentgraph.show.activity import Row
 from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.replay import recalled
+from agentgraph.threads.replay import last_turn
 from agentgraph.tree.validation import validate
 
 TERMINAL = {"TERM": "xterm-256color"}
@@ -280,7 +280,7 @@ def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_al
         watch(again, thread_id="t", answers=answers, console=there)
         assert known(there) == known(here)
         live = known(here)
-        here.activity.recall(one.engine.read(recalled(tree, "t"), "t"))
+        here.activity.recall(one.engine.read(last_turn(tree, "t"), "t"))
         assert known(here) == live
     assert answered == 7
     assert {row.name for row in known(here) if row.state == "failed"} == {"bad"}

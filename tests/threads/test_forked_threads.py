@@ -45,7 +45,7 @@ class TestASequence:
         thread.run()
         thread.edit(thread.before("c"))
         assert thread.lines() == ["a0", "b1"]
-        assert thread.recalled() == ["a0", "b1"]
+        assert thread.last_turn() == ["a0", "b1"]
 
     def test_two_forks_of_one_checkpoint_are_two_lines(
         self, drive: Drive, path: Path | None, how: str
@@ -95,7 +95,7 @@ class TestASequence:
         thread.fork(how, thread.before("b"))
         thread.run("And again.")
         assert thread.lines() == ["a0", "b3", "c4", "a5", "b6", "c7"]
-        assert thread.recalled() == ["a5", "b6", "c7"]
+        assert thread.last_turn() == ["a5", "b6", "c7"]
 
     def test_a_fork_may_go_back_into_another_turn(
         self, drive: Drive, path: Path | None, how: str
@@ -105,10 +105,10 @@ class TestASequence:
         thread.run("And again.")
         thread.fork(how, thread.before("c"))
         assert thread.lines() == ["a0", "b1", "c6"]
-        assert thread.recalled() == ["a0", "b1", "c6"]
+        assert thread.last_turn() == ["a0", "b1", "c6"]
         thread.fork(how, thread.before("b", 1))
         assert thread.lines() == ["a0", "b1", "c2", "a3", "b7", "c8"]
-        assert thread.recalled() == ["a3", "b7", "c8"]
+        assert thread.last_turn() == ["a3", "b7", "c8"]
 
     def test_a_turn_that_begins_at_an_older_checkpoint_follows_that(
         self, drive: Drive, path: Path | None
@@ -159,7 +159,7 @@ class TestBranches:
         thread.resume("no")
         expected = ["a4", "ask?", "boss?", "no", "x5", "y6", "yes", "z7"]
         assert sorted(thread.lines()) == expected
-        assert sorted(thread.recalled()) == expected
+        assert sorted(thread.last_turn()) == expected
 
     def test_a_fork_of_their_step_leaves_what_they_came_to(
         self, drive: Drive, path: Path | None, how: str
@@ -171,7 +171,7 @@ class TestBranches:
         thread.resume({"s/p/lane/ask": "yes", "s/p/boss": "no"})
         expected = ["a0", "ask?", "boss?", "no", "x4", "y5", "yes", "z6"]
         assert sorted(thread.lines()) == expected
-        assert sorted(thread.recalled()) == expected
+        assert sorted(thread.last_turn()) == expected
 
     def test_a_fork_behind_them_keeps_what_they_came_to(
         self, drive: Drive, path: Path | None, how: str
@@ -230,7 +230,7 @@ class TestQuestions:
         thread.check_pending("s/h")
         thread.resume("two")
         assert thread.lines() == ["a0", "h?", "two", "z2"]
-        assert thread.recalled() == ["a0", "h?", "two", "z2"]
+        assert thread.last_turn() == ["a0", "h?", "two", "z2"]
 
     def test_one_that_waits_in_the_other_line_does_not_wait(
         self, drive: Drive, path: Path | None

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 import agentgraph as ag
-from agentgraph.threads.runs import hold
+from agentgraph.threads.runs import lock_thread
 
 
 def tree():
@@ -70,12 +70,12 @@ def test_a_thread_paused_by_a_sync_saver_is_resumed_by_an_async_one(tmp_path):
 
 def test_a_thread_is_held_for_all_savers_of_one_file_and_for_no_other_thread(tmp_path):
     with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
-        with hold(one, "t"):
-            with pytest.raises(ag.ThreadBusyError), hold(two, "t"):
+        with lock_thread(one, "t"):
+            with pytest.raises(ag.ThreadBusyError), lock_thread(two, "t"):
                 pass
-            with hold(two, "other"):
+            with lock_thread(two, "other"):
                 pass
-        with hold(two, "t"):
+        with lock_thread(two, "t"):
             pass
 
 
@@ -83,8 +83,8 @@ def test_savers_in_memory_do_not_share_their_threads():
     with (
         ag.sqlite_saver(":memory:") as one,
         ag.sqlite_saver(":memory:") as two,
-        hold(one, "t"),
-        hold(two, "t"),
+        lock_thread(one, "t"),
+        lock_thread(two, "t"),
     ):
         pass
 
