@@ -1,5 +1,6 @@
 """The faults of chat agents: their models, tools, approval and middleware."""
 
+import re
 from typing import Any
 
 import pytest
@@ -24,6 +25,11 @@ from agentgraph.tree.validation import validate
 
 def model() -> ScriptedChatModel:
     return ScriptedChatModel(responses=[])
+
+
+def titles(table: dict[str, Any]) -> list[str]:
+    """Return the titles of a table as ids, which must be the same in every process."""
+    return [re.sub(r" at 0x\w+", f" {number}", title) for number, title in enumerate(table)]
 
 
 def faults(agent: Any) -> tuple[str, ...]:
@@ -229,7 +235,7 @@ REFUSED |= {
 }
 
 
-@pytest.mark.parametrize(("options", "fault"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("options", "fault"), REFUSED.values(), ids=titles(REFUSED))
 def test_a_chat_agent_is_refused(options: dict[str, Any], fault: str) -> None:
     assert faults(chat_agent("x", model(), **options)) == (f"x: {fault}",)
 
@@ -282,7 +288,7 @@ ALLOWED |= {
 }
 
 
-@pytest.mark.parametrize("options", ALLOWED.values(), ids=ALLOWED)
+@pytest.mark.parametrize("options", ALLOWED.values(), ids=titles(ALLOWED))
 def test_a_chat_agent_is_allowed(options: dict[str, Any]) -> None:
     agent = chat_agent("x", model(), **options)
     assert validate(agent).root.agent is agent
