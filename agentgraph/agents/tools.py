@@ -23,7 +23,7 @@ TRANSFER_PREFIX = "transfer_to_"
 TRANSFERRED = "transferred_to"
 """The key that marks the result of a transfer tool; its value is the name of the target."""
 HANDOFF = "__handoff_destination"
-"""The key of a handoff tool's target in its metadata, as in langgraph-supervisor and langgraph-swarm."""
+"""The metadata key of a handoff tool's target, as in langgraph-supervisor and langgraph-swarm."""
 _CallId = Annotated[str, InjectedToolCallId]
 
 
