@@ -330,7 +330,7 @@ class LoopAgent(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAgent(Shown):
-    """An agent with a check that runs when it ends; it adds no node, and no step to run paths."""
+    """An agent with a check that runs when it ends; the wrapper adds no step to run paths."""
 
     agent: "Agent"
     """The agent that runs."""

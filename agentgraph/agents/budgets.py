@@ -88,10 +88,10 @@ def summarized(
 
     This is LangChain's `SummarizationMiddleware`, the innermost of the agent's middleware: it runs
     before the model call, in its own node, after all other middleware that runs before the model. The
-    newest messages, about half the budget, are not summarized, nor is the last one ever, and tool calls
+    newest messages, about half the budget and at least the last one, are not summarized, and tool calls
     stay with their results. Only this agent sees the summary; the history is unchanged. The summary is
-    saved with the thread, and written again when the messages reach `max_tokens` again; with a
-    `history` of "last", "input" or a function it is saved until the agent has answered.
+    saved with the thread until the messages reach `max_tokens` again; with a `history` of "last",
+    "input" or a function it is saved until the agent has answered.
 
     If the summary model fails, it is called up to three times; then the agent fails with its error, and
     a resume calls it again. If it rejects the messages as too long, it is called once more without the

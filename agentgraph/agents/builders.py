@@ -82,7 +82,7 @@ def chat_agent(
     function for the model or the instruction returns an invalid value.
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         model: A LangChain chat model, or a runnable that wraps one: from `with_fallbacks`, or, without
             tools, from `with_retry`; `retry` works with and without tools. Arguments that were bound to
             it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`, which
@@ -226,7 +226,7 @@ def function_agent(
     ['refine/critic: Too short.', 'refine/critic/critic: [break_loop]']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         fn: Called with a `Context`; it may be a coroutine function, also for the sync methods.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
@@ -332,7 +332,7 @@ def graph_agent(
     ['greeter: Hello.']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         graph: The compiled graph, with `messages` in its state. Or a `RemoteGraph`, which runs on a
             thread of the server. The server thread has the id of the run's thread if that is a UUID
             and the agent is the first remote one outside of branches; otherwise a UUID made from that
@@ -376,7 +376,7 @@ def human(
     ['boss: yes']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         prompt: The question: a template as in `chat_agent`, or plain data.
         response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
             `resume` raises `InvalidAnswerError` for an answer that does not fit. Without one any plain

@@ -34,7 +34,7 @@ def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "")
     ['report/writer: A draft.', 'report/writer/critic: Too short.']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The agents, in the order in which they run; at least one.
         description: What the agent is for, in one sentence for other agents.
 
@@ -66,7 +66,7 @@ def parallel(
     ['review/legal: Allowed.', 'review/press: Good news.']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The branches, in the order in which they are joined; at least one. No two of them
             may write the same `output_key`, unless `on_error` is "first".
         description: What the agent is for, in one sentence for other agents.
@@ -103,7 +103,7 @@ def loop(
     ['refine/writer: Draft 0.', 'refine/writer/writer: Draft 1.']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The body of the loop, in the order in which it runs; at least one agent.
         description: What the agent is for, in one sentence for other agents.
         max_iterations: After how many iterations, at least 1, the loop ends without an error; None
@@ -188,7 +188,7 @@ def workflow(
     ['report/find: Bees hum.', 'report/write: It says: Bees hum.']
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         steps: The steps, in any order, at least one; a plain agent is a step without dependencies. No
             two of them may write the same `output_key`.
         description: What the agent is for, in one sentence for other agents.

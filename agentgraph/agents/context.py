@@ -61,7 +61,7 @@ class Context(_DirectlyInjectedToolArg, ABC):
 
     Attributes:
         values: The values of the run, as a read-only mapping; write them with `SetValues`.
-        answered: Whether an `Ask` of this function was answered.
+        answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
     """
 

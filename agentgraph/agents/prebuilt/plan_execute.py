@@ -87,10 +87,10 @@ def plan_execute(
     `answer` (the best so far). The answer is the last message.
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         planner: An agent, or a model, which becomes a chat agent `planner`. The instruction of a chat
-            agent is extended by the format of a plan, and by its task if it is empty. Names are
-            unique: if a tree has two planners, pass `chat_agent("another_planner", model)` for one.
+            agent is extended by the format of a plan, and by its task if it is empty. If a tree has
+            two planners, pass `chat_agent("another_planner", model)` for one.
         executor: The agent or model that carries out a step, by default named `executor`; a chat
             agent's instruction is extended by the step unless it contains `{step}`.
         replanner: The agent or model that looks at the results, by default named `replanner`.

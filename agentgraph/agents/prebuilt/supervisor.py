@@ -76,7 +76,7 @@ def supervisor(
     A run raises the errors of a `chat_agent`.
 
     Args:
-        name: The agent's name, unique in the tree: letters, digits, `_` and `-`.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         model: A LangChain chat model that takes tools, or a runnable that wraps one, a name, or a
             function, as in `chat_agent`.
         workers: The workers, which may be composites and supervisors; at least one. The model reads
@@ -89,8 +89,8 @@ def supervisor(
         output_key: The name of the value that stores the text of its last message.
         output_schema: The schema of its answer, as in `chat_agent`.
         history: Which messages its model is sent, as in `chat_agent`.
-        worker_history: With `mode="handoff"` unused. With `mode="tools"`, whether workers see only
-            their request ("input"), or what the supervisor sees, and then their request ("shared").
+        worker_history: With `mode="tools"`, whether workers see only their request ("input"), or
+            what the supervisor sees, and then their request ("shared").
         max_iterations: The maximum number of model calls, including those after a worker's return;
             None for no limit.
         on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which calls

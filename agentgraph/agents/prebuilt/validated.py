@@ -26,7 +26,7 @@ def validated(
 
     What was wrong is added to the history as a message of the agent, which it sees in its next
     attempt. The attempts have the addresses `writer`, `writer{1}`, `writer{2}`, and each adds a step
-    to the run path: `report/writer`, `report/writer/writer`. The check adds no node to the drawing.
+    to the run path: `report/writer`, `report/writer/writer`. The wrapper itself adds no step.
 
     >>> from agentgraph.testing import ScriptedChatModel, transcript
     >>> model = ScriptedChatModel(responses=["Bees.", "Bees hum."])
