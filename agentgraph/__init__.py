@@ -1,4 +1,4 @@
-"""Trees of agents, compiled to LangGraph state graphs and told as agent events."""
+"""Trees of agents, compiled to LangGraph state graphs whose runs yield agent events."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -163,7 +163,7 @@ _LOADED_WHEN_USED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return what no run needs: it is loaded when it is first used."""
+    """Import the names that no run needs when they are first used."""
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LOADED_WHEN_USED[name]), name)

@@ -1,1 +1,1 @@
-"""What users build: agents as frozen values, their builders, what functions give and get. Pure."""
+"""Agents as frozen values, their builders, and the arguments and results of users' functions. Pure."""

@@ -1,4 +1,4 @@
-"""The agents: frozen values that say what runs; `builders` makes them."""
+"""The agents: frozen dataclasses that describe what runs; `builders` and `composites` make them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,8 +16,8 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.signals import CheckResult
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
-"""Which messages an agent sees: one of five words, a function from `Entry`s to messages, or what
-`trimmed` or `summarized` gave."""
+"""Which messages an agent sees: one of five words, a function from `Entry`s to messages, or the
+result of `trimmed` or `summarized`."""
 
 if TYPE_CHECKING:
     from langchain.agents.structured_output import ResponseFormat
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     from langgraph.types import RetryPolicy, TimeoutPolicy
 
 AgentFunction: TypeAlias = Callable[[Context], Any]
-"""What a function agent calls: sync or async, plain or a generator."""
+"""The function of a function agent: sync or async, plain or a generator."""
 
 ModelInput: TypeAlias = (
     Callable[[list[BaseMessage]], list[BaseMessage]]
     | Callable[[Context, list[BaseMessage]], list[BaseMessage]]
 )
-"""What has the last word on what a model is sent."""
+"""A function that may change the messages just before a model is sent them."""
 
 Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
-"""LangGraph's policy, or several, the first that fits counts; None tries once."""
+"""LangGraph's policy, or several, of which the first that matches applies; None tries once."""
 
 Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
 """Seconds, a timedelta, or LangGraph's policy; None for no limit."""
 
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
-"""A compiled LangGraph graph, here or on a server."""
+"""A compiled LangGraph graph, local or on a server."""
 
 Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
-"""A LangChain chat model, a name such as "openai:gpt-5", or a function of a `Context` that gives it."""
+"""A LangChain chat model, a name such as "openai:gpt-5", or a function from a `Context` to it."""
 
 Instruction = str | SystemMessage | Callable[[Context], str | SystemMessage]
-"""A template, a message that is sent as it is, or a function of a `Context` that gives one."""
+"""A template, a message that is sent unchanged, or a function from a `Context` to either."""
 
 OutputSchema: TypeAlias = "type | UnionType | dict[str, Any] | ResponseFormat[Any]"
 """A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`."""
 
 
 class Shown:
-    """How an agent shows itself: printed as its tree, in Jupyter as the graph that it becomes."""
+    """Displays an agent: as its tree when printed, as its compiled graph in Jupyter."""
 
     __slots__ = ()
 
@@ -71,84 +71,84 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
-    """An agent as a tool of a chat agent: it runs in a lane of its own."""
+    """An agent as a tool of a chat agent; each call runs in its own lane."""
 
     agent: "Agent"
     """The agent; the tool has its name."""
     description: str = ""
-    """What the tool is for, as the model reads it."""
+    """The description of the tool for the model."""
     history: Literal["input", "shared"] = "input"
-    """Whether the agent sees the request only, or what the caller sees and then the request."""
+    """Whether the agent sees only the request, or what the caller sees and then the request."""
 
 
 OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[Any], Any]
-"""What becomes of an exception in a tool: "return", "raise", the types that are returned, a sentence
-that is returned, or a function of the exception that gives what is returned."""
+"""How an exception in a tool is handled: "return", "raise", the exception types to return, a text to
+return, or a function from the exception to the text to return."""
 
 Seconds = float | timedelta
-"""A time: seconds, or a timedelta."""
+"""A duration: seconds, or a timedelta."""
 
 Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
-"""A LangChain tool, or what its `with_retry()`, `with_fallbacks()` or `with_config()` gave; a function,
-an agent as a tool, or a tool that the model's provider runs."""
+"""A LangChain tool, or the result of its `with_retry()`, `with_fallbacks()` or `with_config()`; a
+function, an agent as a tool, or a tool that the model's provider runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent(Shown):
-    """A leaf that asks a chat model, runs the tools that it calls, and says its replies."""
+    """A leaf that calls a chat model, runs the tools that the model calls, and says its replies."""
 
     name: str
-    """The agent's name, and that of its node."""
+    """The name of the agent and of its node."""
     model: Model
-    """The LangChain chat model, or a runnable around one; its name; or a function that chooses it."""
+    """The LangChain chat model, or a runnable that wraps one; its name; or a function that picks it."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     instruction: Instruction = ""
-    """The system message: its template, the message itself, or a function that gives either."""
+    """The system message: its template, the message itself, or a function that returns either."""
     tools: tuple[Tool, ...] = ()
-    """What the model may call."""
+    """The tools that the model may call."""
     sub_agents: tuple["Agent", ...] = ()
-    """The agents that it may transfer to."""
+    """The agents that this agent may transfer to."""
     sub_agents_return: bool = False
-    """Whether a sub-agent that ends hands back by itself, instead of ending this agent too."""
+    """Whether this agent continues after a sub-agent ends, instead of ending with it."""
     output_key: str | None = None
-    """The value that the text of its last message becomes."""
+    """The name of the value that stores the text of its last message."""
     output_schema: "OutputSchema | None" = None
-    """What its answer must fit: a type, a JSON schema, or a strategy of LangChain's with either."""
+    """The schema of its answer: a type, a JSON schema, or a LangChain strategy with either."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
     max_iterations: int | None = 20
-    """How often it may ask the model in one activation; None for no bound."""
+    """The maximum number of model calls in one activation; None for no limit."""
     on_max_iterations: Literal["raise", "answer"] = "raise"
-    """Whether it fails when it may not ask again, or asks once more without tools."""
+    """Whether it fails at `max_iterations`, or calls the model once more without tools."""
     return_directly: tuple[str, ...] = ()
-    """The tools whose result ends the agent."""
+    """The names of the tools whose result ends the agent."""
     exit_tool: bool = False
     """Whether the model has the tool `exit`."""
     break_tool: bool = False
     """Whether the model has the tool `break_loop`."""
     approve: tuple[str, ...] | Callable[[ToolCall], bool] | Mapping[str, Any] = ()
-    """The tools, or the calls, that a person must agree to; or LangChain's `interrupt_on`."""
+    """The tools, or the calls, that a person must approve; or LangChain's `interrupt_on`."""
     interrupt_mode: Literal["batched", "per_call"] = "batched"
-    """Whether one question is asked for all calls of a message that need one, or one for each."""
+    """Whether one question covers all calls of a message that need approval, or each has its own."""
     parallel_tools: bool = True
-    """Whether the calls of one message run at the same time, or one after the other."""
+    """Whether the tool calls of one message run at the same time, or one after the other."""
     on_tool_error: OnToolError = "return"
-    """Whether the model is told of an exception in a tool, and what, or the agent fails with it."""
+    """Whether an exception in a tool goes to the model, and as what text, or fails the agent."""
     tool_timeout: Seconds | Mapping[str, Seconds] | None = None
-    """How long a call of an async tool may take: of each, or of those named."""
+    """How long a call of an async tool may take: for all tools, or by tool name."""
     unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
-    """What comes of a call to a tool that there is not; a function is given its name and arguments."""
+    """How a call to an unknown tool is handled; a function gets the tool's name and arguments."""
     retry: Retry = None
-    """LangGraph's `RetryPolicy`, or several, for its calls of the model."""
+    """LangGraph's `RetryPolicy`, or several, for its model calls."""
     timeout: Timeout = None
-    """LangGraph's timeout for a call of the model: seconds, a timedelta, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for a model call: seconds, a timedelta, or a `TimeoutPolicy`."""
     model_input: ModelInput | None = None
-    """Has the last word on the messages that the model is sent."""
+    """Returns the messages that the model is sent, given those that it would be sent."""
     middleware: tuple[Any, ...] = ()
-    """LangChain's middleware around its calls of the model and its tools, the outermost first."""
+    """LangChain middleware for its model calls and tool calls, the outermost first."""
     faults: tuple[str, ...] = ()
-    """What is wrong with what a derived agent was made from."""
+    """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +156,13 @@ class FunctionAgent(Shown):
     """A leaf that calls a function."""
 
     name: str
-    """The agent's name, and that of its node."""
+    """The name of the agent and of its node."""
     fn: AgentFunction
     """Called with a `Context`; sync or async, plain or generator."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     output_key: str | None = None
-    """The value that the text of its last message becomes."""
+    """The name of the value that stores the text of its last message."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
     retry: Retry = None
@@ -176,17 +176,17 @@ class GraphAgent(Shown):
     """A leaf that runs a LangGraph graph."""
 
     name: str
-    """The agent's name, and that of its node."""
+    """The name of the agent and of its node."""
     graph: Graph
-    """The compiled graph; its state has `messages`."""
+    """The compiled graph, whose state has the key `messages`."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     output_key: str | None = None
-    """The value that the text of its last message becomes."""
+    """The name of the value that stores the text of its last message."""
     history: HistoryPolicy = "shared"
-    """Which messages it is given."""
+    """Which messages the graph gets."""
     input: Callable[[Context], dict[str, Any]] | None = None
-    """Called with a `Context` for the input of the graph."""
+    """Called with a `Context`; returns the input of the graph."""
     retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Timeout = None
@@ -198,15 +198,15 @@ class HumanAgent(Shown):
     """A leaf that asks a person and says the answer."""
 
     name: str
-    """The agent's name, and that of its node."""
+    """The name of the agent and of its node."""
     prompt: Any
-    """What is asked: a template, or plain data that is asked as it is."""
+    """The question: a template, or plain data that is passed on unchanged."""
     response_schema: type | dict[str, Any] | None = None
-    """What an answer must fit: a type that pydantic knows, or a JSON schema."""
+    """The schema of an answer: a type that pydantic knows, or a JSON schema."""
     output_key: str | None = None
-    """The value that the answer becomes."""
+    """The name of the value that stores the answer."""
     description: str = ""
-    """What the person is asked for, in a sentence that other agents read."""
+    """What the person is asked for, in one sentence for other agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,23 +216,23 @@ class SequentialAgent(Shown):
     name: str
     """The agent's name."""
     sub_agents: tuple["Agent", ...]
-    """Its sub-agents, in the order in which they run."""
+    """The sub-agents, in the order in which they run."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelAgent(Shown):
-    """A composite that runs its sub-agents at the same time, each in a lane of its own."""
+    """A composite that runs its sub-agents at the same time, each in its own lane."""
 
     name: str
-    """The agent's name, and that of the node that runs the lanes."""
+    """The name of the agent and of the node that runs its lanes."""
     sub_agents: tuple["Agent", ...]
-    """Its branches, in the order in which their results are joined."""
+    """The branches, in the order in which their results are joined."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
-    """What becomes of the others when a branch fails; "first" ends with the first success."""
+    """What happens to the others when a branch fails; "first" ends with the first success."""
     max_concurrency: int | None = None
     """How many branches run at once; None for all."""
 
@@ -242,104 +242,104 @@ class Step:
     """A step of a workflow."""
 
     agent: "Agent"
-    """What runs; the step has its name."""
+    """The agent that runs; the step has the same name."""
     depends_on: tuple[str, ...] = ()
-    """The names of the steps that must be done before."""
+    """The names of the steps that must finish first."""
     input: str | None = None
-    """The template of what the agent is asked; without one it sees what was said before it."""
+    """The template of the agent's request; without one it sees what was said before it."""
     retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for the leaves of the step."""
     timeout: Timeout = None
-    """LangGraph's timeout for each try of its leaves: seconds, a timedelta, or a `TimeoutPolicy`."""
+    """LangGraph's timeout for each attempt of a leaf: seconds, a timedelta, or a `TimeoutPolicy`."""
     compensate: "Agent | None" = None
-    """What undoes the step when another one fails."""
+    """The agent that undoes the step when another step fails."""
 
     @property
     def name(self) -> str:
-        """The name of the step: that of its agent."""
+        """The name of the step's agent."""
         return self.agent.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowAgent(Shown):
-    """A composite that runs steps, each in a lane of its own as soon as those before it are done."""
+    """A composite that runs steps, each in its own lane as soon as its dependencies are done."""
 
     name: str
-    """The agent's name, and that of the node that runs the lanes."""
+    """The name of the agent and of the node that runs its lanes."""
     steps: tuple[Step, ...]
     """The steps, in any order."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     on_error: Literal["fail", "wait"] = "fail"
-    """Whether running steps are stopped or awaited when another one fails."""
+    """Whether running steps are stopped or awaited when another step fails."""
 
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
-        """The agents of the steps, then those that undo steps."""
+        """The agents of the steps, then the agents that undo steps."""
         undo = (step.compensate for step in self.steps if step.compensate is not None)
         return (*(step.agent for step in self.steps), *undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One piece of the work of an `ForEachAgent`."""
+    """One item of a `ForEachAgent`: the agent runs once for it."""
 
     name: str
-    """Its name, by which others depend on it."""
+    """The name of the item, which `depends_on` of other items refers to."""
     request: str
     """What the agent is asked to do."""
     depends_on: tuple[str, ...] = ()
-    """The names of the items that must be done before."""
+    """The names of the items that must finish first."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Values that the agent finds besides those of the run."""
+    """Values for this item, in addition to those of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForEachAgent(Shown):
-    """A composite that runs one agent for each of several items, each in a lane of its own."""
+    """A composite that runs one agent for each of several items, each in its own lane."""
 
     name: str
-    """The agent's name, and that of the node that runs the lanes."""
+    """The name of the agent and of the node that runs its lanes."""
     agent: "Agent"
-    """What runs for each item."""
+    """The agent that runs for each item."""
     items: Callable[[Mapping[str, Any]], Sequence[Item]]
-    """Called with the values of the run for the items, when they are about to run."""
+    """Called with the values of the run just before the items run; returns the items."""
     output_key: str
-    """The value that the texts of the last messages become, by the names of the items."""
+    """The name of the value that stores the text of each last message, by item name."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopAgent(Shown):
-    """A composite that runs its sub-agents in turn, again and again."""
+    """A composite that runs its sub-agents one after the other, repeatedly."""
 
     name: str
     """The agent's name."""
     sub_agents: tuple["Agent", ...]
     """The body of the loop."""
     max_iterations: int | None
-    """After how many iterations it ends; None for no bound."""
+    """After how many iterations it ends; None for no limit."""
     description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
+    """What the agent is for, in one sentence for other agents."""
     until: Callable[[Context], bool] | None = None
-    """Asked with a `Context` after each iteration: whether the loop ends."""
+    """Called with a `Context` after each iteration; returns whether the loop ends."""
     is_part: bool = False
-    """Whether it is part of a derived agent: its name may stand for others, too."""
+    """Whether it is part of a derived agent: several such parts may have the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAgent(Shown):
-    """An agent that is looked at when it ends; it leaves no node and no step of a run path behind."""
+    """An agent with a check that runs when it ends; the wrapper adds no step to run paths."""
 
     agent: "Agent"
-    """What runs."""
+    """The agent that runs."""
     check: Callable[[Context, Sequence[BaseMessage], int], CheckResult]
     """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""
     faults: tuple[str, ...] = ()
-    """What is wrong with what the check was made from."""
+    """Faults in the arguments of the check's builder, reported when it is compiled."""
 
     @property
     def name(self) -> str:
@@ -348,14 +348,14 @@ class CheckedAgent(Shown):
 
     @property
     def description(self) -> str:
-        """What the agent that runs is for."""
+        """The description of the agent that runs."""
         return self.agent.description
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
 Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | ForEachAgent
 Agent = Leaf | Composite | CheckedAgent
-"""What a tree is made of: a frozen value that says what runs; no behaviour of its own."""
+"""An agent of a tree: a frozen value that describes what runs and has no behaviour."""
 
 
 def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
@@ -365,7 +365,7 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
 
 
 def called_agents(agent: "Agent") -> tuple["Agent", ...]:
-    """Return the agents that one runs any number of times: its tools, or what runs for each item."""
+    """Return the agents that an agent calls any number of times: its tools, or that of its items."""
     match agent:
         case ChatAgent():
             return tuple(tool.agent for tool in agent_tools(agent))
@@ -377,14 +377,14 @@ def called_agents(agent: "Agent") -> tuple["Agent", ...]:
 
 
 def unchecked(agent: Any) -> Any:
-    """Return what runs, without the checks around it."""
+    """Return an agent without the checks that wrap it."""
     while isinstance(agent, CheckedAgent):
         agent = agent.agent
     return agent
 
 
 def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
-    """Return the checks around an agent, the innermost first."""
+    """Return the checks that wrap an agent, the innermost first."""
     found: tuple[CheckedAgent, ...] = ()
     while isinstance(agent, CheckedAgent):
         found, agent = (agent, *found), agent.agent
@@ -396,7 +396,7 @@ _HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate")
 
 
 def changed(given: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
-    """Return a tree with each chat agent in it changed; what is no agent stays as it is."""
+    """Return a tree with each chat agent changed; values other than agents are unchanged."""
     if isinstance(given, tuple):
         return tuple(changed(each, change) for each in given)
     if not isinstance(given, Agent | Step | AgentTool):

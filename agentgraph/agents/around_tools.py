@@ -1,7 +1,7 @@
-"""Tools with something around them: by `with_retry()`, `with_fallbacks([...])`, `with_config(...)`.
+"""Tools wrapped by `with_retry()`, `with_fallbacks([...])` or `with_config(...)`.
 
-What LangChain gives there is a runnable, and no tool any more: it has no name and no arguments. So a
-tool is made of it that has those of the tool inside, and calls the runnable.
+LangChain returns a runnable there, without a tool's name and arguments. `AroundTool` is a tool that
+calls the runnable and has the name and arguments of the wrapped tool.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from langchain_core.tools import BaseTool
 
 
 class Passed(NamedTuple):
-    """Takes an exception past a retry and a fallback: it is not theirs to handle."""
+    """Carries an exception past retries and fallbacks, which must not handle it."""
 
     error: Exception
 
 
 class AroundTool(BaseTool):
-    """A tool as its runnable calls it; the model sees the tool.
+    """A tool that is called through the runnable that wraps it; the model sees the wrapped tool.
 
     Attributes:
-        inner: The tool.
-        runnable: What is around it.
+        inner: The wrapped tool.
+        runnable: The runnable that wraps it.
     """
 
     inner: BaseTool
@@ -31,11 +31,11 @@ class AroundTool(BaseTool):
 
     @property
     def tool_call_schema(self) -> Any:
-        """The arguments that the model is told of."""
+        """The arguments that the model sees."""
         return self.inner.tool_call_schema
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> Any:
-        """Return the arguments, those that are injected too."""
+        """Return the arguments, including injected ones."""
         return self.inner.get_input_schema(config)
 
     @property
@@ -49,7 +49,7 @@ class AroundTool(BaseTool):
         return getattr(self.inner, "coroutine", None)
 
     def with_inner(self, change: Callable[[BaseTool], Any]) -> "AroundTool":
-        """Return it with other tools in its runnable."""
+        """Return a copy with each tool in its runnable changed."""
         return self.model_copy(update={"runnable": _changed(self.runnable, change)})
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ class AroundTool(BaseTool):
 
 
 def inner_tool(given: object) -> BaseTool | None:
-    """Return the tool inside a runnable; None where there is none.
+    """Return the tool that a runnable wraps, or None.
 
     >>> from langchain_core.tools import tool
     >>> @tool
@@ -85,7 +85,7 @@ def inner_tool(given: object) -> BaseTool | None:
 
 
 def around(runnable: Any, inner: BaseTool) -> AroundTool:
-    """Return a runnable around a tool as a tool."""
+    """Return a tool for a runnable that wraps a tool."""
     return AroundTool(
         name=inner.name,
         description=inner.description,

@@ -1,6 +1,6 @@
-"""Budgets: histories that keep within a number of tokens, by trimming or by a summary.
+"""History policies with a token budget: trimmed or summarized.
 
-Trimming is a function of messages, and done here. Summing up is left to LangChain's middleware.
+Trimming is a function of messages, implemented here. LangChain's middleware writes the summaries.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,39 +12,39 @@ from langchain_core.messages import BaseMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 PolicyWord = Literal["shared", "path", "own", "last", "input"]
-"""The policies that have a name."""
+"""The history policies that have a name."""
 ChosenBy = PolicyWord | Callable[[list[Any]], list[BaseMessage]]
-"""What chooses the messages that a budget is then held to: a word, or a function from `Entry`s."""
+"""How messages are selected before the budget applies: a word, or a function from `Entry`s."""
 TokenCounter = Callable[[list[BaseMessage]], int]
-"""Counts the tokens of messages; `len` makes a budget one of messages."""
+"""Counts the tokens of messages; with `len` the budget is a number of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmed:
-    """A history of which only the newest messages are seen, as many as fit."""
+    """A history policy that shows the newest messages, as many as fit."""
 
     max_tokens: int
-    """How many tokens the messages may have; the instruction and the tools are not counted."""
+    """The maximum number of tokens of the messages, without the instruction and the tools."""
     history: ChosenBy = "shared"
-    """The policy that chooses the messages."""
+    """The policy that selects the messages."""
     token_counter: TokenCounter = count_tokens_approximately
     """Counts the tokens of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarized:
-    """A history of which a model sums up the older messages when they are too many."""
+    """A history policy by which a model summarizes the older messages when there are too many."""
 
     model: LanguageModelLike | str
     """The LangChain chat model that writes the summary, or its name."""
     max_tokens: int
-    """How many tokens the messages may come to before the older ones are summed up."""
+    """The number of tokens at which the older messages are summarized."""
     history: ChosenBy = "shared"
-    """The policy that chooses the messages."""
+    """The policy that selects the messages."""
     token_counter: TokenCounter = count_tokens_approximately
     """Counts the tokens of messages."""
     instruction: str | None = None
-    """What the summarising model is told to do; None for LangChain's prompt."""
+    """The prompt of the model that writes the summary; None for LangChain's."""
 
 
 def trimmed(
@@ -55,7 +55,7 @@ def trimmed(
 ) -> Trimmed:
     """Make a history policy that shows the newest messages, as many as fit `max_tokens`.
 
-    The last message is always shown, and a tool call never without its results.
+    It always shows the last message, and never a tool call without its results.
 
     >>> newest = trimmed(2, token_counter=len)
     >>> said = lambda ctx: " and ".join(message.text for message in ctx.messages)
@@ -64,11 +64,11 @@ def trimmed(
     ['two and three']
 
     Args:
-        max_tokens: How many tokens the messages may have, from 1; the instruction and the tools are
-            not counted.
-        history: The policy that chooses the messages first, as in `chat_agent`.
+        max_tokens: The maximum number of tokens of the messages, at least 1; the instruction and the
+            tools are not counted.
+        history: The policy that selects the messages first, as in `chat_agent`.
         token_counter: Counts the tokens of a list of messages; by default LangChain's
-            `count_tokens_approximately`, for which four characters are one. `len` counts messages.
+            `count_tokens_approximately`: about four characters a token. `len` counts messages.
 
     Returns:
         The policy, for the `history=` of a leaf.
@@ -84,19 +84,19 @@ def summarized(
     token_counter: TokenCounter = count_tokens_approximately,
     instruction: str | None = None,
 ) -> Summarized:
-    r"""Make a history policy by which `model` sums up older messages when they reach `max_tokens`.
+    r"""Make a history policy by which `model` summarizes older messages when they reach `max_tokens`.
 
-    This is LangChain's `SummarizationMiddleware`, the innermost of the agent's: it sums up before the
-    model is asked, in a node of its own, after all other middleware that runs before the model. The
-    newest messages, about half the budget, stay as they are; the last one always does, and no tool call
-    is cut from its results. The summary is what this agent sees: the history keeps everything, and no
-    other agent sees the summary. It is kept with the thread, and not written again before the messages
-    reach `max_tokens` again; with a `history` of "last", "input" or a function it is kept until the
-    agent has answered.
+    This is LangChain's `SummarizationMiddleware`, the innermost of the agent's middleware: it runs
+    before the model call, in its own node, after all other middleware that runs before the model. The
+    newest messages, about half the budget and at least the last one, are not summarized, and tool calls
+    stay with their results. Only this agent sees the summary; the history is unchanged. The summary is
+    saved with the thread until the messages reach `max_tokens` again; with a `history` of "last",
+    "input" or a function it is saved until the agent has answered.
 
-    A summarising model that fails is asked up to three times. Then its error is the agent's, and a
-    resume asks again. One that refuses the messages as too long is asked once more without the middle
-    of them, and told of it. For other settings of LangChain's pass its middleware in `middleware=`.
+    If the summary model fails, it is called up to three times; then the agent fails with its error, and
+    a resume calls it again. If it rejects the messages as too long, it is called once more without the
+    middle ones, with a note about that. For other settings of LangChain pass its middleware in
+    `middleware=`.
 
     >>> from agentgraph.testing import ScriptedChatModel
     >>> asked = ScriptedChatModel(responses=["They hum."])
@@ -108,15 +108,15 @@ def summarized(
     Args:
         model: The LangChain chat model that writes the summary, or its name for LangChain's
             `init_chat_model`, such as `"openai:gpt-5-mini"`.
-        max_tokens: How many tokens the messages may come to, from 1, before the older ones are summed
-            up; the instruction and the tools are not counted.
-        history: The policy that chooses the messages first, as in `chat_agent`.
+        max_tokens: The number of tokens, at least 1, at which the older messages are summarized; the
+            instruction and the tools are not counted.
+        history: The policy that selects the messages first, as in `chat_agent`.
         token_counter: Counts the tokens of a list of messages. By default LangChain's
-            `count_tokens_approximately`, for which four characters are about one; there LangChain also
-            goes by the tokens of the last call, instruction and tools included, where the provider
-            reports them and `model` is of the same provider. `len` counts messages.
-        instruction: What `model` is told to do; by default LangChain's prompt. The messages come in the
-            place of `{messages}`, else after it; other braces stay as they are.
+            `count_tokens_approximately`: about four characters a token. With the default, LangChain
+            also uses the token count of the last call, with instruction and tools, if the provider
+            reports it and `model` has the same provider. `len` counts messages.
+        instruction: The prompt of `model`; by default LangChain's. The messages replace `{messages}`,
+            or follow the prompt if it has none; other braces are unchanged.
 
     Returns:
         The policy, for the `history=` of a chat agent; functions and graphs take `trimmed` only.
@@ -129,9 +129,9 @@ def fitting(
 ) -> list[BaseMessage]:
     """Return the newest of `messages` that together have at most `max_tokens`.
 
-    Messages that must be cut begin with what a person or a model said, so that no tool result
-    stands without its call; the last message, with its call where it is a result, stays whatever
-    its size. Each call in `messages` must be followed by its results, as `history.paired` has it.
+    A cut list begins with a message of a person or a model, so that no tool result appears without
+    its call; the last message, with its call if it is a result, is included whatever its size. Each
+    call in `messages` must be followed by its results, as `history.paired` ensures.
 
     >>> from langchain_core.messages import HumanMessage
     >>> said = [HumanMessage("one"), HumanMessage("two"), HumanMessage("three")]
@@ -152,7 +152,7 @@ def fitting(
 
 
 def _last_start(messages: list[BaseMessage]) -> int:
-    """Return where the last message begins: at its call where it is the result of one."""
+    """Return the index of the last message, or of its call if it is a tool result."""
     return next((i for i in reversed(range(len(messages))) if not _is_result(messages[i])), 0)
 
 

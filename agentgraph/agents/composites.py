@@ -1,4 +1,4 @@
-"""The builders of composites: what users call; nothing is checked before the tree is compiled."""
+"""The builders of composite agents; faults are reported when the tree is compiled."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -24,8 +24,8 @@ from agentgraph.safe_repr import shown
 def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "") -> SequentialAgent:
     """Make an agent that runs its sub-agents one after the other.
 
-    Each sees what was said before it, and its run path goes through those before it, each as one
-    step. It is google-adk's `SequentialAgent`.
+    Each sees what was said before it, and each earlier sub-agent is one step of its run path. It is
+    google-adk's `SequentialAgent`.
 
     >>> from agentgraph.testing import transcript
     >>> writer = function_agent("writer", lambda ctx: "A draft.")
@@ -34,12 +34,12 @@ def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "")
     ['report/writer: A draft.', 'report/writer/critic: Too short.']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The agents, in the order in which they run; at least one.
-        description: What the agent is for, in a sentence that other agents read.
+        description: What the agent is for, in one sentence for other agents.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     sub_agents = as_tuple(sub_agents)
     return SequentialAgent(**locals())
@@ -55,8 +55,8 @@ def parallel(
 ) -> ParallelAgent:
     """Make an agent that runs its sub-agents at the same time.
 
-    Each branch sees what was there before the fork and what it adds itself; behind the join
-    everyone sees all, branches in declared order. An Exit or a BreakLoop in a branch counts at the
+    Each branch sees the history before the fork and what it adds itself; after the join every agent
+    sees all branches, in declared order. An Exit or a BreakLoop in a branch takes effect at the
     join. It is google-adk's `ParallelAgent`.
 
     >>> from agentgraph.testing import transcript
@@ -66,19 +66,19 @@ def parallel(
     ['review/legal: Allowed.', 'review/press: Good news.']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        sub_agents: The branches, in the order in which they are joined; at least one. Two of them
-            may not write one `output_key`, unless `on_error` is "first".
-        description: What the agent is for, in a sentence that other agents read.
-        on_error: What happens when a branch fails. "fail": the others stop behind the step that
-            they are in, and the error is raised. "wait": the others finish first. "collect": the
-            error becomes the last message of its branch, and the run goes on. "first": nothing, as
-            long as another one succeeds; the first that does ends the others, of which nothing is
-            kept.
-        max_concurrency: How many run at once; None for all.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        sub_agents: The branches, in the order in which they are joined; at least one. No two of them
+            may write the same `output_key`, unless `on_error` is "first".
+        description: What the agent is for, in one sentence for other agents.
+        on_error: What happens when a branch fails. "fail": the others stop after their current step,
+            and the error is raised. "wait": the others finish first. "collect": the error becomes
+            the last message of its branch, and the run continues. "first": nothing, as long as
+            another branch succeeds; the first success ends the other branches and discards what
+            they said.
+        max_concurrency: How many branches run at once; None for all.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     sub_agents = as_tuple(sub_agents)
     return ParallelAgent(**locals())
@@ -92,10 +92,10 @@ def loop(
     max_iterations: int | None,
     until: Callable[[Context], bool] | None = None,
 ) -> LoopAgent:
-    """Make an agent that runs its sub-agents in turn, again and again.
+    """Make an agent that runs its sub-agents one after the other, repeatedly.
 
-    BreakLoop ends it at once, and what follows it goes on. It is google-adk's `LoopAgent`, and
-    BreakLoop its `escalate`.
+    BreakLoop ends the loop at once, and the run continues after it. It is google-adk's `LoopAgent`,
+    and BreakLoop is its `escalate`.
 
     >>> from agentgraph.testing import transcript
     >>> writer = function_agent("writer", lambda ctx: f"Draft {ctx.iteration}.")
@@ -103,16 +103,16 @@ def loop(
     ['refine/writer: Draft 0.', 'refine/writer/writer: Draft 1.']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        sub_agents: The body, in the order in which it runs; at least one agent.
-        description: What the agent is for, in a sentence that other agents read.
-        max_iterations: After how many iterations, from 1, the loop just ends, without an error;
-            None for no bound, which is allowed only where `until` or something inside can end it.
-        until: A sync function, asked with a `Context` after each whole iteration; the loop ends
-            when it says yes.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        sub_agents: The body of the loop, in the order in which it runs; at least one agent.
+        description: What the agent is for, in one sentence for other agents.
+        max_iterations: After how many iterations, at least 1, the loop ends without an error; None
+            for no limit, which is allowed only if `until` or an agent inside can end the loop.
+        until: A sync function, called with a `Context` after each complete iteration; the loop ends
+            when it returns True.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     sub_agents = as_tuple(sub_agents)
     return LoopAgent(**locals())
@@ -134,17 +134,17 @@ def step(
     ```
 
     Args:
-        agent: What runs; the step has its name.
-        depends_on: The names of the steps that must be done before.
-        input: What the agent is asked, a template: `${results.analyze}` is the last message of the
-            step `analyze`, which must be done before, `${topic}` or `{topic}` a value of the run.
-            The agent sees that alone. Without it the agent sees what was said before the workflow,
-            and what the steps said that must be done before.
-        retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step that has none of its
-            own: what fails is tried again where it failed, and nothing that had finished.
-        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each try of a leaf of the
-            step that has none of its own; it needs the async methods.
-        compensate: What undoes the step: an agent, or a function as for `function_agent`. It sees
+        agent: The agent that runs; the step has the same name.
+        depends_on: The names of the steps that must finish first.
+        input: The agent's request, a template: `${results.analyze}` is the last message of the step
+            `analyze`, which must be a dependency, direct or not; `${topic}` or `{topic}` is a value of
+            the run. The agent sees only that. Without `input` it sees what was said before the
+            workflow, and what its dependencies said.
+        retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step without a `retry`: only
+            the leaf that failed runs again.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each attempt of a leaf of
+            the step without a `timeout`; it needs the async methods.
+        compensate: An agent that undoes the step, or a function as for `function_agent`. It sees
             what the step said, and runs when another step has failed for good.
 
     Returns:
@@ -170,15 +170,15 @@ def workflow(
     description: str = "",
     on_error: Literal["fail", "wait"] = "fail",
 ) -> WorkflowAgent:
-    """Make an agent that runs steps, each as soon as the steps are done that it depends on.
+    """Make an agent that runs steps, each as soon as its dependencies are done.
 
-    What the steps said stands behind the workflow in an order that respects what depends on what,
-    and else in declared order.
+    In the history after the workflow, each step follows its dependencies; otherwise the steps are in
+    declared order.
 
-    When a step fails for good, no further step begins. Where a step has a `compensate`, the failure
-    is final: the finished steps are undone in the reverse of the order in which they finished, each
-    once, and `StepFailedError` is raised, also by every resume. Where none has, it is raised as soon as
-    the steps have ended that run, and a resume tries the step again, and nothing that had finished.
+    When a step fails for good, no further step begins. If any step has a `compensate`, the failure is
+    final: the finished steps are undone once each, the last to finish first, and `StepFailedError` is
+    raised, also by every resume. Otherwise it is raised as soon as the running steps have ended, and a
+    resume runs only the steps that have not finished.
 
     >>> from agentgraph.testing import transcript
     >>> find = function_agent("find", lambda ctx: "Bees hum.")
@@ -188,22 +188,22 @@ def workflow(
     ['report/find: Bees hum.', 'report/write: It says: Bees hum.']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        steps: The steps, in any order, at least one; an agent alone is a step that depends on
-            nothing. Two of them may not write one `output_key`.
-        description: What the agent is for, in a sentence that other agents read.
-        on_error: What becomes of the steps that run when another one fails: "fail" stops each behind
-            the step that it is in, "wait" lets them finish; then they are undone, too.
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        steps: The steps, in any order, at least one; a plain agent is a step without dependencies. No
+            two of them may write the same `output_key`.
+        description: What the agent is for, in one sentence for other agents.
+        on_error: What happens to the running steps when another one fails: "fail" stops each of them
+            after its current node, "wait" lets them finish, and then they are undone, too.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:
-    """Return several as a tuple; one alone, strings and tools included, as a tuple of one."""
+    """Return an iterable as a tuple; a single value, such as a string or a tool, as a tuple of one."""
     if isinstance(given, Iterable) and not isinstance(given, str | Mapping | BaseTool):
         return tuple(given)
     return (given,)

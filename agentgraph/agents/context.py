@@ -1,4 +1,4 @@
-"""What users' functions are called with: the `Context` of a run, and the `Entry`s of its history."""
+"""The arguments of users' functions: the `Context` of a run, and the `Entry`s of its history."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
 PathOf = Callable[[str], RunPath | None]
-"""Returns the run path of an address; None where the tree has no such."""
+"""Returns the run path of an address; None for an address that is not in the tree."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A message of the history, as a `history` function is given it.
+    """A message of the history, for `history` functions.
 
     ```
     def of_the_critic(entries: Sequence[Entry]) -> list[BaseMessage]:
@@ -43,24 +43,24 @@ class Entry:
 
     @cached_property
     def run_path(self) -> RunPath:
-        """How the run got to where it was said; empty for the user's messages."""
+        """The run path of the agent that said it; empty for the user's messages."""
         return (self.address and self._path_of(self.address)) or RunPath()
 
 
 class Context(_DirectlyInjectedToolArg, ABC):
-    """What a function agent, the `until` of a loop, a check, or a tool knows of the run.
+    """The view of the run for a function agent, the `until` of a loop, a check, or a tool.
 
     ```
     def writer(ctx: Context) -> str:
         return f"Draft {ctx.iteration + 1} about {ctx.values['topic']}."
     ```
 
-    A tool gets one as the parameter that is annotated so, whatever its name; the model is not told of
-    it, as of LangGraph's `ToolRuntime`, which has the same base class. There `messages` are all
-    messages of the run.
+    A tool gets it as the parameter annotated with `Context`, whatever its name; the model does not see
+    that parameter, as with LangGraph's `ToolRuntime`, which has the same base class. For a tool,
+    `messages` are all messages of the run.
 
     Attributes:
-        values: The values of the run, as a read-only mapping; write them by `SetValues`.
+        values: The values of the run, as a read-only mapping; write them with `SetValues`.
         answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
     """
@@ -72,9 +72,9 @@ class Context(_DirectlyInjectedToolArg, ABC):
     @property
     @abstractmethod
     def messages(self) -> list[BaseMessage]:
-        """What this agent may see, by its `history`; for `until` and checks all as it is.
+        """The messages that this agent's `history` selects; for `until` and checks, all, unchanged.
 
-        What others said is a user message that names the speaker, as in google-adk:
+        A message of another agent becomes a user message that names the speaker, as in google-adk:
         `[critic] said: Too short.`
         """
 
@@ -86,7 +86,7 @@ class Context(_DirectlyInjectedToolArg, ABC):
     @property
     @abstractmethod
     def entries(self) -> list[Entry]:
-        """The whole history, whatever this agent may see, with who said what and where."""
+        """The whole history, regardless of `history`, with who said what and where."""
 
     @property
     @abstractmethod
@@ -96,7 +96,7 @@ class Context(_DirectlyInjectedToolArg, ABC):
     @property
     @abstractmethod
     def run_path(self) -> RunPath:
-        """How the run got here."""
+        """The run path of this activation."""
 
     @property
     @abstractmethod
@@ -106,4 +106,4 @@ class Context(_DirectlyInjectedToolArg, ABC):
     @property
     @abstractmethod
     def runtime(self) -> "Runtime[Any]":
-        """LangGraph's runtime: its store, its context, its stream writer."""
+        """LangGraph's runtime, with its store, context and stream writer."""

@@ -1,4 +1,4 @@
-"""Steps that depend on steps: what is wrong with them, and in which order they can run."""
+"""Dependencies between steps: their faults, and the order in which the steps can run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -9,7 +9,7 @@ from agentgraph.safe_repr import shown
 T = TypeVar("T")
 
 DependsOn = Mapping[str, Sequence[str]]
-"""The names of the steps, in declared order, each with the names of those it depends on."""
+"""The names of the steps, in declared order, each with the names of its dependencies."""
 
 
 def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[str]:
@@ -40,7 +40,7 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
 
 
 def known_dependencies(depends_on: DependsOn) -> dict[str, list[str]]:
-    """Return the names of steps with those they depend on that are steps; the rest may be anything."""
+    """Return the names of steps with their dependencies, without those that are not steps."""
     return {
         name: [each for each in given if isinstance(each, str) and each in depends_on]
         for name, given in depends_on.items()
@@ -48,7 +48,7 @@ def known_dependencies(depends_on: DependsOn) -> dict[str, list[str]]:
 
 
 def in_order(depends_on: DependsOn) -> list[str]:
-    """Return the names with each behind those that it depends on, and else in declared order.
+    """Return the names, each after its dependencies, otherwise in declared order.
 
     >>> in_order({"press": ["write"], "write": ["find"], "find": [], "thank": []})
     ['find', 'write', 'press', 'thank']
@@ -65,7 +65,7 @@ def in_order(depends_on: DependsOn) -> list[str]:
 
 
 def upstream(depends_on: Mapping[T, Sequence[T]], name: T) -> set[T]:
-    """Return the names of all steps that must be done before one, however indirectly."""
+    """Return the names of all dependencies of a step, direct and indirect."""
     found: set[T] = set()
     left = [*depends_on[name]]
     while left:

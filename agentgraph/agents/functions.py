@@ -1,4 +1,4 @@
-"""What users' functions are, by their signatures, annotations and code."""
+"""Inspection of users' functions: their signatures, annotations and code."""
 
 import functools
 import inspect
@@ -22,24 +22,24 @@ from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Capabilities, 
 
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
-"""What a function or a tool may return several items in."""
+"""The collections in which a function or a tool may return several items."""
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
 def is_async(fn: Callable[..., Any]) -> bool:
-    """Tell whether `fn` is a coroutine function or an async generator."""
+    """Return whether `fn` is a coroutine function or an async generator."""
     return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 def takes_two(fn: Callable[..., Any]) -> bool:
-    """Tell whether `fn` must be given two arguments: a context besides what it is about."""
+    """Return whether `fn` takes two arguments: a context, and then its subject."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(fn).parameters.values()
     return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
 
 
 def is_hook(fn: Any) -> bool:
-    """Tell whether something is a sync function of one argument, or of a context and that."""
+    """Return whether something is a sync function of one argument, or of a context and one."""
     if not callable(fn) or is_async(fn):
         return False
     signature = inspect.signature(fn)
@@ -51,7 +51,7 @@ def is_hook(fn: Any) -> bool:
 
 
 def yields(fn: Callable[..., Any]) -> bool:
-    """Tell whether `fn` is a generator, sync or async, or says that it hands one on."""
+    """Return whether `fn` is a generator function, or its annotation says that it returns one."""
     inner = inspect.unwrap(fn)
     if _is_any(inner, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
         return True
@@ -59,7 +59,7 @@ def yields(fn: Callable[..., Any]) -> bool:
 
 
 def names_writer(fn: Callable[..., Any]) -> bool:
-    """Tell whether the code of `fn` names LangGraph's stream writer.
+    """Return whether the code of `fn` names LangGraph's stream writer.
 
     >>> from langgraph.config import get_stream_writer
     >>> names_writer(lambda ctx: get_stream_writer()("half done")), names_writer(lambda ctx: "done")
@@ -78,13 +78,13 @@ def _names_writer(code: Any) -> bool:
 
 
 def gives_command(fn: Callable[..., Any]) -> bool:
-    """Tell whether the return annotation of `fn` names a LangGraph `Command`."""
+    """Return whether the return annotation of `fn` names a LangGraph `Command`."""
     hints = (typing.get_origin(hint) or hint for hint in _members(_return_hint(fn)))
     return any(getattr(hint, "__name__", "") == "Command" for hint in hints)
 
 
 def allowed(fn: Callable[..., Any]) -> Capabilities:
-    """Return what `fn` may do by its return annotation.
+    """Return what `fn` may do according to its return annotation.
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
     >>> allowed(stop_or_speak)
@@ -110,12 +110,12 @@ def _return_hint(fn: Any) -> Any:
     target = fn if inspect.isroutine(fn) else type(fn).__call__
     try:
         return typing.get_type_hints(target).get("return", Any)
-    except Exception:  # an annotation that cannot be resolved says nothing
+    except Exception:  # an annotation that cannot be resolved allows anything
         return Any
 
 
 def _given(hint: Any) -> tuple[Any, ...]:
-    """Return the kinds of items that a member of an annotation gives."""
+    """Return the types of the items that a member of a return annotation yields or returns."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _STREAMS:
         ends = arguments[2:]  # what a generator returns
@@ -135,5 +135,5 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
-    called = (fn, type(fn).__call__)  # the second for objects that can be called
+    called = (fn, type(fn).__call__)  # the second for callable objects
     return any(check(each) for check in checks for each in called)

@@ -1,7 +1,7 @@
-"""JSON schemas (draft 2020-12), checked by the package `jsonschema`, and what does not fit, in words.
+"""Validation by JSON schemas (draft 2020-12) with the package `jsonschema`, and its error texts.
 
-Of formats dates, times, durations, UUIDs and regular expressions are checked, on every machine. The
-package is loaded when first used, for it loads a compiled one.
+The checked formats are dates, times, durations, UUIDs and regular expressions, on every machine. The
+package is imported when first used, because it loads a compiled extension.
 """
 
 import re
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Fault = tuple[tuple[str | int, ...], str]
-"""Where something does not fit, and why."""
+"""Where data does not fit, and why."""
 
 _LONGEST = 200
 _ONE_OF = "must be one of "
 _DATA = ("const", "default", "enum", "examples")
-"""The keywords that have data in the place of schemas."""
+"""The keywords whose values are data, not schemas."""
 _KINDS = {"array": "a valid array", "boolean": "a valid boolean", "integer": "a valid integer"} | {
     "null": "None",
     "number": "a valid number",
@@ -51,7 +51,7 @@ def keyword_fault(schema: Any) -> str | None:
 
 
 def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
-    """Return why plain data does not fit a JSON schema that has no fault, or None.
+    """Return why plain data does not fit a valid JSON schema, or None.
 
     >>> data_fault({"required": ["size"], "properties": {"of": {"const": 1}}}, {"of": 2})
     'size: Field required; of: must be one of [1]'
@@ -63,13 +63,13 @@ def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
 
 
 def joined(faults: Iterable[Fault]) -> str | None:
-    """Return faults as one text, each once with its place before it; None where there are none."""
+    """Return faults as one text without duplicates, each after its location; None without faults."""
     told = (f"{'.'.join(map(str, at))}: {why}" if at else why for at, why in faults)
     return "; ".join(dict.fromkeys(told)) or None
 
 
 def _validator(schema: Mapping[str, Any]) -> "Validator":
-    """Return what checks data: nothing is fetched that the schema refers to elsewhere."""
+    """Return the validator of a schema; it never fetches remote references."""
     from referencing import Registry
 
     made: Validator = _validator_class()(schema, registry=Registry(), format_checker=_formats())
@@ -78,7 +78,7 @@ def _validator(schema: Mapping[str, Any]) -> "Validator":
 
 @cache
 def _validator_class() -> Any:
-    """Return the validator: 1.0 is no integer, for in Python it is none."""
+    """Return the validator class, for which 1.0 is not an integer, as in Python."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -114,7 +114,7 @@ def _reads(read: Any) -> Any:
 
 
 def references(schema: Any) -> Iterator[str]:
-    """Yield what a schema refers to."""
+    """Yield the references (`$ref`) in a schema."""
     inside: Iterable[Any] = schema if isinstance(schema, list) else ()
     if isinstance(schema, dict):
         if isinstance(at := schema.get("$ref"), str):
@@ -144,7 +144,7 @@ def _in_words(validator: "Validator", data: Any) -> str | None:
 
 
 def _faults(error: "ValidationError") -> Iterator[Fault]:
-    """Yield what does not fit by one keyword."""
+    """Yield the faults that one keyword found."""
     at, data, wanted = tuple(error.absolute_path), _any(error.instance), _any(error.validator_value)
     match error.validator:
         case "type":
@@ -184,9 +184,9 @@ def _extra(error: "ValidationError") -> list[str]:
 
 
 def _of_alternatives(error: "ValidationError") -> Iterator[Fault]:
-    """Yield why data fits none of several alternatives: by those that it may be meant to be.
+    """Yield why data fits none of several alternatives, with the faults of the intended ones only.
 
-    These are those whose constants it has: `{"type": "reject"}` is no approval.
+    An alternative is intended if its type and constants match: `{"type": "reject"}` is not an approval.
     """
     each: dict[Any, list[ValidationError]] = defaultdict(list)
     for inner in error.context:
@@ -206,11 +206,11 @@ def _of_alternatives(error: "ValidationError") -> Iterator[Fault]:
 
 
 def _is_of_tag(inner: "ValidationError", outer: "ValidationError") -> bool:
-    """Tell whether an alternative is not what is meant: another type, or another constant inside."""
+    """Return whether an error rules its alternative out: a wrong type, or a wrong constant inside."""
     depth = len(inner.absolute_path) - len(outer.absolute_path)
     return (inner.validator == "const" and depth == 1) or (inner.validator == "type" and depth == 0)
 
 
 def _any(value: Any) -> Any:
-    """Return what the package's types know too little of."""
+    """Return a value as `Any`, because the package's types are incomplete."""
     return value

@@ -1,4 +1,4 @@
-"""Bounds: what one turn of a run may use, and what is wrong with options that are numbers or words."""
+"""The limits of one turn of a run, and checks of options that are numbers or words."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -9,20 +9,20 @@ from agentgraph.safe_repr import shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one turn may use; what would go beyond raises `LimitError`.
+    """The limits of one turn; exceeding one raises `LimitError`.
 
-    The thread stays resumable: a resume with higher limits goes on where it stopped, and nothing
-    runs again.
+    The thread can be resumed: a resume with higher limits continues where the run stopped, and
+    nothing runs again.
 
     >>> graph = compile_agent(function_agent("a", lambda ctx: "Hi."), limits=Limits(transfers=10))
 
     Raises:
-        AgentGraphError: A limit is no whole number above 0, and not None.
+        AgentGraphError: A limit is neither a whole number above 0 nor None.
     """
 
     transfers: int | None = 50
-    """How often agents may hand over to each other, by a call or `TransferTo`; None for no bound.
-    That a supervisor's worker hands back is not counted."""
+    """The maximum number of transfers between agents, by tool or `TransferTo`; None for no limit.
+    The return from a supervisor's worker is not counted."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -38,10 +38,10 @@ _LIMITS = Limits()
 
 
 def check_limits(limits: object) -> Limits:
-    """Return limits as they were given, those of a turn by default for None.
+    """Return the given limits, or the default limits for None.
 
     Raises:
-        AgentGraphError: They are not `Limits`.
+        AgentGraphError: The limits are not `Limits`.
     """
     if limits is None:
         return _LIMITS
@@ -51,7 +51,7 @@ def check_limits(limits: object) -> Limits:
 
 
 def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[str]:
-    """Yield what is wrong with a bound, which is a number from 1, or None unless it is needed."""
+    """Yield what is wrong with a limit: it must be at least 1, or None unless it is needed."""
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
     if not is_number and (needed or limit is not None):
         instead = "" if needed else ", or None for no bound"
@@ -59,6 +59,6 @@ def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[
 
 
 def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
-    """Yield what is wrong with an option that is one of some words."""
+    """Yield what is wrong with an option that must be one of `words`."""
     if not isinstance(word, str) or word not in words:
         yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"

@@ -1,4 +1,4 @@
-"""LangChain's middleware, known by its methods: what an `AgentMiddleware` has, and in which runs.
+"""Inspection of LangChain middleware: which methods an `AgentMiddleware` has, and for which runs.
 
 Pure: LangChain's base class is recognized by its name, because importing it imports langgraph.
 """
@@ -12,19 +12,19 @@ from agentgraph.safe_repr import shown
 Mode = Literal["sync", "async"]
 
 WRAPS = ("wrap_model_call", "wrap_tool_call")
-"""The methods around calls; a middleware has one if it defines it, or its async twin."""
+"""The methods that wrap calls; a middleware has one if it defines it or its async twin."""
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 """The methods that run between calls."""
 
 APPROVE = "agentgraph.approve"
-"""The name of the middleware that `approve=` becomes."""
+"""The name of the middleware that implements `approve=`."""
 ASKS = f"{APPROVE}.after_model"
-"""The name that LangChain gives the node of its hook."""
+"""LangChain's name for the node of its hook."""
 
 SUMMARY = "SummarizationMiddleware"
-"""The name of LangChain's middleware that `history=summarized(...)` becomes."""
+"""The name of the LangChain middleware that implements `history=summarized(...)`."""
 SUMS_UP = f"{SUMMARY}.before_model"
-"""The name that LangChain gives the node of its hook."""
+"""LangChain's name for the node of its hook."""
 
 DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
     "approve",
@@ -32,7 +32,7 @@ DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
     "reject",
     "respond",
 )
-"""What a person may decide of a tool call."""
+"""The decisions that a person may make about a tool call."""
 
 _INSTEAD: dict[Mode, str] = {
     "sync": "the async methods: arun(), aresume(), ainvoke()",
@@ -42,7 +42,7 @@ _BASE = ("langchain.agents.middleware.types", "AgentMiddleware")
 
 
 def is_middleware(given: object) -> bool:
-    """Return whether something is a middleware of LangChain's: an instance, not a class."""
+    """Return whether something is an instance of a LangChain middleware."""
     return any(_named(kind) == _BASE for kind in type(given).__mro__)
 
 
@@ -52,14 +52,14 @@ def has(middleware: object, method: str) -> bool:
 
 
 def any_has(middleware: Iterable[object], method: str) -> bool:
-    """Return whether one of several defines a method, sync or async."""
+    """Return whether any middleware defines a method, sync or async."""
     return any(has(each, method) for each in middleware)
 
 
 def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
     """Return the names of the nodes of a hook, in the order in which LangChain runs them.
 
-    Those that run after something run from the innermost middleware outwards.
+    `after_...` hooks run from the innermost middleware outwards.
     """
     names = [f"{each.name}.{hook}" for each in middleware if is_middleware(each) and has(each, hook)]
     return names[::-1] if hook.startswith("after") else names
@@ -71,9 +71,9 @@ def tools_of(middleware: Iterable[Any]) -> list[Any]:
 
 
 def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
-    """Return which method a run of a mode cannot call, and what to do; None if it can call all.
+    """Return which method a sync or async run cannot call, and what to do; None if it can call all.
 
-    LangChain calls sync hooks in async runs too, but no sync wraps.
+    LangChain also calls sync hooks in async runs, but not sync `wrap_...` methods.
     """
     for each in middleware:
         methods = (*WRAPS, *HOOKS) if mode == "sync" else WRAPS

@@ -1,9 +1,9 @@
 """Run paths: the history that led to an activation, as an immutable sequence of steps.
 
-A path is a list that shares its beginning with the path that it was made from, so that
-appending costs the same at any length. Each node also points far back (the skew-binary jump
-pointers of E. W. Myers, "An applicative random-access stack", 1983), so that the beginning of
-a given length is found in logarithmic time.
+A path is a linked list that shares its beginning with the path it was appended to, so that
+appending takes constant time. Each node also points far back (the skew-binary jump pointers of
+E. W. Myers, "An applicative random-access stack", 1983), so that the beginning of a given length
+is found in logarithmic time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ class RunStep:
 
     Attributes:
         agent_name: The agent.
-        iteration: The iteration of the nearest loop around it, counted from 0; None outside a loop.
+        iteration: The iteration of the nearest enclosing loop, counted from 0; None outside a loop.
     """
 
     agent_name: str
@@ -25,11 +25,11 @@ class RunStep:
 
 
 class RunPath(Sequence[RunStep]):
-    """An immutable sequence of `RunStep`; `append` gives a new path.
+    """An immutable sequence of `RunStep`; `append` returns a new path.
 
     Earlier siblings and iterations stay in it: in the second iteration of a loop `refine` of
     `writer` and `critic` the writer's path is `refine/writer/critic/writer`. Agents that run at the
-    same time do not stand in each other's.
+    same time do not appear in each other's paths.
 
     >>> path = RunPath().append(RunStep("report")).append(RunStep("writer"))
     >>> str(path), path.names
@@ -56,10 +56,10 @@ class RunPath(Sequence[RunStep]):
         return path
 
     def append(self, step: RunStep) -> "RunPath":
-        """Return this path with `step` behind it, in constant time.
+        """Return this path with `step` appended, in constant time.
 
         Args:
-            step: The step that is last in the new path.
+            step: The last step of the new path.
         """
         path = object.__new__(RunPath)
         path._parent = self
@@ -72,7 +72,7 @@ class RunPath(Sequence[RunStep]):
         return path
 
     def starts_with(self, prefix: "RunPath") -> bool:
-        """Tell whether this path begins with all steps of `prefix`, in logarithmic time.
+        """Return whether this path begins with all steps of `prefix`, in logarithmic time.
 
         Args:
             prefix: The other path; steps are the same where name and iteration are.

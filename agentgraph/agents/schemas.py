@@ -1,7 +1,7 @@
 """Types and JSON schemas that answers and outputs must fit.
 
-A question is kept in the checkpoint, so its schema is kept there as a JSON schema, and an answer is
-checked against that, in whatever process it arrives.
+The checkpoint stores a question with its schema as a JSON schema, so that any process can check an
+answer.
 """
 
 import json
@@ -20,13 +20,13 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import reason, said, shown
 
 _NAME = "response"
-"""How a JSON schema without a title is called."""
+"""The name of a JSON schema without a title."""
 _STRATEGIES = "langchain.agents.structured_output"
-"""The module of LangChain's `ToolStrategy` and its like; importing it imports langgraph."""
+"""The module of LangChain's strategies such as `ToolStrategy`; importing it imports langgraph."""
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as plain JSON data: what the checkpoint keeps and every event tells.
+    """Return `value` as plain JSON data, as checkpoints and events contain it.
 
     Raises:
         AgentGraphError: The value has no JSON form.
@@ -38,12 +38,12 @@ def plain(value: Any) -> Any:
 
 
 def plain_at(where: str, named: str, value: Any) -> Any:
-    """Return what an agent gives as plain JSON data.
+    """Return a value that an agent produced as plain JSON data.
 
     Args:
         where: The address of the agent.
-        named: What the value is called in a message.
-        value: What it gives.
+        named: The name of the value in an error message.
+        value: The value.
 
     Raises:
         InvalidOutputError: The value has no JSON form.
@@ -62,7 +62,7 @@ def _no_form(value: Any, error: Exception) -> str:
 
 
 def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a response schema as JSON schema; None stays None."""
+    """Return a response schema as a JSON schema; None for None."""
     if schema is None or isinstance(schema, dict):
         return schema
     if isroutine(schema):
@@ -83,22 +83,22 @@ def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
 
 
 def checkable(schema: Any) -> dict[str, Any] | None:
-    """Return the schema of a question of LangGraph's as JSON schema, or None where it says too much.
+    """Return the schema of a LangGraph question as a JSON schema, or None if it cannot be one.
 
-    LangGraph checks answers to such a question itself, when the node that asked runs again.
+    Without a schema, LangGraph checks the answer itself, when the node that asked runs again.
     """
     return None if schema_fault(schema) else json_schema(schema)
 
 
 def schema_in(given: Any) -> Any:
-    """Return the schema of an `output_schema`, which one of LangChain's strategies has inside."""
+    """Return the schema of an `output_schema`, which may be inside a LangChain strategy."""
     return given.schema if type(given).__module__ == _STRATEGIES else given
 
 
 def answer_tools(given: Any) -> list[str]:
-    """Return the names of the tools, one for each schema of an object, by which a model may answer.
+    """Return the names of the tools by which a model may answer, one for each schema of an object.
 
-    These are the schemas that LangChain knows: models, dataclasses, typed dicts, JSON schemas.
+    LangChain accepts pydantic models, dataclasses, typed dicts and JSON schemas.
 
     >>> answer_tools({"title": "Trip", "type": "object"}), answer_tools(list[int])
     (['Trip'], [])
@@ -121,7 +121,7 @@ def answer_tools(given: Any) -> list[str]:
 
 
 def answer_name(schema: Any, number: int = 1) -> str:
-    """Return the name of an output schema; without a title it is "response", maybe with a number."""
+    """Return the name of an output schema; without a title "response", numbered from the second on."""
     if not isinstance(schema, dict):
         return str(schema.__name__)
     return str(schema.get("title") or (_NAME if number == 1 else f"{_NAME}_{number}"))
@@ -134,13 +134,13 @@ def _is_of_object(schema: Any) -> bool:
             return False
         try:
             schema = json_schema(schema) or {}
-        except Exception:  # told as a fault
+        except Exception:  # reported as a fault
             return False
     return "$ref" in schema or schema.get("type") == "object"
 
 
 def output_fault(given: Any) -> str | None:
-    """Return what is wrong with an output schema, or None; a type may be any that pydantic knows."""
+    """Return what is wrong with an output schema, or None; any type that pydantic knows is valid."""
     schema = schema_in(given)
     if schema is None or isinstance(schema, dict):
         fault = schema_fault(schema)
@@ -163,7 +163,7 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
 
 
 def typed(schema: Any, data: Any) -> Any:
-    """Return plain data as what a schema makes of it: of a type, a value of that type.
+    """Return plain data validated by a schema: for a type, as a value of that type.
 
     Raises:
         ValueError: The data does not fit; the message says why.
@@ -179,10 +179,10 @@ def typed(schema: Any, data: Any) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Return what a text says as JSON, maybe fenced as in Markdown.
+    """Return the data of a JSON text, which may be in a Markdown code fence.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: The text is not valid JSON.
     """
     try:
         return parse_json_markdown(text, parser=json.loads)

@@ -1,4 +1,4 @@
-"""What functions and tools may give besides messages, and what their annotations allow."""
+"""The signals that functions and tools may return besides messages, and which of them are allowed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from langchain_core.messages.tool import ToolOutputMixin
 from agentgraph.safe_repr import shown
 
 Signal = Literal["exit", "break_loop"]
-"""How an agent steers what runs next: out of the run, or out of the nearest loop."""
+"""How an agent ends what encloses it: the run, or the nearest loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit(ToolOutputMixin):
-    """Ends the run; in a branch, the branch, and the run at the join.
+    """Ends the run; in a branch it ends the branch, and the run at the join.
 
     A function returns or yields it, or a tool returns it. In an agent that runs as a tool it ends
     that agent only. The event's `kind` is "exit".
@@ -24,10 +24,10 @@ class Exit(ToolOutputMixin):
 
 @dataclass(frozen=True, slots=True)
 class BreakLoop(ToolOutputMixin):
-    """Ends the nearest enclosing loop at once; what follows the loop goes on.
+    """Ends the nearest enclosing loop at once; the run continues after the loop.
 
-    A function returns or yields it, or a tool returns it. In a branch the others finish first;
-    outside every loop it is told and changes nothing. The event's `kind` is "break_loop".
+    A function returns or yields it, or a tool returns it. In a branch the other branches finish
+    first; outside of loops it only emits its event. The event's `kind` is "break_loop".
     """
 
 
@@ -35,11 +35,11 @@ class BreakLoop(ToolOutputMixin):
 class TransferTo(ToolOutputMixin):
     """Hands over to another agent: a sub-agent of the chat agent, or the one above.
 
-    A function returns or yields it, or a tool returns it: `TransferTo("writer")`. From a function a
-    target that there is not is an `InvalidOutputError`; from a tool it goes back to the model.
+    A function returns or yields it, or a tool returns it: `TransferTo("writer")`. An unknown target
+    raises `InvalidOutputError` in a function; in a tool the error goes back to the model.
 
     Attributes:
-        agent_name: The agent to go on with.
+        agent_name: The agent to hand over to.
     """
 
     agent_name: str
@@ -49,7 +49,8 @@ class TransferTo(ToolOutputMixin):
 class Ask(ToolOutputMixin):
     """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
 
-    What came before it is kept, and not said twice. A tool calls LangGraph's `interrupt()` instead.
+    What the function said before it is saved, and not said twice. A tool calls LangGraph's
+    `interrupt()` instead.
 
     >>> from agentgraph.testing import transcript
     >>> def boss(ctx) -> str | Ask:
@@ -59,8 +60,8 @@ class Ask(ToolOutputMixin):
     (['boss: [asks] Print it?'], ['boss: So no.'])
 
     Attributes:
-        value: What is asked: data that has a JSON form.
-        response_schema: What an answer must fit: a type that pydantic knows, or a JSON schema;
+        value: The question: data that has a JSON form.
+        response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
             without one any plain data is an answer.
     """
 
@@ -73,12 +74,12 @@ class Ask(ToolOutputMixin):
 
 @dataclass(frozen=True, slots=True)
 class Custom(ToolOutputMixin):
-    """Tells an event of one's own: its `output.custom` is the data, and its `kind` is "custom".
+    """Emits a custom event: its `output.custom` is the data, and its `kind` is "custom".
 
-    Models do not see it. It stands in the thread, and is told again by `events`.
+    Models do not see it. It is saved in the thread, and replayed by `events`.
 
     Attributes:
-        data: What is told: data that has a JSON form.
+        data: The data of the event, which must have a JSON form.
     """
 
     data: Any
@@ -90,12 +91,12 @@ class Custom(ToolOutputMixin):
 class SetValues(ToolOutputMixin):
     """Writes values of the run: `SetValues(topic="bees")`.
 
-    The agents behind it find them in `ctx.values` and in templates, those of later turns too; the
-    `ctx` at hand stays as it is. A branch sees its own, and the join merges them in declared order.
-    No event tells it.
+    Later agents, also of later turns, find them in `ctx.values` and in templates; the current `ctx`
+    does not change. A branch sees its own values, and the join merges them in declared order. It
+    emits no event.
 
     Attributes:
-        values: What is written, plain data by name, over what is there.
+        values: The values to write or overwrite, plain data by name.
     """
 
     __slots__ = ("values",)
@@ -113,21 +114,21 @@ class SetValues(ToolOutputMixin):
 
 
 class KeptValues(SetValues):
-    """Values that the package keeps itself: those of several that run side by side do not conflict."""
+    """Values that the package itself writes: concurrent writes of them do not conflict."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check makes of an agent that has ended.
+    """The result of the check of an agent that has ended.
 
     Attributes:
-        messages: What is said about it, at its address.
-        custom: Plain data, each told as an event.
-        values: Values of the run.
-        repeats: Whether the agent is to run again.
-        failed: Why it is to fail instead, if that was its last attempt; it runs again on a resume.
+        messages: Messages to add at the agent's address.
+        custom: Plain data, each emitted as a custom event.
+        values: Values of the run to write.
+        repeats: Whether the agent runs again.
+        failed: The error, if the last attempt failed: the run fails, and a resume runs the agent again.
     """
 
     messages: tuple[BaseMessage, ...] = ()
@@ -142,11 +143,11 @@ class Capabilities:
     """What a leaf may do when it ends.
 
     Attributes:
-        go_on: Whether it may end without a signal.
+        go_on: Whether it may end without a signal, so that the next agent runs.
         exit: Whether it may end the run.
         break_loop: Whether it may end a loop.
         transfer: Whether it may hand over to another agent.
-        ask: Whether it may ask.
+        ask: Whether it may ask a person.
     """
 
     go_on: bool = True
@@ -156,7 +157,7 @@ class Capabilities:
     ask: bool = False
 
     def __or__(self, other: "Capabilities") -> "Capabilities":
-        """Return what either may do."""
+        """Return the capabilities that either of the two has."""
         return Capabilities(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 

@@ -1,4 +1,4 @@
-"""Templates: `{name}` in an instruction, a prompt or an input is filled from the values of the run."""
+"""Templates: `{name}` in an instruction, a prompt or an input becomes a value of the run."""
 
 import json
 import re
@@ -23,14 +23,14 @@ _LIKE_A_REFERENCE = re.compile(r"\$\{[\w\s.-]+\}")
 def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
     """Return `template` with its placeholders filled, in one pass.
 
-    `{name}` becomes the value, `{name?}` nothing where there is none; `{{` and the `}}` that
-    belongs to it are braces. Any other text in braces stays as it is, nested JSON included.
+    `{name}` becomes the value, `{name?}` nothing if the value is missing; `{{` and its matching `}}`
+    are braces. Any other text in braces is unchanged, nested JSON included.
 
     >>> fill('About {topic}, as {"a": {"b": 1}}, or {{so}}', {"topic": "bees"}, "writer")
     'About bees, as {"a": {"b": 1}}, or {so}'
 
     Raises:
-        MissingValueError: A placeholder names a value that is not there.
+        MissingValueError: A placeholder names a missing value.
     """
     opened = 0
 
@@ -54,20 +54,20 @@ def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
 
 
 def is_filled(template: str) -> bool:
-    """Return whether a template has placeholders, so that what it becomes depends on the values."""
+    """Return whether a template has placeholders, so that its text depends on the values."""
     return any(match["name"] for match in _TOKEN.finditer(template))
 
 
 def fill_input(
     template: str, values: Mapping[str, Any], results: Mapping[str, str], agent_name: str
 ) -> str:
-    """Return the input of a step: `${results.x}`, `${topic}` and `{topic}` are filled.
+    """Return the input of a step, with `${results.x}`, `${topic}` and `{topic}` filled.
 
     >>> fill_input("Check ${results.write} for {topic}.", {"topic": "bees"}, {"write": "Buzz"}, "check")
     'Check Buzz for bees.'
 
     Raises:
-        MissingValueError: A placeholder names a value that is not there.
+        MissingValueError: A placeholder names a missing value.
     """
     parts: list[str] = []
     end = 0
@@ -80,12 +80,12 @@ def fill_input(
 
 
 def results_in(template: str) -> list[str]:
-    """Return the steps whose results the input of a step names."""
+    """Return the names of the steps whose results a step's input refers to."""
     return [match["result"] for match in _REFERENCE.finditer(template) if match["result"]]
 
 
 def unreadable_in(template: str) -> list[str]:
-    """Return what looks like a reference in the input of a step, and is none.
+    """Return the texts in a step's input that look like references but are invalid.
 
     >>> unreadable_in("Use ${result.find} for ${topic}.")
     ['${result.find}']
@@ -95,9 +95,9 @@ def unreadable_in(template: str) -> list[str]:
 
 
 def bare_in(template: str) -> list[str]:
-    """Return what is meant as a reference in the input of a step, but lacks its dollar sign.
+    """Return the references in a step's input that lack their dollar sign.
 
-    The argument of a LaTeX command is none, and neither is what stands in double braces.
+    The argument of a LaTeX command and text in double braces are not references.
 
     >>> bare_in("Use {results.find}, not {{results.find}}, ref{results.find} or {find: {}}.")
     ['{results.find}']
@@ -107,7 +107,7 @@ def bare_in(template: str) -> list[str]:
 
 
 def with_text(system: SystemMessage, text: str) -> SystemMessage:
-    r"""Return a system message that says more: blocks of content stay as they are, with one more.
+    r"""Return a system message with a text appended, as a further block if its content is blocks.
 
     >>> with_text(SystemMessage("Be kind."), "Be short.").content
     'Be kind.\n\nBe short.'

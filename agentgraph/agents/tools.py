@@ -1,4 +1,4 @@
-"""The tools of a chat agent: those it was given, and those that end, break, transfer and ask agents."""
+"""The tools of a chat agent: its own, agents as tools, `exit`, `break_loop` and those for transfers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, TransferTo
 
 TRANSFER_PREFIX = "transfer_to_"
-"""How the names of the tools begin that hand over to another agent."""
+"""The prefix of the names of transfer tools."""
 TRANSFERRED = "transferred_to"
-"""The key of a result that only says that a transfer was carried out, and to whom."""
+"""The key that marks the result of a transfer tool; its value is the name of the target."""
 HANDOFF = "__handoff_destination"
-"""Where langgraph-supervisor and langgraph-swarm name in a tool's metadata whom it hands over to."""
+"""The metadata key of a handoff tool's target, as in langgraph-supervisor and langgraph-swarm."""
 _CallId = Annotated[str, InjectedToolCallId]
 
 
 @dataclass(frozen=True)
 class Content(ToolOutputMixin):
-    """The content of a result that stands beside actions.
+    """The content of a tool result that is returned together with signals.
 
     Attributes:
         content: A text, or data.
@@ -45,7 +45,7 @@ class Request(BaseModel):
 
 
 class AgentCall(BaseTool):
-    """An agent as a tool, as the model sees it; the node of the tools runs it."""
+    """An agent as a tool, as the model sees it; the tool node runs the agent."""
 
     args_schema: type[BaseModel] = Request
 
@@ -54,7 +54,7 @@ class AgentCall(BaseTool):
 
 
 def as_tool(given: Any) -> BaseTool:
-    """Return a tool as a LangChain tool; a function needs a docstring for that."""
+    """Return a LangChain tool for a tool in any accepted form; a function needs a docstring."""
     if isinstance(given, AgentTool):
         about = given.description or given.agent.description
         return AgentCall(
@@ -74,9 +74,9 @@ def as_tool(given: Any) -> BaseTool:
 
 
 def _several(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Return a function whose text beside actions, in a list or tuple, is kept apart from them.
+    """Return a function that wraps texts in `Content` if it returns them in a list with signals.
 
-    LangChain leaves a list alone only where each item is of its own kind, and else makes one text.
+    LangChain joins a list to one text unless each item is a `ToolOutputMixin`.
     """
     if fn is None:
         return None
@@ -100,16 +100,16 @@ def _apart(returned: Any) -> Any:
 
 
 def destination(given: object) -> str | None:
-    """Return the agent that a tool hands over to, as handoff tools name it in their metadata."""
+    """Return the agent that a handoff tool names as its target in its metadata, or None."""
     metadata = getattr(inner_tool(given), "metadata", None) or {}
     return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
 
 
 def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
-    """Return the agents to transfer to for which no tool was given that hands over to them.
+    """Return the targets for which the agent was not given a handoff tool.
 
-    A handoff tool says so by its metadata, or it returns a LangGraph `Command` and has the name that
-    the tool made here would have.
+    A handoff tool names its target in its metadata, or it returns a LangGraph `Command` and has the
+    same name as the transfer tool made here.
     """
     everything = (*agent.tools, *tools_of(agent.middleware))
     functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
@@ -129,7 +129,7 @@ def _name_of(given: Any) -> str:
 
 
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
-    """Return the tools that steer: `exit`, `break_loop`, and one for each agent to transfer to."""
+    """Return the tools made here: `exit`, `break_loop`, and one for each agent to transfer to."""
     return [
         *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
         *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
@@ -141,21 +141,21 @@ def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     """Return all tools of a chat agent that the graph runs, those of its middleware first.
 
     Raises:
-        Exception: LangChain cannot make a tool of one.
+        Exception: LangChain cannot make a tool from a given value.
     """
     given = (each for each in agent.tools if not isinstance(each, Mapping))
     return [*map(as_tool, (*tools_of(agent.middleware), *given)), *own_tools(agent, targets)]
 
 
 def seconds_for(agent: ChatAgent, tool: str) -> float | None:
-    """Return how long a call of a tool may take; None where nothing bounds it."""
+    """Return how many seconds a call of a tool may take; None for no limit."""
     given = agent.tool_timeout
     found = given.get(tool) if isinstance(given, Mapping) else given
     return found.total_seconds() if isinstance(found, timedelta) else found
 
 
 def is_async_tool(tool: BaseTool) -> bool:
-    """Tell whether a tool is awaited: only then can a call be stopped."""
+    """Return whether a tool is async; only then can a call be stopped."""
     tool = inner_tool(tool) or tool
     tool = tool.inner if isinstance(tool, AroundTool) else tool
     if isinstance(tool, StructuredTool):
@@ -169,7 +169,7 @@ def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
 
 
 def transfers_text(targets: Iterable[Agent]) -> str:
-    """Return what the instruction says of the agents to transfer to; nothing where there are none."""
+    """Return the text about the transfer tools for the instruction; empty without targets."""
     lines = [f"- {TRANSFER_PREFIX}{target.name}: {_about(target)}" for target in targets]
     if not lines:
         return ""
@@ -178,7 +178,7 @@ def transfers_text(targets: Iterable[Agent]) -> str:
 
 
 def tool_capabilities(agent: ChatAgent) -> Capabilities:
-    """Return what a chat agent may do by its tools, as their return annotations say."""
+    """Return what a chat agent's tools let it do, according to their return annotations."""
     capabilities = Capabilities(
         go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,

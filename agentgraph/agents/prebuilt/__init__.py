@@ -1,1 +1,1 @@
-"""The derived agents, one file each: what they are in terms of the core kinds."""
+"""The derived agents, built from the core agents."""

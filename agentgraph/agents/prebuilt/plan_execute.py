@@ -1,4 +1,4 @@
-"""Plan, execute, plan again: a sequence of a planner and a loop of an executor and a replanner."""
+"""A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,38 +75,38 @@ def plan_execute(
     pe/planner/execute/executor/replanner: {"answer": "They are too many."}
     pe: They are too many.
 
-    A planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
-    list in plain text; one that says nothing leaves it as a list in the value `plan`. A step is a
-    text, or `{"name": ..., "task": ..., "depends_on": [...]}`. A plan that cannot be used, with
-    unknown, circular or double steps, goes back with what is wrong, twice at most. A replanner's last
-    message is the steps that are left, or the answer: `{"answer": "..."}`, or any other text; one
-    that says nothing lets the plan go on.
+    The planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
+    list in plain text. A planner that says nothing writes the plan as a list to the value `plan`. A
+    step is a text, or `{"name": ..., "task": ..., "depends_on": [...]}`. An invalid plan, with
+    unknown, circular or duplicate steps, goes back to the planner with what is wrong, at most twice.
+    The replanner's last message is the remaining steps, or the answer: `{"answer": "..."}`, or any
+    other text. If it says nothing, the plan continues.
 
-    In the values of the run are `question`, `plan` (the steps that are left), `step` (the task to do
-    now), `past_steps` (a list of `{"step": ..., "result": ...}`) and `answer` (the best so far), from
-    the plan on: for templates, and as `ctx.values`. The answer is the last message.
+    Once there is a plan, templates and `ctx.values` have the values `question`, `plan` (the remaining
+    steps), `step` (the current task), `past_steps` (a list of `{"step": ..., "result": ...}`) and
+    `answer` (the best so far). The answer is the last message.
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        planner: An agent, or a model, which becomes a chat agent `planner`. A chat agent is told of
-            the form of a plan, and of its task where it has no instruction. A name means one agent:
-            where a tree has two of these, give one `chat_agent("another_planner", model)`.
-        executor: The same for what carries out a step, `executor`; a chat agent is told of its step
-            where its instruction does not name `{step}`.
-        replanner: The same for what looks at the results, `replanner`.
-        description: What the agent is for, in a sentence that other agents read.
-        max_iterations: How often steps are executed and replanned, from 1; None for no bound. Then
-            it ends with the best answer so far, and tells `{"plan_execute": name, "ended":
-            "max_iterations", "left": [...]}` as a custom event.
-        parallel: Whether all steps that are left run before the replanner does: each in a lane of
-            its own, as soon as the steps are done that it depends on. The executor sees its step and
-            the results of those alone.
-        approve_plan: Whether a person is asked for the plan: the answer is `true`, or a list of steps
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        planner: An agent, or a model, which becomes a chat agent `planner`. The instruction of a chat
+            agent is extended by the format of a plan, and by its task if it is empty. If a tree has
+            two planners, pass `chat_agent("another_planner", model)` for one.
+        executor: The agent or model that carries out a step, by default named `executor`; a chat
+            agent's instruction is extended by the step unless it contains `{step}`.
+        replanner: The agent or model that looks at the results, by default named `replanner`.
+        description: What the agent is for, in one sentence for other agents.
+        max_iterations: The maximum number of rounds of execution and replanning, at least 1; None for
+            no limit. At the limit it ends with the best answer so far, and emits `{"plan_execute":
+            name, "ended": "max_iterations", "left": [...]}` as a custom event if steps are left.
+        parallel: Whether all remaining steps run before the replanner does: each in its own lane, as
+            soon as its dependencies are done. The executor sees only its step and the results of
+            these dependencies.
+        approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`. A planner without a plan that can be used
-        raises `CheckFailedError`.
+        The agent; `compile_agent` checks it. If the planner makes no valid plan, the run raises
+        `CheckFailedError`.
     """
     steps = _PARALLEL_STEPS if parallel else _STEPS
     plans = _told(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
@@ -127,13 +127,13 @@ def plan_execute(
 
 
 def _agent(role: str, given: Any, **options: Any) -> Any:
-    """Return an agent, or the chat agent that a model becomes."""
+    """Return an agent, or a chat agent for a model."""
     is_model = isinstance(given, Runnable | str) or callable(given)
     return chat_agent(role, given, **options) if is_model else given
 
 
 def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
-    """Return a chat agent that knows its task and the form of its reply; others as they are."""
+    """Return a chat agent whose instruction has its task and reply format; others unchanged."""
     if not isinstance(agent, ChatAgent):
         return agent
     instruction = agent.instruction
@@ -146,18 +146,18 @@ def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The instruction of an agent, and then a template of ours.
+    """An instruction that is not a template, followed by a template.
 
     Attributes:
-        instruction: A message, or a function that gives one or a template.
-        form: The template.
+        instruction: A message, or a function that returns one or a template.
+        form: The template with the reply format.
     """
 
     instruction: Instruction
     form: str
 
     def __call__(self, ctx: Context) -> Any:
-        """Return both."""
+        """Return the combined instruction."""
         given = self.instruction(ctx) if callable(self.instruction) else self.instruction
         if isinstance(given, SystemMessage):
             return with_text(given, fill(self.form, ctx.values, ctx.name))

@@ -1,4 +1,4 @@
-"""What `plan_execute` does between its agents: reads plans and results, and keeps them as values."""
+"""The checks of `plan_execute`, which read plans and results and store them in the run's values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +13,22 @@ from agentgraph.agents.signals import Ask, CheckResult, KeptValues, SetValues
 from agentgraph.safe_repr import said
 
 ATTEMPTS = 3
-"""How often a planner may give a plan, until one can be used."""
+"""The maximum number of attempts of a planner to make a valid plan."""
 
 
 _TOLD = ".plan"
-"""The key of the plan as it was last written here: what differs from it an agent has written."""
+"""The key of the plan as last written here; if `plan` differs from it, an agent wrote `plan`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How far a `plan_execute` is.
+    """The progress of a `plan_execute`.
 
     Attributes:
-        question: What the user asked.
-        left: The steps that are left, each behind those that it depends on.
-        done: The steps that are done, each with its result.
-        answer: The answer, when it is there.
+        question: The user's question.
+        left: The remaining steps, each after its dependencies.
+        done: The finished steps, each with its result.
+        answer: The answer, or None so far.
         rounds: How often steps were executed.
     """
 
@@ -40,15 +40,15 @@ class Work:
 
     @property
     def done_names(self) -> list[str]:
-        """The names of the steps that are done."""
+        """The names of the finished steps."""
         return [step.name for step, _ in self.done]
 
     def best(self) -> str:
-        """Return the answer, or the best there is: the last result."""
+        """Return the answer, else the last result."""
         return self.answer or (self.done[-1][1] if self.done else "")
 
     def values(self, name: str) -> dict[str, Any]:
-        """Return the values that templates name, and under a key of its own what all is read from."""
+        """Return the values for templates, and under a private key the data that `work_of` reads."""
         plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
@@ -66,7 +66,7 @@ class Work:
 
 
 def work_of(name: str, values: Mapping[str, Any]) -> Work:
-    """Return how far the `plan_execute` of a name is."""
+    """Return the progress of the `plan_execute` with this name."""
     data = values[_key(name)]
     done = tuple((from_data([step])[0], result) for step, result in data["done"])
     left = tuple(from_data(data["left"]))
@@ -74,18 +74,18 @@ def work_of(name: str, values: Mapping[str, Any]) -> Work:
 
 
 def _key(name: str) -> str:
-    """Return the key of a `plan_execute` in the values: no template can name it."""
+    """Return the key of a `plan_execute` in the values, which templates cannot name."""
     return f"{name}.work"
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Reads the plan when the planner has ended, or sends it back with what is wrong."""
+    """Stores the plan when the planner has ended, or runs the planner again with what is wrong."""
 
     name: str
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Keep the plan."""
+        """Store the plan."""
         try:
             steps = read_plan(_text(said) or _written(ctx) or "")
             if not steps:
@@ -98,12 +98,12 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Keeps the result of the step when the executor has ended."""
+    """Stores the result of the step when the executor has ended."""
 
     name: str
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Keep the result."""
+        """Store the result."""
         work = work_of(self.name, ctx.values)
         done = (*work.done, (work.left[0], _text(said)))
         work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
@@ -112,12 +112,12 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedAll:
-    """Keeps the results of all steps when they are done that ran side by side."""
+    """Stores the results of all parallel steps when they are done."""
 
     name: str
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Keep the results."""
+        """Store the results."""
         work = work_of(self.name, ctx.values)
         results = ctx.values[results_key(self.name)]
         done = (*work.done, *((step, results[step.name]) for step in work.left))
@@ -127,12 +127,12 @@ class ExecutedAll:
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """Reads the answer, or the steps that are left, when the replanner has ended."""
+    """Stores the answer, or the remaining steps, when the replanner has ended."""
 
     name: str
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Keep what the replanner said; where it said nothing, the plan goes on."""
+        """Store the answer or the steps; if the replanner said nothing, the plan continues."""
         work = work_of(self.name, ctx.values)
         given = _text(said) or _written(ctx)
         if given is None:
@@ -150,13 +150,13 @@ class Replanned:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Ends a `plan_execute`: with the answer as its last message, and a word on steps that are left."""
+    """Ends a `plan_execute` with the answer as last message, and an event if steps are left."""
 
     name: str
     max_iterations: int | None
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Say the best answer there is, where it was not said last."""
+        """Say the best answer, unless the last message is already that answer."""
         work = work_of(self.name, ctx.values)
         best = work.best()
         messages = (AIMessage(best),) if best and _text(said) != best else ()
@@ -168,24 +168,24 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class IsDone:
-    """Tells whether the answer is there, or no step is left."""
+    """Ends the loop when there is an answer, or no step is left."""
 
     name: str
 
     def __call__(self, ctx: Context) -> bool:
-        """Tell whether the loop ends."""
+        """Return whether the loop ends."""
         work = work_of(self.name, ctx.values)
         return work.answer is not None or not work.left
 
 
 @dataclass(frozen=True, slots=True)
 class StepsLeft:
-    """Gives the steps of the plan that are left, to run side by side."""
+    """Makes items of the remaining steps, which run in parallel."""
 
     name: str
 
     def __call__(self, values: Mapping[str, Any]) -> list[Item]:
-        """Return an item for each step; what had been done before is told with those that need it."""
+        """Return an item for each step; its request has the results of finished dependencies."""
         work = work_of(self.name, values)
         results = {step.name: result for step, result in work.done}
         return [_item(step, results) for step in work.left]
@@ -198,7 +198,7 @@ class Approval:
     name: str
 
     def __call__(self, ctx: Context) -> Ask | SetValues | None:
-        """Ask, and again where the steps of the answer are no plan."""
+        """Ask, and ask again if the steps of the answer are not a valid plan."""
         work = work_of(self.name, ctx.values)
         if not ctx.answered:
             return self._ask(work)
@@ -217,7 +217,7 @@ class Approval:
 
 
 def results_key(name: str) -> str:
-    """Return the key of the results of the steps that ran side by side."""
+    """Return the key of the results of the parallel steps."""
     return f"{name}.results"
 
 
@@ -239,7 +239,7 @@ def _text(said: Sequence[BaseMessage]) -> str:
 
 
 def _question(ctx: Context) -> str:
-    """Return the last input of the user: the last messages together that no agent said."""
+    """Return the user's last input: the last consecutive messages that no agent said."""
     texts: list[str] = []
     for entry in reversed(ctx.entries):
         if entry.agent_name is None:

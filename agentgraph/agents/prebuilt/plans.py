@@ -1,4 +1,4 @@
-"""Plans: what a planner's reply says, what is wrong with it, and how it stands in the values."""
+"""Plans: parsed from a planner's reply, checked, and converted to values of the run."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ class PlanStep:
     """A step of a plan.
 
     Attributes:
-        name: Its name, by which other steps depend on it; its number where it was given none.
-        task: What is to be done.
-        depends_on: The names of the steps that must be done before.
+        name: The name that other steps depend on; by default a number.
+        task: What to do.
+        depends_on: The names of the steps that must finish first.
     """
 
     name: str
@@ -38,7 +38,7 @@ class PlanStep:
 
 
 def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
-    r"""Return the steps that a text or plain data says, each behind those that it depends on.
+    r"""Return the steps of a plan given as text or plain data, each after its dependencies.
 
     A plan is JSON, a list of steps or `{"steps": [...]}`, or a numbered list in plain text. A step is a
     text, or `{"name": ..., "task": ..., "depends_on": [...]}`; it may depend on steps that are `done`.
@@ -47,7 +47,7 @@ def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
     ['Find sources', 'Write']
 
     Raises:
-        ValueError: It is no plan; the message says why.
+        ValueError: It is not a valid plan; the message says why.
     """
     items = _items(given)
     taken = {*done, *(str(name) for item in items if (name := _name(item)) is not None)}
@@ -63,12 +63,12 @@ def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
 
 
 def read_reply(given: Any, done: Sequence[str]) -> str | list[PlanStep]:
-    """Return what a replanner's reply says: the answer, or the steps that are left.
+    """Return the content of a replanner's reply: the answer, or the remaining steps.
 
-    What is neither JSON nor a numbered list is the answer itself.
+    A text that is neither JSON nor a numbered list is the answer itself.
 
     Raises:
-        ValueError: It is meant as a plan, but is none.
+        ValueError: The reply looks like a plan, but is not a valid one.
     """
     try:
         data = read_json(given) if isinstance(given, str) else given
@@ -82,14 +82,14 @@ def read_reply(given: Any, done: Sequence[str]) -> str | list[PlanStep]:
 
 
 def as_values(steps: Sequence[PlanStep]) -> list[Any]:
-    """Return steps as `read_plan` reads them: as texts, or where one depends on another as data."""
+    """Return steps in a form that `read_plan` reads: texts, or data if any step has dependencies."""
     if any(step.depends_on for step in steps):
         return [step.as_data() for step in steps]
     return [step.task for step in steps]
 
 
 def from_data(steps: Sequence[Mapping[str, Any]]) -> list[PlanStep]:
-    """Return steps that `PlanStep.as_data` made plain data."""
+    """Return the steps for the results of `PlanStep.as_data`."""
     return [PlanStep(each["name"], each["task"], tuple(each["depends_on"])) for each in steps]
 
 
@@ -108,14 +108,14 @@ def _items(given: Any) -> list[Any]:
 
 
 def _lines(text: str) -> list[str] | None:
-    """Return the items of a numbered list, or None where a line is none."""
+    """Return the items of a numbered list, or None if any line is not an item."""
     matches = [_LINE.fullmatch(line) for line in text.splitlines() if line.strip()]
     found = [match["task"] for match in matches if match]
     return found if found and len(found) == len(matches) else None
 
 
 def _step(item: Any, number: int, free: Iterator[str]) -> PlanStep:
-    """Return the step that an item says; one without a name gets a number that is free."""
+    """Return the step of an item; a step without a name gets an unused number."""
     if isinstance(item, Mapping):
         task, name, before = _first(item, _TASK), _name(item), _first(item, _DEPENDS_ON)
         if task and (before is None or isinstance(before, list)):

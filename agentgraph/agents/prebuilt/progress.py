@@ -1,4 +1,4 @@
-"""Points out to a supervisor's model that a worker is named again and again, and says nothing new."""
+"""A reminder to a supervisor's model that a worker is called repeatedly without a new result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from agentgraph.agents.functions import is_async, takes_two
 from agentgraph.agents.tools import TRANSFER_PREFIX
 
 PATIENCE = 3
-"""How often in a row a worker may say the same, before the model is told."""
+"""How many equal results of a worker in a row trigger the reminder."""
 
 
 def with_reminder(model_input: ModelInput | None, workers: Sequence[str]) -> ModelInput:
-    """Return a `model_input` that adds the reminder, and then does what the given one does."""
+    """Return a `model_input` that adds the reminder, and then calls the given one."""
     if model_input is not None and (not callable(model_input) or is_async(model_input)):
-        return model_input  # a fault, told when the tree is compiled
+        return model_input  # a fault, reported when the tree is compiled
     return Reminder(tuple(workers), model_input)
 
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """Adds a message where the last turns of a worker came to nothing new.
+    """Adds a message if the last turns of a worker had the same result.
 
     Attributes:
         workers: The names of the workers.
-        inner: What has the last word.
+        inner: The user's `model_input`, called last.
     """
 
     workers: tuple[str, ...]
     inner: Callable[..., list[BaseMessage]] | None = None
 
     def __call__(self, ctx: Context, messages: list[BaseMessage]) -> list[BaseMessage]:
-        """Return what the model is to be sent."""
+        """Return the messages to send to the model."""
         turns = worker_turns(ctx.entries, ctx.name, self.workers)
         if len(turns) >= PATIENCE and len(set(turns[-PATIENCE:])) == 1:
             messages = [*messages, HumanMessage(_reminder(turns))]
@@ -45,11 +45,11 @@ class Reminder:
 
 
 class WorkerTurn(NamedTuple):
-    """What a worker came to when it was named.
+    """The result of a worker that the supervisor called or handed over to.
 
     Attributes:
-        worker: Its name.
-        result: What it said last.
+        worker: The name of the worker.
+        result: The text of its last message.
     """
 
     worker: str
@@ -57,10 +57,10 @@ class WorkerTurn(NamedTuple):
 
 
 def worker_turns(entries: Sequence[Entry], me: str, workers: Sequence[str]) -> list[WorkerTurn]:
-    """Return what came of the workers that `me` named since the user's last input.
+    """Return the turns of the workers that `me` has called since the user's last input.
 
-    A worker that is a tool answers in the result of a call; what one says that was handed over to
-    stands behind the result of the transfer, until `me` speaks again.
+    A worker that is a tool answers in the result of its call; the messages of a worker that was
+    handed over to follow the result of the transfer, until `me` speaks again.
     """
     turns: list[WorkerTurn] = []
     handed_over = False

@@ -1,4 +1,4 @@
-"""A supervisor with workers: a chat agent that calls them as tools, or hands over to them."""
+"""A supervisor: a chat agent that calls workers as tools, or hands over to them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from agentgraph.agents.limits import word_faults
 from agentgraph.agents.prebuilt.progress import with_reminder
 
 _OWN = ("workers", "mode", "worker_history")
-"""The options that a chat agent does not have."""
+"""The options of `supervisor` that `chat_agent` does not have."""
 
 
 def supervisor(
@@ -54,12 +54,12 @@ def supervisor(
 ) -> ChatAgent:
     """Make an agent whose model decides which worker does what, until it answers by itself.
 
-    With `mode="tools"` each worker is a tool of the supervisor: it sees the request that it is
-    given, several work at the same time, and the supervisor sees the last message of each. With
-    `mode="handoff"` the supervisor transfers: the worker sees the history, says what it says in
-    it, and when it ends it is the supervisor's turn again. A worker's Exit ends the run then.
+    With `mode="tools"` each worker is a tool of the supervisor: it sees its request, several workers
+    run at the same time, and the supervisor sees the last message of each. With `mode="handoff"`
+    the supervisor transfers: the worker sees the history and adds its messages to it, and when it
+    ends the supervisor continues. In this mode a worker's Exit ends the run.
 
-    A worker that is named again and again, and says nothing new, is pointed out to the model.
+    If a worker is called repeatedly with the same result, the model gets a reminder.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> find = function_agent("find", lambda ctx: "Bees hum.")
@@ -76,40 +76,39 @@ def supervisor(
     A run raises the errors of a `chat_agent`.
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; a name means one agent in a tree.
-        model: A LangChain chat model that takes tools, or a runnable around one, a name, or a
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        model: A LangChain chat model that takes tools, or a runnable that wraps one, a name, or a
             function, as in `chat_agent`.
-        workers: The agents that work: composites and supervisors included; at least one. The model
-            reads their descriptions.
-        mode: Whether workers are tools, or are handed over to.
-        description: What the supervisor is for, in a sentence that other agents read.
+        workers: The workers, which may be composites and supervisors; at least one. The model reads
+            their descriptions.
+        mode: Whether the supervisor calls workers as tools, or hands over to them.
+        description: What the supervisor is for, in one sentence for other agents.
         instruction: The system message: a template, a `SystemMessage`, or a function, as in
             `chat_agent`.
-        tools: Further tools of the supervisor's own.
-        output_key: The value that the text of its last message becomes.
-        output_schema: What its answer must fit, as in `chat_agent`.
-        history: Which messages it is sent, as in `chat_agent`.
-        worker_history: With `mode="tools"`, whether workers see their request only ("input"), or
+        tools: Further tools of the supervisor.
+        output_key: The name of the value that stores the text of its last message.
+        output_schema: The schema of its answer, as in `chat_agent`.
+        history: Which messages its model is sent, as in `chat_agent`.
+        worker_history: With `mode="tools"`, whether workers see only their request ("input"), or
             what the supervisor sees, and then their request ("shared").
-        max_iterations: How many turns it has: how often its model may be asked, those after a
-            worker's return included; None for no bound.
-        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which asks
-            once more without tools.
+        max_iterations: The maximum number of model calls, including those after a worker's return;
+            None for no limit.
+        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which calls
+            the model once more without tools.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
-        approve: What a person must agree to, as in `chat_agent`; the tool of a worker has its name, or
-            with `mode="handoff"` the name `transfer_to_<name>`.
-        interrupt_mode: How a person is asked for that, as in `chat_agent`.
-        on_tool_error: Whether the model is told of a failure in a worker or a tool ("return"), or
-            the supervisor fails with it ("raise"), or what `chat_agent` takes besides; with
-            `mode="handoff"` a worker's always raises.
-        retry: LangGraph's `RetryPolicy`, or several, for a call of the model.
-        timeout: How long a call of the model may take, as in `chat_agent`.
-        model_input: Has the last word on what the model is sent, as in `chat_agent`.
-        middleware: LangChain's middleware, as in `chat_agent`; what wraps tool calls wraps those of
-            workers too.
+        approve: The calls that a person must approve, as in `chat_agent`; the tool of a worker has the
+            worker's name, or with `mode="handoff"` the name `transfer_to_<name>`.
+        interrupt_mode: How a person is asked for approval, as in `chat_agent`.
+        on_tool_error: Whether a failure in a worker or a tool goes to the model ("return"), or fails
+            the supervisor ("raise"), or another option of `chat_agent`; with `mode="handoff"` a
+            worker's failure always raises.
+        retry: LangGraph's `RetryPolicy`, or several, for a model call.
+        timeout: How long a model call may take, as in `chat_agent`.
+        model_input: Returns the messages that the model is sent, as in `chat_agent`.
+        middleware: LangChain's middleware, as in `chat_agent`; it also wraps the tool calls of workers.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     options = {key: given for key, given in locals().items() if key not in _OWN}
     agents = as_tuple(workers)

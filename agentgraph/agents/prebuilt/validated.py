@@ -1,4 +1,4 @@
-"""An agent whose work is checked, and done again with what was wrong."""
+"""An agent that runs again, with the fault in its history, until its output passes a check."""
 
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -22,11 +22,11 @@ Check = Callable[..., Any]
 def validated(
     agent: Agent, check: Check | type | dict[str, Any], *, max_attempts: int = 3
 ) -> CheckedAgent:
-    """Make an agent that runs again, told what was wrong, until what it says passes a check.
+    """Make an agent that runs again until its last message passes a check.
 
-    What was wrong is said in the agent's own name, as a message that the agent sees in its next
-    attempt. The attempts have addresses of their own, `writer`, `writer{1}`, `writer{2}`, and each
-    adds a step to the run path: `report/writer`, `report/writer/writer`. It leaves no node behind.
+    What was wrong is added to the history as a message of the agent, which it sees in its next
+    attempt. The attempts have the addresses `writer`, `writer{1}`, `writer{2}`, and each adds a step
+    to the run path: `report/writer`, `report/writer/writer`. The wrapper itself adds no step.
 
     >>> from agentgraph.testing import ScriptedChatModel, transcript
     >>> model = ScriptedChatModel(responses=["Bees.", "Bees hum."])
@@ -41,18 +41,18 @@ def validated(
     writer/writer: Bees hum.
 
     Args:
-        agent: The agent, a composite included.
+        agent: The agent, which may be a composite.
         check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync
             function `check(text)` or `check(ctx, text)` of its last message. It returns True or None
-            where all is well, and what is wrong as a text, or False; or it raises what is wrong as a
-            `ValueError` (those of pydantic are) or an `AssertionError`, as pydantic's validators do.
-            Every other exception is an error: it is raised, what the agent said is kept, and a resume
-            asks the check again. LangGraph's `interrupt()` in it asks a person.
-        max_attempts: How often it may run, from 1.
+            if the text passes, else a text that says what is wrong, or False; or it raises a
+            `ValueError` (such as pydantic's) or an `AssertionError`, as pydantic's validators do. Any
+            other exception fails the run: what the agent said is saved, and a resume calls the check
+            again. The check may ask a person with LangGraph's `interrupt()`.
+        max_attempts: The maximum number of attempts, at least 1.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`. What fails its last attempt raises
-        `CheckFailedError`; each resume then allows one more.
+        The agent; `compile_agent` checks it. If the last attempt fails, the run raises
+        `CheckFailedError`; each resume then allows one more attempt.
     """
     faults = tuple(_faults(check, max_attempts))
     return CheckedAgent(agent=agent, check=TextCheck(check, max_attempts), repeats=True, faults=faults)
@@ -60,18 +60,18 @@ def validated(
 
 @dataclass(frozen=True, slots=True)
 class TextCheck:
-    """Judges an agent by what it said last.
+    """Checks the last message of an agent.
 
     Attributes:
-        check: What it must pass.
-        max_attempts: How often it may try.
+        check: A type, a JSON schema or a function.
+        max_attempts: The maximum number of attempts.
     """
 
     check: Any
     max_attempts: int
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Send the agent back with what was wrong; after its last attempt, fail."""
+        """Run the agent again with what was wrong; after its last attempt, fail."""
         wrong = self._wrong(ctx, str(said[-1].text) if said else "")
         if wrong is None:
             return CheckResult()
@@ -114,5 +114,5 @@ def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
 
 
 def _is_schema(check: Any) -> bool:
-    """Tell whether a check is a type or a JSON schema, and no function."""
+    """Return whether a check is a type or a JSON schema, not a function."""
     return isinstance(check, type | dict) or typing.get_origin(check) is not None

@@ -1,4 +1,4 @@
-"""An agent that begins with what its helpers found: a Parallel, and then the agent."""
+"""An agent that runs after its helpers: a parallel agent of the helpers, and then the agent."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from agentgraph.agents.composites import as_tuple, parallel, sequential
 def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = "") -> SequentialAgent:
     """Make an agent that runs helpers at the same time, and then the main agent.
 
-    The main agent sees what the helpers said, in their declared order, and the values that they
+    The main agent sees the helpers' messages, in declared order, and the values that they
     wrote. For a main agent `writer` this is `sequential("writer_with_helpers", [parallel(
     "writer_helpers", helpers), writer])`, and so are the run paths: `writer_with_helpers/
     writer_helpers/facts`, then `writer_with_helpers/writer_helpers/writer`.
@@ -21,12 +21,12 @@ def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = ""
 
     Args:
         main: The agent that answers.
-        helpers: The agents that run before it; at least one. Where one fails, the whole fails.
-        description: What both are for, in a sentence that other agents read; without one, that of
-            the main agent.
+        helpers: The agents that run before it; at least one. If one fails, the whole agent fails.
+        description: What the whole is for, in one sentence for other agents; by default the
+            description of the main agent.
 
     Returns:
-        The agent; nothing is checked before `compile_agent`.
+        The agent; `compile_agent` checks it.
     """
     name = getattr(main, "name", main)
     inner = [parallel(f"{name}_helpers", as_tuple(helpers)), main]
