@@ -1,7 +1,8 @@
 """Agent events: what agents do, as frozen values with a JSON and a server-sent form.
 
-An event has one of `output`, `action` and `error`, and `kind` says which. It is the same live and told
-again from a saver, so it may hold whatever LangGraph's savers keep; two are equal if all they say is.
+An event has exactly one of `output`, `action` and `error`; `kind` says what happened. An event that is
+replayed from a saver equals the one that was streamed, so it may hold any value that LangGraph's savers
+can store.
 """
 
 import json
@@ -31,14 +32,15 @@ Kind = Literal[
 class Interrupt:
     """A question that waits for an answer.
 
-    It is LangGraph's `Interrupt`, with who asks: `runner.resume(thread_id, {question.id: answer})`.
+    It is LangGraph's `Interrupt` plus the agent that asks. Answer it with
+    `runner.resume(thread_id, {question.id: answer})`.
 
     Attributes:
-        id: What answers name it by; the same across processes and resumes.
-        address: The activation that asks, such as `report/boss`; answers may name it by this, too.
+        id: The id to answer it by; the same across processes and resumes.
+        address: The activation that asks, such as `report/boss`; also a key to answer it by.
         agent_name: The agent that asks.
-        value: What is asked, as plain data; of a tool call that a person must approve in the shape
-            of LangChain's human-in-the-loop middleware.
+        value: The question, as plain data. For a tool call that needs approval it has the shape that
+            LangChain's human-in-the-loop middleware uses.
         response_schema: The JSON schema that an answer must fit, if there is one.
     """
 
@@ -51,13 +53,13 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What an agent said: a message, or data of its own.
+    """What an agent said: a message, or custom data.
 
     `output.message.text` is `event.text`, `output.partial` is `event.partial`.
 
     Attributes:
         message: The LangChain message; a chunk of one where `partial` is true.
-        custom: The data of `Custom(data)`, where there is no message.
+        custom: The data of `Custom(data)`, if there is no message.
         partial: Whether this is a streamed chunk; the whole message follows under the same id.
     """
 
@@ -68,17 +70,17 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What an agent did besides speaking; one of these, which `event.kind` names.
+    """What an agent did other than speak; exactly one attribute is set, and `event.kind` names it.
 
     Attributes:
         exit: It ended the run.
         break_loop: It ended the nearest loop.
         transfer_to: The agent that it handed over to.
         interrupted: The question that it asked.
-        discarded: The ids, or the `step`s, of events that were told before and are void: what a
-            retry, a fallback or a correction has thrown away, what a step had told that did not end,
-            what the loser of a race said, a question that nobody has to answer any more.
-        custom: Data of an action of one's own.
+        discarded: The ids, or the `step`s, of earlier events that are void: thrown away by a retry, a
+            fallback or a correction, emitted by a step that did not finish or by the loser of a
+            race, or a question that need not be answered any more.
+        custom: Data of a custom action.
     """
 
     exit: bool = False
@@ -91,7 +93,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEvent:
-    """Something that one agent did at one point of a run; one of `output`, `action` and `error`.
+    """Something that one agent did in a run: exactly one of `output`, `action` and `error` is set.
 
     >>> writer = function_agent("writer", lambda ctx: "A draft.")
     >>> (event,) = Runner(loop("refine", [writer], max_iterations=1)).query("Go.")
@@ -102,20 +104,20 @@ class AgentEvent:
 
     Attributes:
         agent_name: The agent.
-        run_path: How the run got there: finished siblings and earlier iterations included.
-        address: The place of the activation, unique in a run: `report/refine[1]/critic` is the agent
-            `critic` in the second iteration of the loop `refine`.
-        output: What it said, if this is what happened.
-        action: What it did, if this is what happened.
-        error: The `repr` of the exception that it failed with, if this is what happened.
-        id: The event's id; that of its message or question, if it has one.
+        run_path: How the run got there, including finished siblings and earlier iterations.
+        address: The activation, unique in a run: `report/refine[1]/critic` is the agent `critic` in
+            the second iteration of the loop `refine`.
+        output: What the agent said, if it spoke.
+        action: What the agent did, if it acted.
+        error: The `repr` of the exception, if the agent failed.
+        id: The id of the message or question if there is one, else the event's own.
         thread_id: The thread, if the run has one.
-        turn: The turn of the thread in which it happened, from 0.
-        step: The step of the graph that told it: the id of LangGraph's checkpoint behind which that
-            ran, a colon, and the name of its node. What was told in a step that was cut short is
-            `discarded` under this name.
-        time: When it happened, in seconds since 1970, as `time.time()` counts; the same live and told
-            again, and later than all that the thread told before.
+        turn: The turn of the thread, from 0.
+        step: The step of the graph that emitted the event: the id of the LangGraph checkpoint that the
+            step started from, a colon, and the name of the node. A `discarded` event may name a
+            step, which voids all of its events.
+        time: When it happened, in seconds since 1970, like `time.time()`. It is the same when the event
+            is replayed, and later than the times of all earlier events of the thread.
     """
 
     agent_name: str
@@ -132,12 +134,12 @@ class AgentEvent:
 
     @property
     def message(self) -> BaseMessage | None:
-        """The message that was said, if one was."""
+        """The message, if the agent said one."""
         return self.output.message if self.output else None
 
     @property
     def text(self) -> str:
-        """The text of the message; empty where there is none."""
+        """The text of the message; empty if there is no message."""
         return str(self.message.text) if self.message else ""
 
     @property
@@ -147,10 +149,10 @@ class AgentEvent:
 
     @property
     def kind(self) -> Kind:
-        """What happened, in a word: "message", or another one of `Kind`.
+        """What happened, as one of `Kind`.
 
-        Of what agents say it is "message" or "custom", of what they do "exit", "break_loop",
-        "transfer_to", "interrupted", "discarded", or "action" for one of your own; else "error".
+        For an output "message" or "custom"; for an action "exit", "break_loop", "transfer_to",
+        "interrupted", "discarded", or "action" if it is a custom one; for a failure "error".
         """
         if self.error is not None:
             return "error"
@@ -166,16 +168,16 @@ class AgentEvent:
         return "exit" if action.exit else "break_loop" if action.break_loop else "action"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as JSON data, from which `from_dict` makes it again.
+        """Return the event as JSON data, which `from_dict` converts back.
 
-        Its keys are those of the event's attributes. The run path is a list of
-        `[agent_name, iteration]`, and a message has LangChain's form `{"type": ..., "data": ...}`.
-        What JSON lacks is under a key of ours: bytes are `{"$agentgraph": ["bytes", "<base64>"]}`, a
-        tuple is `{"$agentgraph": ["tuple", [...]]}`, a dict with other keys than texts is
-        `{"$agentgraph": ["items", [[key, value], ...]]}`. So are sets, dates and times, UUIDs,
-        decimals, paths, addresses, LangChain's messages, and numbers that are not finite or have
-        more than 64 bits. A pydantic model or a dataclass is told as an object of its fields, and
-        anything else as a text; neither is made again.
+        The keys are the event's attributes. The run path is a list of `[agent_name, iteration]`, and a
+        message has LangChain's form `{"type": ..., "data": ...}`. Types that JSON lacks are encoded
+        under the key "$agentgraph": bytes as `{"$agentgraph": ["bytes", "<base64>"]}`, a tuple as
+        `{"$agentgraph": ["tuple", [...]]}`, a dict with keys that are not strings as
+        `{"$agentgraph": ["items", [[key, value], ...]]}`; likewise sets, dates and times, UUIDs,
+        decimals, paths, IP addresses, LangChain's messages, and numbers that are not finite or do not
+        fit into 64 bits. A pydantic model or a dataclass becomes an object of its fields, and any other
+        value a string; `from_dict` does not convert these back.
         """
         output = self.output and replace(self.output, message=None)
         plain = replace(self, run_path=RunPath(), output=output)
@@ -189,14 +191,15 @@ class AgentEvent:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
-        """Return the event that `to_dict` told.
+        """Return the event that `to_dict` encoded.
 
         >>> (event,) = Runner(function_agent("writer", lambda ctx: "A draft.")).query("Go.")
         >>> AgentEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
         True
 
         Args:
-            data: What `to_dict` gave, also by way of JSON. No types of yours are made from it.
+            data: The result of `to_dict`, possibly after a round trip through JSON. No classes of your
+                own are instantiated from it.
         """
         output, action = data.get("output"), from_json(data.get("action"))
         made = from_json({**data, "run_path": None, "output": None, "action": None})
@@ -213,7 +216,7 @@ class AgentEvent:
     def to_sse(self) -> str:
         r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`.
 
-        Its name is the event's `kind`, or "partial" for a chunk; its data that of `to_dict`.
+        The event field is `kind`, or "partial" for a chunk; the data is the result of `to_dict`.
         """
         kind = "partial" if self.partial else self.kind
         line_id = cut(" ".join(self.id.splitlines()), len(self.id))

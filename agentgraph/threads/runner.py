@@ -1,4 +1,4 @@
-"""The runner: runs a tree on threads, tells what it does, and goes on where it stopped."""
+"""The runner: runs a tree of agents on threads, yields events, and resumes threads that stopped."""
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
@@ -24,7 +24,7 @@ from agentgraph.tree.validation import validate
 
 
 class Runner:
-    """Runs a tree of agents on threads, and tells what it does as `AgentEvent`s.
+    """Runs a tree of agents on threads, and yields what the agents do as `AgentEvent`s.
 
     >>> runner = Runner(human("boss", "Print it?"))
     >>> [event.kind for event in runner.run("Go.", thread_id="monday")]
@@ -34,9 +34,9 @@ class Runner:
 
     Attributes:
         agent: The root of the tree.
-        graph: The LangGraph graph that it was compiled to.
-        saver: Where the threads are kept.
-        engine: What runs it and reads its threads; for what is built on runners.
+        graph: The LangGraph graph that the tree was compiled to.
+        saver: LangGraph's checkpoint saver, which stores the threads.
+        engine: Runs the graph and reads its threads; for code that builds on runners.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Runner:
 
         Args:
             agent: The root of the tree.
-            checkpointer: LangGraph's saver for the threads; without one they are kept in memory.
-            store: LangGraph's store, for `ctx.runtime.store`.
-            values: Declares values and their reducers, as for `compile_agent`.
-            limits: What a turn may use, where a run says nothing else.
-            middleware: LangChain's middleware that every chat agent has, as for `compile_agent`.
+            checkpointer: LangGraph's saver for the threads; by default they are stored in memory.
+            store: LangGraph's store, available to agents as `ctx.runtime.store`.
+            values: Declares values and their reducers, as in `compile_agent`.
+            limits: The limits of each turn, unless a run passes its own.
+            middleware: LangChain middleware for every chat agent, as in `compile_agent`.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `limits` are no `Limits`.
+            AgentGraphError: `limits` is not a `Limits`.
         """
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
@@ -80,28 +80,28 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
     ) -> Run:
-        """Run a turn, and give its events as they happen.
+        """Run a turn, and yield its events as they happen.
 
         Args:
             messages: The input: a text, a message, or a list of messages.
-            thread_id: The thread to run on; without one a new thread, named on every event.
-            values: Values for the run, written over those of the thread.
-            stream: Whether to tell a model's reply in chunks too, as `partial` events.
-            drop_pending: Whether questions that wait on the thread are dropped.
-            limits: What the turn may use; without them those of the runner.
+            thread_id: The thread to run on; by default a new one, whose id is on every event.
+            values: Values to write before the turn; they replace or are merged with the thread's.
+            stream: Whether to yield a model's reply in chunks too, as `partial` events.
+            drop_pending: Whether to drop questions that are pending on the thread.
+            limits: The limits of this turn; by default those of the runner.
 
         Returns:
-            An iterator of the events, which holds the thread until it ends, is closed, or is dropped.
-            An exception in an agent is reported as an event, then raised; `resume` tries the failed
-            step again and nothing that had finished. Of ours these are `MissingValueError`,
-            `InvalidOutputError`, `MaxIterationsError`, `CheckFailedError`, `StepFailedError`,
-            `ValueConflictError` and `LimitError`.
+            An iterator of the events. It locks the thread until it is exhausted, closed or garbage
+            collected. An exception in an agent is yielded as an event, then raised; `resume` runs the
+            failed step again, but nothing that had finished. Exceptions of this library that can be
+            raised here: `MissingValueError`, `InvalidOutputError`, `MaxIterationsError`,
+            `CheckFailedError`, `StepFailedError`, `ValueConflictError` and `LimitError`.
 
         Raises:
-            PendingInterruptError: Questions wait on the thread.
-            ThreadBusyError: Another run is under way on the thread.
-            AgentGraphError: The input cannot be read or saved, the thread's id is no text that can be
-                kept, an agent has a timeout, or the saver serves the async calls only.
+            PendingInterruptError: Questions are pending on the thread.
+            ThreadBusyError: Another run is active on the thread.
+            AgentGraphError: The input cannot be read or saved, `thread_id` is invalid, an agent has a
+                timeout, or the saver supports async calls only.
             SaverError: The saver cannot be read or written.
         """
         thread_id = str(uuid4()) if thread_id is None else thread_id
@@ -111,11 +111,11 @@ class Runner:
         return self.engine.run(begin, thread_id, RunOptions(stream, limits))
 
     def query(self, text: str, **options: Any) -> Run:
-        """Run a turn on a text, as `run` does: `query("Go.")` is `run("Go.")`.
+        """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
 
         Args:
             text: The input.
-            **options: Those of `run`.
+            **options: Keyword arguments of `run`.
 
         Returns:
             The events, as `run` does.
@@ -131,67 +131,67 @@ class Runner:
         stream: bool = False,
         limits: Limits | None = None,
     ) -> Run:
-        """Go on where a thread stopped: at its questions, or at the step that failed.
+        """Continue a thread where it stopped: at its questions, or at the step that failed.
 
         Args:
             thread_id: The thread.
-            answers: Answers by the id or the address of their question, all or some; with one
-                question pending a bare answer will do. A dict is read as such a map if one of its
-                keys is an id, or an address of the tree. None is an answer; leave it out to go on
-                without one.
-            values: Values to write before going on.
-            stream: Whether to tell a model's reply in chunks too.
-            limits: What the rest of the turn may use; without them those of the runner.
+            answers: A dict of answers, keyed by the id or the address of the question; it need not
+                answer all of them. If only one question is pending, the answer itself will do: a dict
+                is taken as keyed answers only if a key is an id, or an address of the tree. None is
+                an answer; omit the argument to continue without one.
+            values: Values to write before the thread continues.
+            stream: Whether to yield a model's reply in chunks too.
+            limits: The limits of the rest of the turn; by default those of the runner.
 
         Returns:
-            The events, as `run` does. Questions left unanswered are told to be void and told again,
-            under the same ids. Where the step that goes on was killed or left, the first event makes
-            void what it had told, and what is kept of it is told again. On a thread that has ended
-            there is nothing to do, and no event.
+            The events, as from `run`. Questions that remain unanswered are voided and replayed under
+            the same ids. If the last run was killed or closed in the middle of a step, the first
+            event is a `discarded` one that voids the step's events, and those whose results were
+            saved are replayed. A thread that has ended yields no events.
 
         Raises:
-            UnknownThreadError: The saver knows nothing of the thread.
-            UnknownInterruptError: An answer to a question that is not pending.
-            InvalidAnswerError: An answer that does not fit its question's schema.
-            TreeChangedError: The thread was left by a tree of another shape.
-            ThreadBusyError: Another run is under way on the thread.
+            UnknownThreadError: The saver has no such thread.
+            UnknownInterruptError: An answer names a question that is not pending.
+            InvalidAnswerError: An answer does not fit its question's schema.
+            TreeChangedError: The thread was run by a tree of another shape.
+            ThreadBusyError: Another run is active on the thread.
             AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver
-                serves async calls only.
+                supports async calls only.
         """
         self.engine.check_sync()
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.run(begin, thread_id, RunOptions(stream, limits))
 
     def pending(self, thread_id: str) -> list[Interrupt]:
-        """Return the questions that wait for answers, in the order of the tree.
+        """Return the pending questions, in the order of the tree.
 
         Args:
             thread_id: The thread.
 
         Raises:
-            UnknownThreadError: The saver knows nothing of the thread.
-            TreeChangedError: The thread was left by a tree of another shape.
-            AgentGraphError: The saver serves async calls only.
+            UnknownThreadError: The saver has no such thread.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: The saver supports async calls only.
         """
         self.engine.check_saver()
         return self.engine.read(pending(self.engine.tree, thread_id), thread_id)
 
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
-        """Yield the events of a thread again, chunks aside, from the saver alone.
+        """Yield the events of a thread again, without chunks, from the saver alone.
 
-        They are those that were streamed and not told to be `discarded` later, in the order of the
-        streams, equal to them with ids, times and steps. Of a thread that was forked (`update_state`
-        on an older checkpoint, or a run from there) they are those of the line that leads to its latest
-        checkpoint. Where a bare graph ran it, and not a runner, a failure is told while the thread
-        stands at it, and of a tool that asked several times the last question.
+        These are the events that were streamed and not `discarded` later, in the same order and with
+        the same ids, times and steps. If the thread was forked (by `update_state` on an older
+        checkpoint, or a run from there), they are those of the line that leads to its latest
+        checkpoint. If the graph was run directly, without a runner, two kinds are missing: failures
+        of steps that have succeeded since, and all but the last question of a tool that asked several.
 
         Args:
             thread_id: The thread.
 
         Raises:
-            UnknownThreadError: The saver knows nothing of the thread.
-            TreeChangedError: The thread was left by a tree of another shape.
-            AgentGraphError: The saver serves async calls only.
+            UnknownThreadError: The saver has no such thread.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: The saver supports async calls only.
         """
         self.engine.check_saver()
         return iter(self.engine.read(replayed(self.engine.tree, thread_id), thread_id))
@@ -206,9 +206,10 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
     ) -> AsyncRun:
-        """Run a turn as `run` does, on the event loop.
+        """Run a turn as `run` does, asynchronously.
 
-        What `run` refuses at the call is refused where the result is awaited, or at the first event:
+        Exceptions that `run` raises when it is called are raised here when the result is awaited, or
+        at the first event:
 
         ```
         run = await runner.arun("Go.", thread_id="monday")
@@ -224,7 +225,7 @@ class Runner:
         return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
 
     def aquery(self, text: str, **options: Any) -> AsyncRun:
-        """Run a turn on a text as `query` does, on the event loop."""
+        """Run a turn on a text as `query` does, asynchronously."""
         return self.arun(text, **options)
 
     def aresume(
@@ -236,19 +237,20 @@ class Runner:
         stream: bool = False,
         limits: Limits | None = None,
     ) -> AsyncRun:
-        """Go on where a thread stopped as `resume` does, on the event loop; it may be awaited, too."""
+        """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
-        """Return the questions that wait for answers, as `pending` does."""
+        """Return the pending questions, as `pending` does."""
         return await self.engine.aread(pending(self.engine.tree, thread_id), thread_id)
 
     def aevents(self, thread_id: str) -> AsyncRun:
-        """Give the events of a thread again, as `events` does.
+        """Return the events of a thread again, as `events` does.
 
         Returns:
-            The events; what `events` refuses is refused where this is awaited, or at the first event.
+            An async iterator. Exceptions of `events` are raised when it is awaited, or at the first
+            event.
         """
 
         async def admit() -> AsyncGenerator[AgentEvent, None]:
