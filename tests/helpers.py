@@ -235,10 +235,10 @@ def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
 
 
 def sees(name: str, **options: Any) -> ag.Agent:
-    """Return a function agent that says the texts that it sees."""
+    """Return a function agent that says the texts that it sees, but its own."""
 
     def fn(ctx: ag.Context) -> str:
-        return f"saw {' | '.join(message.text for message in ctx.messages)}"
+        return f"saw {' | '.join(each.text for each in ctx.messages if each.type != 'ai')}"
 
     return ag.function_agent(name, fn, **options)
 
@@ -259,9 +259,9 @@ def yields(name: str, *calls: Sequence[Any], **options: Any) -> ag.Agent:
     return ag.function_agent(name, fn, **options)
 
 
-def retrying(times: int = 2) -> RetryPolicy:
+def retrying(times: int = 2, on: type[Exception] = Exception) -> RetryPolicy:
     """Return a policy that tries so many times in all, without a pause."""
-    return RetryPolicy(max_attempts=times, initial_interval=0.001, jitter=False, retry_on=Exception)
+    return RetryPolicy(max_attempts=times, initial_interval=0.001, jitter=False, retry_on=on)
 
 
 def echo(text: str) -> str:
@@ -272,6 +272,11 @@ def echo(text: str) -> str:
 def ask_person(what: str) -> str:
     """Ask a person."""
     return str(interrupt(what))
+
+
+def store(value: str) -> list[Any]:
+    """Set a value."""
+    return [ag.SetValues(stored=value), f"stored {value}"]
 
 
 def crash(text: str) -> str:

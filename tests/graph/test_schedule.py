@@ -1,335 +1,352 @@
-"""When lanes may begin, told with plain futures: gates that open, and what the lanes come to."""
+"""When lanes begin, and how they end: the scheduler with plain futures.
 
+The first line of a case says for each lane which lanes it needs (`-` for none), in parentheses how the
+schedule was made, and the state at the start (none for a resume, where results come at once). Each
+other line says how lanes ended, and the state after that; the last one is the outcome. The state has a
+word for each gate (open, shut, or ended: the lane does not run), and `stop` if running lanes are being
+stopped.
+"""
+
+import json
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
-from agentgraph.graph.failures import Failure, asked_beside, failures, mark_failure
+from agentgraph.graph.failures import asked_beside, failures, mark_failure
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import Stop
+
+CASES = """
+lanes that need nothing begin at once
+    - -: open open
+    0 done, 1 done: open open
+    results 0 1
+
+a lane begins when all that it needs is done
+    - - 0 0,1 0,0: open open shut shut shut
+    0 done: open open open shut open
+    1 done: open open open open open
+    2 done, 4 done, 3 done: open open open open open
+    results 0 1 2 3 4
+
+lanes that need one that asks do not begin, and the others continue
+    - - 0 1: open open shut shut
+    0 asks q: open open shut shut
+    1 done: open open shut open
+    3 done: open open ended open
+    2 left: open open ended open
+    asks q
+
+at most so many run at once, in declared order
+    - - - (1 at once): open shut shut
+    0 done: open open shut
+    1 asks q: open open open
+    2 done: open open open
+    asks q
+
+a ready lane of a lower number begins first
+    - - 0 - (2 at once): open open shut shut
+    0 done: open open open shut
+    1 done: open open open open
+    2 done, 3 done: open open open open
+    results 0 1 2 3
+
+saved results of a resume open what needs them
+    - 0 1:
+    0 done, 1 done: open open open
+    2 done: open open open
+    results 0 1 2
+
+a lane that had begun before an exit begins again
+    - - (steps):
+    0 exit: open open
+    1 done: open open
+    results 0 1
+
+a lane that could begin only after an exit does not begin
+    - - 1 (steps):
+    0 exit, 1 done: open open ended
+    2 left: open open ended
+    results 0 1
+
+a failure stops the others and is raised
+    - - 0: open open shut
+    0 fails: open open shut stop
+    1 left: open open ended stop
+    2 left: open open ended stop
+    raises 0
+
+with wait, the others are not stopped
+    - - (wait): open open
+    0 fails: open open
+    1 done: open open
+    raises 0
+
+with wait, no other step begins
+    - - 1 (wait, steps): open open shut
+    0 fails: open open ended
+    1 done, 2 left: open open ended
+    raises 0
+
+all failures are raised with the first of the order, and the questions
+    - - -: open open open
+    2 fails, 0 fails, 1 asks q: open open open stop
+    raises 0 2 and asks q
+
+with wait, too
+    - - - (wait): open open open
+    2 fails, 0 fails, 1 asks q: open open open
+    raises 0 2 and asks q
+
+an error that is not an Exception comes before others and stops all, whatever on_error is
+    - - - (first): open open open
+    0 fails: open open open
+    1 exits the process: open open open stop
+    2 done: open open open stop
+    raises 1 0
+
+a failure that is a saved result does not stop a parallel that collects
+    - - (collect): open open
+    0 saved failure: open open
+    1 done: open open
+    results 0 1
+
+a failure that is a saved result stops steps, and those that did not begin are not missed
+    - - 0 (steps): open open shut
+    0 saved failure: open open ended stop
+    1 left, 2 left: open open ended stop
+    results 0
+
+a resume after a final failure begins nothing
+    - - (steps, final):
+    1 saved failure: ended shut stop
+    0 left: ended shut stop
+    results 1
+
+a resume records a final failure before results that ended earlier
+    - - 0 (steps, final):
+    0 done, 1 saved failure: ended shut ended stop
+    2 left: ended shut ended stop
+    results 0 1
+
+with wait, a question is asked before a saved failure ends the workflow
+    - - (wait, steps): open open
+    1 asks q, 0 saved failure: open open
+    asks q
+
+after a signal running steps finish, and no other begins
+    - - 0 1 (steps): open open shut shut
+    0 break_loop: open open ended ended
+    1 done, 2 left, 3 left: open open ended ended
+    results 0 1
+
+after a signal all branches of a parallel begin
+    - - (1 at once): open shut
+    0 exit: open open
+    1 done: open open
+    results 0 1
+
+the first success decides, and the others are stopped
+    - - - (first): open open open
+    0 fails: open open open
+    2 done: open open open stop
+    1 cancelled: open open open stop
+    results 2
+
+of two saved successes the earlier one decides
+    - - (first):
+    1 done, 0 done: open open stop
+    results 1
+
+with one at a time, the next begins after a failure, and none after the first success
+    - - - (first, 1 at once): open shut shut
+    0 fails: open open shut
+    1 done: open open ended stop
+    2 left: open open ended stop
+    results 1
+
+if none is first, all failures are raised as one
+    - - (first): open open
+    1 fails: open open
+    0 fails: open open
+    raises 0 1
+
+a lane that asks may still be first, if the others failed
+    - - (first): open open
+    0 fails, 1 asks q: open open
+    asks q
+
+a run that is stopped from outside ends all gates
+    - - 0,1: open open shut
+    0 done: open open shut
+    1 left: open open ended
+    2 left: open open ended
+    is drained
+
+a cancelled lane is drained
+    - 0: open shut
+    0 cancelled: open ended
+    1 left: open ended
+    is drained
+
+one question of several lanes is asked once
+    - -: open open
+    0 asks q r, 1 asks q: open open
+    asks q r
+"""
 
 CLOCK = iter(range(1_000_000))
 
 
-def done(**what):
-    future = Future()
-    result = {"messages": [], "values": {}, "signal": None, "finished": next(CLOCK)}
-    future.set_result({**result, **what})
+def ended(number: int, how: str) -> Future[Any]:
+    """Return the future of a lane that ended."""
+    future: Future[Any] = Future()
+    match how.split():
+        case ["cancelled"]:
+            future.cancel()
+        case ["left"]:
+            future.set_exception(GraphDrained("left"))
+        case ["asks", *ids]:
+            future.set_exception(GraphInterrupt([Interrupt(value="?", id=each) for each in ids]))
+        case ["fails"] | ["exits", *_]:
+            error = SystemExit(1) if how.startswith("exits") else ValueError("no")
+            future.set_exception(mark_failure(error, f"p/{number}", str(number)))
+        case [*_, kind]:
+            result = {
+                "signal": kind if kind in ("exit", "break_loop") else None,
+                "finished": next(CLOCK),
+            }
+            future.set_result(result | ({"failed": "no"} if kind == "failure" else {}))
     return future
 
 
-def raised(error):
-    future = Future()
-    future.set_exception(error)
-    return future
-
-
-def failed(text="no", at="p/a"):
-    error = ValueError(text)
-    mark_failure(error, at, at.rpartition("/")[2])
-    return raised(error)
-
-
-def asked(*ids):
-    return raised(GraphInterrupt([Interrupt(value="?", id=each) for each in ids]))
-
-
-def cancelled():
-    future = Future()
-    future.cancel()
-    return future
-
-
-def schedule(*needs, **options):
-    made = Schedule(needs, Stop(), **options)
-    made.note({})
-    return made
-
-
-def state(made):
-    """Return a word for each gate: open, shut, or ended."""
-    words = {True: "ended", False: "open"}
-    return [words[gate.exception() is not None] if gate.done() else "shut" for gate in made.gates]
-
-
-def test_lanes_that_need_nothing_begin_at_once():
-    assert state(schedule((), ())) == ["open", "open"]
-
-
-def test_a_lane_begins_when_all_that_it_needs_is_done_and_no_later():
-    made = schedule((), (), (0,), (0, 1))
-    assert state(made) == ["open", "open", "shut", "shut"]
-    made.note({0: done()})
-    assert state(made) == ["open", "open", "open", "shut"]
-    made.note({1: done()})
-    assert state(made) == ["open"] * 4
-
-
-def test_a_lane_does_not_begin_behind_one_that_asks_while_the_others_go_on():
-    made = schedule((), (), (0,), (1,))
-    made.note({0: asked("q")})
-    assert state(made) == ["open", "open", "shut", "shut"]
-    made.note({1: done()})
-    assert state(made) == ["open", "open", "shut", "open"]
-
-
-def test_when_nothing_runs_any_more_the_others_end_in_a_way_that_a_resume_calls_them_again():
-    made = schedule((), (0,))
-    made.note({0: asked("q")})
-    assert state(made) == ["open", "ended"]
-    assert isinstance(made.gates[1].exception(), GraphDrained)
-    made.note({1: raised(made.gates[1].exception())})
-    with pytest.raises(GraphInterrupt) as caught:
-        made.finished()
-    assert [one.id for one in caught.value.args[0]] == ["q"]
-
-
-def test_at_most_so_many_run_at_once_in_declared_order():
-    made = schedule((), (), (), at_once=1)
-    assert state(made) == ["open", "shut", "shut"]
-    made.note({0: done()})
-    assert state(made) == ["open", "open", "shut"]
-    made.note({1: done()})
-    assert state(made) == ["open", "open", "open"]
-
-
-def test_one_that_asks_leaves_its_place_to_the_next():
-    made = schedule((), (), at_once=1)
-    made.note({0: asked("q")})
-    assert state(made) == ["open", "open"]
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_results_stand_in_declared_order_whatever_ended_first(order):
-    made = schedule((), (), ())
-    for number in order:
-        made.note({number: done(values={"n": number})})
-    assert [result["values"]["n"] for result in made.finished().values()] == [0, 1, 2]
-
-
-def test_results_that_a_resume_finds_again_open_what_needs_them():
-    made = Schedule([(), (0,), (1,)], Stop())
-    made.note({0: done(), 1: done()})
-    assert state(made) == ["open"] * 3
-    made.note({2: done()})
-    assert list(made.finished()) == [0, 1, 2]
-
-
-def test_one_that_fails_stops_the_others_and_is_raised():
-    made = schedule((), (), (0,))
-    made.note({0: failed()})
-    assert made.control.drain_requested
-    assert state(made) == ["open", "open", "shut"]
-    made.note({1: raised(GraphDrained("stopped"))})
-    assert state(made) == ["open", "open", "ended"]
-    made.note({2: raised(GraphDrained("not begun"))})
-    with pytest.raises(ValueError, match="no"):
-        made.finished()
-
-
-def test_with_wait_the_others_are_not_stopped():
-    made = schedule((), (), on_error="wait")
-    made.note({0: failed()})
-    assert not made.control.drain_requested
-    made.note({1: done()})
-    with pytest.raises(ValueError, match="no"):
-        made.finished()
-
-
-def test_with_wait_in_steps_none_begins_any_more():
-    made = schedule((), (), (1,), on_error="wait", in_steps=True)
-    made.note({0: failed()})
-    assert state(made) == ["open", "open", "ended"]
-    assert not made.control.drain_requested
-
-
-@pytest.mark.parametrize("on_error", ["fail", "wait"])
-def test_all_failures_are_told_with_the_first_of_the_order_and_the_questions_beside(on_error):
-    made = schedule((), (), (), on_error=on_error)
-    made.note({2: failed("late", "p/c"), 0: failed("early", "p/a"), 1: asked("q")})
-    with pytest.raises(ValueError, match="early") as caught:
-        made.finished()
-    assert failures(caught.value) == [
-        Failure("p/a", "ValueError('early')"),
-        Failure("p/c", "ValueError('late')"),
-    ]
-    assert [one.id for one in asked_beside(caught.value)] == ["q"]
-
-
-def test_failures_that_are_results_do_not_stop_what_collects():
-    made = schedule((), (), on_error="collect")
-    made.note({0: done(failed="ValueError('no')")})
-    assert not made.control.drain_requested
-    made.note({1: done()})
-    assert [result.get("failed") for result in made.finished().values()] == ["ValueError('no')", None]
-
-
-def test_a_failure_that_is_a_result_stops_the_steps_too_and_those_not_begun_are_not_missed():
-    made = schedule((), (), (0,), in_steps=True)
-    made.note({0: done(failed="ValueError('no')")})
-    assert made.control.drain_requested
-    assert state(made) == ["open", "open", "ended"]
-    made.note({1: raised(GraphDrained("stopped")), 2: raised(made.gates[2].exception())})
-    assert list(made.finished()) == [0]
-
-
-def test_a_question_beside_a_failure_that_is_final_is_not_asked_any_more():
-    made = schedule((), (), in_steps=True, is_final=True)
-    held = made.hold(1)
-    made.note({0: done(failed="ValueError('no')")})
-    made.note({1: raised(held.exception())})
-    assert list(made.finished()) == [0]
-
-
-def test_where_the_others_are_awaited_a_question_beside_a_final_failure_is_asked_first():
-    made = schedule((), (), on_error="wait", in_steps=True)
-    made.note({1: asked("q"), 0: done(failed="ValueError('no')")})
-    with pytest.raises(GraphInterrupt):
-        made.finished()
-
-
-@pytest.mark.parametrize("signal", ["exit", "break_loop"])
-def test_behind_a_signal_running_steps_finish_and_no_other_begins(signal):
-    made = schedule((), (), (0,), (1,), in_steps=True)
-    made.note({0: done(signal=signal)})
-    assert state(made) == ["open", "open", "ended", "ended"]
-    assert not made.control.drain_requested
-    made.note({1: done(), **{n: raised(made.gates[n].exception()) for n in (2, 3)}})
-    assert list(made.finished()) == [0, 1]
-
-
-def test_behind_a_signal_all_branches_of_a_parallel_begin():
-    made = schedule((), (), at_once=1)
-    made.note({0: done(signal="exit")})
-    assert state(made) == ["open", "open"]
-
-
-def test_the_first_success_decides_and_the_others_are_stopped():
-    made = schedule((), (), (), on_error="first")
-    made.note({0: failed()})
-    assert not made.is_decided
-    made.note({2: done(values={"n": 2})})
-    assert made.is_decided
-    assert made.control.drain_requested
-    made.note({1: cancelled()})
-    assert list(made.finished()) == [2]
-    assert made.failures() == [Failure("p/a", "ValueError('no')")]
-
-
-def test_of_two_successes_that_a_resume_finds_the_one_that_ended_first_stands():
-    made = schedule((), (), on_error="first")
-    early, late = done(), done()
-    made.note({0: late, 1: early})
-    assert list(made.finished()) == [1]
-
-
-def test_those_not_begun_do_not_begin_behind_the_first_success():
-    made = schedule((), (), on_error="first", at_once=1)
-    made.note({0: done()})
-    assert state(made) == ["open", "ended"]
-    made.note({1: raised(made.gates[1].exception())})
-    assert list(made.finished()) == [0]
-
-
-def test_the_next_begins_where_one_failed_and_one_runs_at_a_time():
-    made = schedule((), (), on_error="first", at_once=1)
-    made.note({0: failed()})
-    assert state(made) == ["open", "open"]
-    made.note({1: done()})
-    assert list(made.finished()) == [1]
-
-
-def test_where_all_fail_that_might_be_first_all_failures_are_raised_as_one():
-    made = schedule((), (), on_error="first")
-    made.note({0: failed("a", "p/a")})
-    made.note({1: failed("b", "p/b")})
-    with pytest.raises(ValueError, match="a") as caught:
-        made.finished()
-    assert failures(caught.value) == [
-        Failure("p/a", "ValueError('a')"),
-        Failure("p/b", "ValueError('b')"),
-    ]
-
-
-def test_one_that_asks_may_still_be_first_where_the_others_failed():
-    made = schedule((), (), on_error="first")
-    made.note({0: failed(), 1: asked("q")})
-    with pytest.raises(GraphInterrupt):
-        made.finished()
-
-
-def test_a_run_that_is_stopped_from_outside_leaves_no_gate_shut_and_says_so():
-    made = schedule((), (), (0, 1))
-    made.control.request_drain("the run was left")
-    made.note({0: done()})
-    assert state(made) == ["open", "open", "shut"]
-    made.note({1: raised(GraphDrained("left"))})
-    assert state(made) == ["open", "open", "ended"]
-    made.note({2: raised(made.gates[2].exception())})
-    with pytest.raises(GraphDrained, match="left"):
-        made.finished()
-
-
-def test_closing_twice_changes_nothing():
-    made = schedule((), (0,))
-    made.close()
-    made.close()
-    assert state(made) == ["open", "ended"]
-
-
-def test_one_question_of_several_lanes_is_asked_once():
-    made = schedule((), ())
-    made.note({0: asked("q", "r"), 1: asked("q")})
-    with pytest.raises(GraphInterrupt) as caught:
-        made.finished()
-    assert [one.id for one in caught.value.args[0]] == ["q", "r"]
-
-
-def test_a_lane_that_had_begun_before_another_one_ended_all_begins_again():
-    made = Schedule([(), ()], Stop(), in_steps=True)
-    made.note({0: done(signal="exit")})
-    assert state(made) == ["open", "open"]
-
-
-def test_a_lane_that_could_begin_only_behind_the_end_of_all_does_not():
-    made = Schedule([(), (), (1,)], Stop(), in_steps=True)
-    made.note({0: done(signal="exit"), 1: done()})
-    assert state(made) == ["open", "open", "ended"]
-
-
-def test_with_first_a_question_is_held_until_it_is_known_whether_it_is_needed():
-    made = schedule((), (), on_error="first")
-    held = made.hold(0)
-    assert made.wake.done()
-    made.note({})
-    assert not held.done()
-    made.note({1: done()})
-    assert isinstance(held.exception(), GraphDrained)
-
-
-def test_with_first_a_question_is_asked_when_nothing_else_runs():
-    made = schedule((), (), on_error="first")
-    held = made.hold(0)
-    made.note({1: failed()})
-    assert held.done()
-    assert held.exception() is None
-
-
-def test_with_first_a_question_that_comes_too_late_is_not_asked():
-    made = schedule((), (), on_error="first")
-    made.note({1: done()})
-    held = made.hold(0)
-    made.note({})
-    assert isinstance(held.exception(), GraphDrained)
-
-
-def test_else_a_question_is_not_held():
-    assert schedule((), ()).hold(0).done()
-
-
-def test_where_a_failure_is_final_a_resume_begins_nothing_again():
-    made = Schedule([(), ()], Stop(), in_steps=True, is_final=True)
-    made.note({1: done(failed="ValueError('no')")})
-    assert state(made)[0] == "ended"
+def state(schedule: Schedule) -> str:
+    def word(gate: Future[None]) -> str:
+        return "shut" if not gate.done() else "ended" if gate.exception() else "open"
+
+    stop = ["stop"] * schedule.control.drain_requested
+    return " ".join([*map(word, schedule.gates), *stop])
+
+
+def outcome(schedule: Schedule) -> str:
+    try:
+        return " ".join(["results", *map(str, schedule.finished())])
+    except GraphDrained:
+        return "is drained"
+    except GraphInterrupt as paused:
+        return " ".join(["asks", *(one.id for one in paused.args[0])])
+    except BaseException as error:
+        raised = ["raises", *(each.address.removeprefix("p/") for each in failures(error))]
+        asked = ["and asks", *(one.id for one in asked_beside(error))]
+        return " ".join([*raised, *(asked if len(asked) > 1 else [])])
+
+
+def made(head: str) -> Schedule:
+    """Return the schedule that the first line of a case describes, without the state."""
+    lanes, _, options = head.partition(" (")
+    needs = [[int(n) for n in each.split(",") if n != "-"] for each in lanes.split()]
+    words = options.removesuffix(")").split(", ")
+    return Schedule(
+        needs,
+        Stop(),
+        on_error=next((each for each in ("wait", "collect", "first") if each in words), "fail"),
+        in_steps="steps" in words,
+        is_final="final" in words,
+        at_once=next((int(each[0]) for each in words if each.endswith("at once")), None),
+    )
+
+
+@pytest.mark.parametrize("case", CASES.strip().split("\n\n"), ids=lambda case: case.split("\n")[0])
+def test_a_schedule(case: str) -> None:
+    _, first, *changes, wanted = map(str.strip, case.split("\n"))
+    head, _, start = first.partition(":")
+    schedule = made(head)
+    if start:
+        schedule.record({})
+        assert state(schedule) == start.strip()
+    for change in changes:
+        told, _, after = change.partition(": ")
+        lanes = [each.split(" ", 1) for each in told.split(", ")]
+        schedule.record({int(number): ended(int(number), how) for number, how in lanes})
+        assert (told, state(schedule)) == (told, after)
+    assert outcome(schedule) == wanted
+
+
+def test_lanes_that_wait_at_their_gates_are_ended_once() -> None:
+    schedule = made("- 0")
+    assert schedule.arrive(1) is schedule.gates[1]
+    assert [each.done() for each in schedule.arrived] == [False, True]
+    schedule.record({})
+    schedule.close()
+    schedule.close()
+    assert state(schedule) == "open ended"
+
+
+class TestAQuestion:
+    def test_is_not_held_unless_another_lane_may_decide(self) -> None:
+        assert made("- -").hold(0).done()
+        assert made("- - (wait, final)").hold(0).done()
+
+    @pytest.mark.parametrize(
+        ("options", "other", "is_asked"),
+        [("first", "done", False), ("first", "fails", True), ("steps, final", "saved failure", False)],
+        ids=["the other wins", "the other fails", "the other fails for good"],
+    )
+    def test_is_held_until_it_is_known_to_be_needed(
+        self, options: str, other: str, is_asked: bool
+    ) -> None:
+        schedule = made(f"- - ({options})")
+        schedule.record({})
+        held = schedule.hold(0)
+        assert schedule.wake.done()
+        schedule.record({})
+        assert not schedule.wake.done()
+        assert not held.done()
+        schedule.record({1: ended(1, other)})
+        assert (held.exception() is None) is is_asked
+        if not is_asked:
+            schedule.record({0: ended(0, "left")})
+            assert outcome(schedule) == "results 1"
+
+    def test_that_comes_too_late_is_not_asked(self) -> None:
+        schedule = made("- - (first)")
+        schedule.record({1: ended(1, "done")})
+        held = schedule.hold(0)
+        schedule.record({})
+        assert isinstance(held.exception(), GraphDrained)
+
+    def test_is_asked_when_held_lanes_take_all_the_threads_that_others_need(self) -> None:
+        schedule = made("- - (first)")
+        calls = schedule.steps(slots=1)
+        assert next(calls) == 0
+        calls.send(Future())
+        held = schedule.hold(0)
+        schedule.record({})
+        assert held.result() is None
+
+
+def test_steps_call_those_with_saved_results_and_as_many_others_as_may_wait() -> None:
+    """The order of calls, and what the node waits for: its own numbers, whatever ends first."""
+    schedule = made("- - 0 1 (1 at once)")
+    saved, running = ended(0, "done"), [Future() for _ in range(4)]
+    called: list[Any] = []
+    futures: dict[int, Future[Any]] = {0: saved, 1: running[1], 2: running[2], 3: running[3]}
+    calls = schedule.steps()
+    step = next(calls)
+    for _ in range(20):
+        if isinstance(step, int):
+            called.append(step)
+            step = calls.send(futures[step])
+            continue
+        called.append(f"waits for {len(step)}")
+        pending = next(n for n in called if isinstance(n, int) and not futures[n].done())
+        futures[pending].set_result({"signal": None, "finished": next(CLOCK)})
+        try:
+            step = next(calls)
+        except StopIteration:
+            break
+    assert json.dumps(called) == '[0, 1, "waits for 1", 2, "waits for 1", 3, "waits for 1"]'
+    assert outcome(schedule) == "results 0 1 2 3"

@@ -1,0 +1,253 @@
+"""A program that runs trees of agents which note what they do in a ledger; one of them hangs.
+
+It writes the events as lines of JSON to its output, those of the thread to the file `again`, and a
+failure of the run to the file `error`.
+"""
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NotRequired
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+import agentgraph as ag
+from agentgraph.errors import StepFailedError
+from agentgraph.testing import call
+
+FAILED = 3
+
+
+def note(line: str) -> None:
+    with LEDGER.open("a") as file:
+        file.write(f"{line}\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def wait_for_saved(number: int) -> None:
+    """Wait until LangGraph has saved so many results of tasks and messages of nodes."""
+    end = time.monotonic() + 30
+    while True:
+        with closing(sqlite3.connect(FOLDER / "runs.db", timeout=30)) as database:
+            query = "SELECT COUNT(*) FROM writes WHERE channel IN ('__return__', 'messages')"
+            if database.execute(query).fetchone()[0] >= number:
+                return
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def act(name: str) -> None:
+    """Note what starts and ends; the one that is to hang waits until the others are saved."""
+    note(f"start {name}")
+    if name == HANG_AT and not (FOLDER / "go").exists():
+        wait_for_saved(SAVED)
+        (FOLDER / "hanging").touch()
+        time.sleep(60)
+    note(f"end {name}")
+
+
+def step(name: str, *, after: int = 0, error: str = "", undoes: str = "") -> ag.Agent:
+    """Return an agent that says its name, or fails; before that it waits until so much is saved."""
+
+    def fn(ctx: ag.Context) -> str:
+        assert not undoes or ctx.messages[-1].text == f"[{undoes}] said: {undoes}"
+        wait_for_saved(after)
+        act(ctx.address)
+        if error:
+            raise ValueError(error)
+        return name
+
+    return ag.function_agent(name, fn)
+
+
+def quick(n: int) -> str:
+    """A tool."""
+    act(f"quick-{n}")
+    return f"quick {n}"
+
+
+def slow(n: int) -> str:
+    """A tool that is to hang."""
+    act(f"slow-{n}")
+    return f"slow {n}"
+
+
+class Model(BaseChatModel):
+    """Makes the calls of one round after the other, each a tool and its argument."""
+
+    name: str
+    rounds: list[Any]
+
+    def bind_tools(self, tools: Any, **_: Any) -> Any:
+        return self
+
+    def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+        asked = sum(isinstance(message, AIMessage) for message in messages)
+        act(f"{self.name}-{asked}")
+        made = self.rounds[asked] if asked < len(self.rounds) else []
+        calls = [call(name, f"call_{i}", **args) for i, (name, args) in enumerate(made)]
+        said = AIMessage("" if calls else f"{self.name} is done", tool_calls=calls)
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+    @property
+    def _llm_type(self) -> str:
+        return "by rounds"
+
+
+TOOLS: list[Any] = [quick, slow]
+ROUNDS = [[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})]]
+
+
+class Rounds(AgentMiddleware[Any]):
+    """Counts the rounds in its state, and notes the count at the end."""
+
+    class Counting(AgentState):  # type: ignore[type-arg]
+        rounds: NotRequired[int]
+
+    state_schema = Counting
+
+    def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        count = state.get("rounds", 0) + 1
+        return {"rounds": count, "messages": [HumanMessage(f"round {count}")]}
+
+    def after_agent(self, state: Any, runtime: Any) -> None:
+        seen = [m.text.removeprefix("round ") for m in state["messages"] if "round" in m.text]
+        act(f"rounds-{state['rounds']}-{''.join(seen)}")
+
+
+def loop() -> ag.Agent:
+    return ag.loop("l", [step("a"), step("b")], max_iterations=12)
+
+
+def branches() -> ag.Agent:
+    x = ag.sequential("x", [step("x1"), step("x2")])
+    y = ag.loop("y", [step("y1"), step("y2")], max_iterations=4)
+    return ag.sequential("s", [step("first"), ag.parallel("p", [x, y, step("z")]), step("last")])
+
+
+def deep() -> ag.Agent:
+    inner = ag.parallel("q", [ag.sequential("r", [step("r1"), step("r2")]), step("t")])
+    return ag.loop("o", [ag.parallel("p", [step("first"), inner])], max_iterations=2)
+
+
+def tools() -> ag.Agent:
+    return ag.chat_agent("writer", Model(name="writer", rounds=ROUNDS), tools=TOOLS)
+
+
+def kept() -> ag.Agent:
+    model = Model(name="writer", rounds=ROUNDS)
+    writer = ag.chat_agent("writer", model, tools=TOOLS, middleware=[Rounds()])
+    return ag.parallel("p", [step("z"), writer])
+
+
+def agents() -> ag.Agent:
+    deep = Model(name="deep", rounds=[[("quick", {"n": 3}), ("slow", {"n": 4})]])
+    inner = ag.sequential("inner", [step("i1"), ag.chat_agent("deep", deep, tools=TOOLS)])
+    outer = Model(name="writer", rounds=[[("quick", {"n": 1}), ("inner", {"request": "Look."})]])
+    return ag.chat_agent("writer", outer, tools=[quick, ag.agent_tool(inner)])
+
+
+def foreign() -> ag.Agent:
+    made = create_agent(Model(name="made", rounds=ROUNDS), TOOLS)
+    return ag.sequential("s", [step("before"), ag.graph_agent("made", made)])
+
+
+def undoable(error: str = "") -> ag.Agent:
+    """Return a -> (b, c) -> d -> e; of b and c the one that hangs ends last, else c."""
+    last = HANG_AT[-1] if HANG_AT in ("wf/b", "wf/c") else "c"
+    needs = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    steps = [
+        ag.step(
+            step(name, after=5 * (name == last)),
+            depends_on=before,
+            compensate=step(f"undo_{name}", undoes=name),
+        )
+        for name, before in needs.items()
+    ]
+    return ag.workflow("wf", [*steps, ag.step(step("e", error=error), depends_on=["d"])])
+
+
+def failing() -> ag.Agent:
+    return undoable("no")
+
+
+def not_undoable() -> ag.Agent:
+    s, t = ag.sequential("s", [step("s1"), step("s2")]), step("t", after=4)
+    steps = [s, ag.step(t, depends_on=["s"]), ag.step(step("u"), depends_on=["t"])]
+    return ag.workflow("wf", steps)
+
+
+def undone_in_two() -> ag.Agent:
+    undo = ag.sequential("undo", [step("u1"), step("u2")])
+    steps = [
+        ag.step(step("a"), compensate=undo),
+        ag.step(step("e", error="no"), depends_on=["a"]),
+    ]
+    return ag.workflow("wf", steps)
+
+
+def collecting() -> ag.Agent:
+    x = ag.sequential("x", [step("x1"), step("x2", error="no")])
+    race = ag.parallel("p", [x, step("y", after=3)], on_error="collect")
+    seen = ag.function_agent("z", lambda ctx: ", ".join(m.text for m in ctx.messages))
+    return ag.sequential("s", [race, seen])
+
+
+TREES: list[Callable[[], ag.Agent]] = [
+    *[loop, branches, deep, tools, kept, agents, foreign],
+    *[undoable, failing, not_undoable, undone_in_two, collecting],
+]
+
+
+def emit(event: ag.AgentEvent) -> None:
+    print(json.dumps(event.to_dict()), flush=True)
+
+
+async def arun(tree: ag.Agent, method: str, *args: str, **options: str) -> None:
+    async with ag.async_sqlite_saver(FOLDER / "runs.db") as saver:
+        async for event in getattr(ag.Runner(tree, checkpointer=saver), f"a{method}")(*args, **options):
+            emit(event)
+
+
+def run(tree: ag.Agent, method: str, *args: str, **options: str) -> None:
+    with ag.sqlite_saver(FOLDER / "runs.db") as saver:
+        for event in getattr(ag.Runner(tree, checkpointer=saver), method)(*args, **options):
+            emit(event)
+
+
+def main(name: str, method: str, mode: str) -> int:
+    tree = next(make for make in TREES if make.__name__ == name)()
+    given: Any = ("Go.",) if method == "run" else ("t",)
+    options = {"thread_id": "t"} if method == "run" else {}
+    try:
+        if mode == "async":
+            asyncio.run(arun(tree, method, *given, **options))
+        else:
+            run(tree, method, *given, **options)
+    except StepFailedError as error:
+        (FOLDER / "error").write_text(str(error))
+        return FAILED
+    finally:
+        with ag.sqlite_saver(FOLDER / "runs.db") as saver:
+            again = ag.Runner(tree, checkpointer=saver).events("t")
+            lines = "".join(f"{json.dumps(event.to_dict())}\n" for event in again)
+        (FOLDER / "again").write_text(lines)
+    return 0
+
+
+if __name__ == "__main__":
+    folder, name, method, mode, HANG_AT, saved = sys.argv[1:]
+    FOLDER, SAVED = Path(folder), int(saved)
+    LEDGER = FOLDER / "ledger"
+    sys.exit(main(name, method, mode))

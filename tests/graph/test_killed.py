@@ -1,0 +1,201 @@
+"""A process that is killed: only what was in flight runs again, and nothing is emitted twice."""
+
+import signal
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from commands import Commands, Running, wait_until
+from helpers import check_heard, lines, read, went_on
+
+import agentgraph as ag
+
+PROGRAM = Path(__file__).with_name("killed_trees.py")
+FAILED = 3
+MODES = pytest.mark.parametrize("mode", ["sync", "async"])
+
+
+class Killed:
+    """A run of one of the trees that is killed where an agent or call hangs.
+
+    Attributes:
+        heard: The events of all processes so far.
+    """
+
+    def __init__(
+        self, program: Commands, tree: str, hang_at: str, saved: int = 0, mode: str = "sync"
+    ) -> None:
+        """Start the run; it hangs once so many results of tasks and messages of nodes are saved."""
+        self._program, self.folder = program, program.folder
+        self._arguments = tree, mode, hang_at, str(saved)
+        self.heard: list[ag.AgentEvent] = []
+        self.running = self.start("run")
+        wait_until((self.folder / "hanging").exists)
+
+    def start(self, method: str) -> Running:
+        tree, mode, hang_at, saved = self._arguments
+        return self._program.start(str(PROGRAM), str(self.folder), tree, method, mode, hang_at, saved)
+
+    def kill(self, number: int = signal.SIGKILL) -> "Killed":
+        """Kill the process; the next one does not hang."""
+        self.running.signal(number)
+        ended = self.running.wait()
+        assert ended.code in (-number, 1), ended.err
+        self.heard += read(ended.lines)
+        (self.folder / "go").touch()
+        return self
+
+    def resume(self, code: int = 0) -> list[str]:
+        """Resume to the end, and return what is new to those who heard the first process."""
+        ended = self.start("resume").wait()
+        assert ended.code == code, ended.err
+        rest = read(ended.lines)
+        check_heard([*self.heard, *rest], self.again())
+        new = went_on(self.heard, rest) if rest and rest[0].kind == "discarded" else rest
+        self.heard += rest
+        return lines(new)
+
+    def again(self) -> list[ag.AgentEvent]:
+        return read((self.folder / "again").read_text().splitlines())
+
+    def ledger(self, kind: str) -> list[str]:
+        """Return what started or ended, in order."""
+        noted = map(str.split, (self.folder / "ledger").read_text().splitlines())
+        return [name for what, name in noted if what == kind]
+
+    def check_ran(self, *names: str, twice: str) -> None:
+        """Check that each started once, what hung twice, and that each ended once."""
+        assert Counter(self.ledger("start")) == Counter([*names, twice])
+        assert Counter(self.ledger("end")) == Counter(names)
+
+
+LOOP = [f"l[{i}]/{name}" for i in range(12) for name in "ab"]
+ROUNDS = ["writer-0", "quick-0", "writer-1", "quick-1", "slow-2", "writer-2"]
+INNER = "writer/inner(1)"
+CASES = {
+    "loop": ("l[7]/b", 16, LOOP, [f"{at}: {at[-1]}" for at in LOOP[15:]]),
+    "branches": (
+        "s/p/y[2]/y2",
+        12,
+        [
+            *["s/first", "s/p/x/x1", "s/p/x/x2", "s/p/z", "s/last"],
+            *[f"s/p/y[{i}]/{name}" for i in range(4) for name in ("y1", "y2")],
+        ],
+        ["s/p/y[2]/y2: y2", "s/p/y[3]/y1: y1", "s/p/y[3]/y2: y2", "s/last: last"],
+    ),
+    "deep": (
+        "o[1]/p/q/r/r2",
+        16,
+        [f"o[{i}]/p/{at}" for i in range(2) for at in ("first", "q/r/r1", "q/r/r2", "q/t")],
+        ["o[1]/p/q/r/r2: r2"],
+    ),
+    "tools": ("slow-2", 5, ROUNDS, ["writer: slow 2", "writer: writer is done"]),
+    "kept": (
+        "slow-2",
+        7,
+        ["p/z", *ROUNDS, "rounds-3-123"],
+        ["p/writer: slow 2", "p/writer: writer is done"],
+    ),
+    "agents": (
+        "slow-4",
+        6,
+        ["writer-0", "quick-1", f"{INNER}/i1", "deep-0", "quick-3", "slow-4", "deep-1", "writer-1"],
+        [
+            *[f"{INNER}/deep: slow 4", f"{INNER}/deep: deep is done"],
+            *["writer: deep is done", "writer: writer is done"],
+        ],
+    ),
+    "foreign": (
+        "slow-2",
+        11,
+        ["s/before", "made-0", "quick-0", "made-1", "quick-1", "slow-2", "made-2"],
+        ["s/made: quick 1", "s/made: slow 2", "s/made: made is done"],
+    ),
+    "collecting": (
+        "s/p/y",
+        3,
+        ["s/p/x/x1", "s/p/x/x2", "s/p/y"],
+        ["s/p/y: y", "s/z: Go., [x1] said: x1, [x2] said: Failed: ValueError('no'), [y] said: y"],
+    ),
+    "not_undoable": (
+        "wf/s/s2",
+        2,
+        ["wf/s/s1", "wf/s/s2", "wf/t", "wf/u"],
+        ["wf/s/s2: s2", "wf/t: t", "wf/u: u"],
+    ),
+}
+
+
+@MODES
+@pytest.mark.parametrize("tree", CASES)
+def test_only_what_was_in_flight_runs_again(program: Commands, tree: str, mode: str) -> None:
+    hang_at, saved, names, rest = CASES[tree]
+    killed = Killed(program, tree, hang_at, saved, mode).kill()
+    assert killed.resume() == rest
+    killed.check_ran(*names, twice=hang_at)
+
+
+STEPS = [f"wf/{name}" for name in "abcde"]
+UNDONE = [f"wf/undo_{name}" for name in "dcba"]
+
+
+@MODES
+@pytest.mark.parametrize("hang_at", [*STEPS, *UNDONE])
+def test_each_step_is_done_and_undone_once(program: Commands, hang_at: str, mode: str) -> None:
+    killed = Killed(program, "failing", hang_at, mode=mode).kill()
+    killed.resume(FAILED)
+    killed.check_ran(*STEPS, *UNDONE, twice=hang_at)
+    ended = killed.ledger("end")
+    finished = [at.removeprefix("wf/") for at in ended if at in STEPS[:4]][::-1]
+    assert ended[-4:] == [f"wf/undo_{name}" for name in finished]
+    said = [f"{at}: {at.removeprefix('wf/')}" for at in ended]
+    said[4] = "wf/e: [error] ValueError('no')"
+    shown = f"wf: the step 'e' failed: ValueError('no'); undone: {', '.join(finished)}"
+    assert lines(killed.again()) == [*said, f"wf: [error] StepFailedError({shown!r})"]
+    assert (killed.folder / "error").read_text() == shown
+    assert killed.resume(FAILED) == [f"wf: [error] StepFailedError({shown!r})"]
+    assert killed.ledger("end") == ended
+
+
+@MODES
+@pytest.mark.parametrize("hang_at", STEPS)
+def test_of_steps_that_succeed_only_the_one_in_flight_runs_again(
+    program: Commands, hang_at: str, mode: str
+) -> None:
+    killed = Killed(program, "undoable", hang_at, mode=mode).kill()
+    killed.resume()
+    killed.check_ran(*STEPS, twice=hang_at)
+    assert killed.resume() == []
+
+
+@MODES
+@pytest.mark.parametrize("hang_at", ["wf/undo/u1", "wf/undo/u2"])
+def test_of_an_undo_of_two_agents_only_the_one_in_flight_runs_again(
+    program: Commands, hang_at: str, mode: str
+) -> None:
+    killed = Killed(program, "undone_in_two", hang_at, mode=mode).kill()
+    killed.resume(FAILED)
+    killed.check_ran("wf/a", "wf/e", "wf/undo/u1", "wf/undo/u2", twice=hang_at)
+
+
+@MODES
+@pytest.mark.parametrize("tree", ["undoable", "failing"])
+def test_steps_whose_results_were_not_saved_yet_do_not_run_again(
+    program: Commands, tree: str, mode: str
+) -> None:
+    """LangGraph saves the result of a task a moment after the task has ended."""
+    killed = Killed(program, tree, "wf/d", mode=mode).kill()
+    with closing(sqlite3.connect(killed.folder / "runs.db", timeout=30)) as database:
+        database.execute("DELETE FROM writes WHERE channel = '__return__'")
+        database.commit()
+    is_undone = tree == "failing"
+    killed.resume(FAILED if is_undone else 0)
+    killed.check_ran(*STEPS, *(UNDONE if is_undone else []), twice="wf/d")
+
+
+def test_a_run_that_is_interrupted_by_the_keyboard_is_resumed(program: Commands) -> None:
+    killed = Killed(program, "loop", "l[7]/b").kill(signal.SIGINT)
+    assert killed.resume()[0] == "l[7]/b: b"
+    assert killed.ledger("start").count("l[7]/b") == 2
