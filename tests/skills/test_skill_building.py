@@ -328,7 +328,7 @@ def test_branches_share_an_output_key_that_is_declared_where_it_is_compiled(skil
     """
     models = {name: ScriptedChatModel(responses=[f"{name}. "]) for name in ("style", "facts")}
     checks = skill(text, models=models)
-    with pytest.raises(ag.InvalidAgentError, match=r"or 'notes' a reducer in values="):
+    with pytest.raises(ag.InvalidAgentError, match=r"or declare a reducer for 'notes' in values="):
         ag.Runner(checks)
     runner = ag.Runner(checks, values=TypedDict("Values", {"notes": Annotated[str, operator.add]}))
     list(runner.run("Go.", thread_id="t"))

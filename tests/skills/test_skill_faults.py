@@ -357,14 +357,13 @@ def test_the_faults_of_the_tree_are_reported_at_the_lines_of_their_agents(faults
         "an agent inside that may exit or break_loop",
         "skill.yaml:9: report/refine/bad name: the name 'bad name' is not allowed; use letters, "
         "digits, '_' and single '-', letter first",
-        "skill.yaml:9: report/refine/bad name: approve names 'search', which is no tool of it; its "
+        "skill.yaml:9: report/refine/bad name: approve names 'search', which is not one of its "
         "tools: none",
-        "skill.yaml:13: report/writer: there is no loop around it that break_tool=True could end; "
-        "leave it out",
+        "skill.yaml:13: report/writer: break_tool=True needs an enclosing loop; leave it out",
         "skill.yaml:18: report/writer/end: the name 'end' is reserved; choose another",
-        "skill.yaml:18: report/writer/end: output_key='no key' cannot stand in a template; use a plain "
-        "name such as 'draft'",
-        "skill.yaml:24: report/flow: the step 'b' depends on 'c', which is no step; there are: 'a', "
+        "skill.yaml:18: report/writer/end: output_key='no key' cannot be used in a template; use a "
+        "plain name such as 'draft'",
+        "skill.yaml:24: report/flow: the step 'b' depends on 'c', which is not a step; there are: 'a', "
         "'b'",
         "skill.yaml:24: report/flow: the steps 'a' -> 'b' -> 'a' wait for each other; take one "
         "'depends_on' out",

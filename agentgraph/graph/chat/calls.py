@@ -128,7 +128,7 @@ def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> lis
 def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
     message = last_message(activation, state)
-    results = results_behind(message, state["messages"])
+    results = results_after(message, state["messages"])
     first = activation.progress.get("tool_calls", 0)
     found = []
     for number, call in enumerate(calls_of(message), first):
@@ -140,7 +140,7 @@ def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
     return found
 
 
-def results_behind(message: BaseMessage | None, messages: Sequence[BaseMessage]) -> set[str]:
+def results_after(message: BaseMessage | None, messages: Sequence[BaseMessage]) -> set[str]:
     """Return the ids of the calls with a result after a message; without a message, of all results.
 
     Only later results count, as some models use the same ids again.

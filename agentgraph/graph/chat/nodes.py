@@ -17,7 +17,7 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.calls import (
     last_reply,
-    results_behind,
+    results_after,
     with_ids,
     with_saved_calls,
     without_calls,
@@ -172,7 +172,7 @@ class ModelNode(ChatNode):
         """Run the calls without a result next, or end the activation."""
         activation, step, place = asking.activation, asking.step, self.node_context.place
         progress, calls = activation.progress, calls_of(made)
-        open_ids = {*map(call_id, calls)} - results_behind(None, messages)
+        open_ids = {*map(call_id, calls)} - results_after(None, messages)
         counts = {"model_calls": progress.get("model_calls", 0) + max(asking.replies, 1)}
         is_answered = step is not None and step.answer is not None
         if not is_answered and asking.wanted is not None and asking.wanted.calls(made):
@@ -276,7 +276,7 @@ class HookNode(ChatNode):
     ) -> None:
         """Run the calls of the last reply without a result, or end the activation."""
         asked = {*map(call_id, calls_of(reply))} if reply else set()
-        is_open = not asked <= results_behind(reply, step.messages)
+        is_open = not asked <= results_after(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
             self.built.continue_at(activation, self.node_context.place.tools_node, step)

@@ -120,7 +120,7 @@ class TestAName:
         with pytest.raises(ag.InvalidSkillError) as caught:
             load(tmp_path / "a.yaml")
         assert str(caught.value).endswith(
-            "no provider of models has that name (did you mean 'openai'?)"
+            "it is not a known provider of models (did you mean 'openai'?)"
         )
 
 
