@@ -1,14 +1,41 @@
-"""What a thread was told: told again, and what a run that goes on must tell and keep of it.
+"""Replays the events of a thread, and decides which events a resumed run voids and replays.
 
-What was told lies where it was written: with the steps of the lanes, the results of tasks, the
-questions that these asked, and what the runner kept beside a step. Each has its number, so the events
-are all that is found, each once, in the order of the numbers, without what was told to be void later.
+The problem: a consumer adds up the events that it receives. If a run is killed, or its iterator is
+closed early, what the consumer received and what the saver stored differ. Some events were received
+from a step that never finished and will run again; others were saved by a step that finished, but
+were never received. After `resume` the consumer's total must equal `Runner.events()`.
 
-A run keeps, as it ends, up to when its reader had heard what it told: all, or less where it was left.
-What was not heard is told by the run that goes on, and what was in flight is void. A run that kept no
-such mark was killed, and nobody knows what was heard: LangGraph may save a step before it tells it. So
-all that the step in flight and the one before told is void, by their names, and what is kept of it is
-told again.
+What is not good enough:
+
+- Yielding only new events: those that were saved but not received are lost, and those of the step that
+  runs again are counted twice.
+- Replaying everything on each resume: then each resume costs as much as the whole thread.
+- A log of events of our own: it is a second truth next to the checkpoints, written at another moment.
+
+The rule. No log: events are read where they are saved anyway, which is the writes of steps, the results
+of tasks, the questions of tasks, and the notes that the runner saves at a checkpoint. Each event has a
+number that grows within the thread. A replay sorts by number, takes each event once, and leaves out
+what a later `discarded` event names, by event id or by step.
+
+When a run ends, it saves a note "heard": the time of the last event that its consumer received, or
+infinity for all events. A run that resumes looks for this note:
+
+- All were received: only a step that was cut short is voided, and what is saved of it replayed.
+- Received up to a time: the step in progress is voided, and all saved events from the first one on that
+  is void or was not received are replayed.
+- No note: the run was killed. LangGraph may save a step before it streams its events, so it is unknown
+  what was received of the step in progress and of the one before. Both are voided by their names, and
+  what is saved of them is replayed.
+
+For example, a sequence of `writer` and `critic` is killed while `critic` runs:
+
+```
+run:     message writer "A draft."       step 1ef:writer, saved
+         message critic "Too"            step 1f0:critic, not saved; the process is killed
+resume:  discarded 1ef:writer, 1f0:critic
+         message writer "A draft."       replayed from the saver, same id and time
+         message critic "Too long."      the step runs again
+```
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -47,20 +74,20 @@ from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
 _MARKS = ("resumed", "heard")
-"""The kinds of notes beside a step that only say that a run went on there, or what was heard of it."""
+"""Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
 
 
 def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
-    """Return the events of all turns of a thread, chunks aside; errors as `open_thread`."""
+    """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
     yield from open_thread(tree, thread_id)
     translator = Translator(tree, thread_id)
     return [translator.event(entry) for entry in _entries(tree, (yield from leading_checkpoints()))]
 
 
 def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
-    """Return what came of the last turn of a thread, in order: its events, and what ended.
+    """Return the events of a thread's last turn, and the addresses of what ended, in order.
 
-    What ended is told by its address, for not all of it has events. Errors as `open_thread`.
+    What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
     every = standing((yield from leading_checkpoints()))
@@ -82,7 +109,7 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
 
 
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
-    """Return what is not void of all that was told in the steps behind some checkpoints, in order."""
+    """Return the entries of the steps after some checkpoints, without the void ones, in order."""
     told, failed = _entries_and_failures(tree, every)
     return [*told, *failed]
 
@@ -90,14 +117,14 @@ def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
 def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
-    """Return the same in two: what was told, and how a step of the root failed that no runner told."""
+    """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     every = standing(every)
     told = _all_entries(every)
     return _without_void(told), [*_failures(tree, every, told)]
 
 
 def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
-    """Return all that was told in the steps behind some checkpoints, and is kept, in order."""
+    """Return all saved entries of the steps after some checkpoints, in order."""
     found: dict[int, Entry] = {}
     for saved in every:
         for entry in _entries_at(saved):
@@ -107,9 +134,9 @@ def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
 
 
 def _without_void(told: Sequence[Entry]) -> list[Entry]:
-    """Return what was told without what was told to be void after it.
+    """Return the entries without those that a later one voids.
 
-    A question that was asked again under its id stands where it was asked last.
+    A question that was asked again under its id appears only where it was asked last.
     """
     void: set[str] = set()
     left: list[Entry] = []
@@ -124,7 +151,7 @@ def _without_void(told: Sequence[Entry]) -> list[Entry]:
 
 
 def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
-    """Yield what was told in the step behind a checkpoint, and what was kept beside it."""
+    """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
     for writes in writes_by_task(saved).values():
         yield from entries_in(writes)
         if isinstance(result := writes.get("__return__"), Mapping):
@@ -137,15 +164,15 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
 
 
 def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
-    """Return the last note of some kinds that is kept beside a checkpoint."""
+    """Return the last note of some kinds that is saved at a checkpoint."""
     notes = [note for note in notes_at(saved) if note.kind in kinds]
     return max(notes, key=number_told, default=None)
 
 
 def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry]) -> Iterator[Note]:
-    """Yield how a step of the root failed that no runner told: a runner keeps what it tells of that.
+    """Yield errors for failed steps of the root that no runner reported: a runner saves its own.
 
-    Of a step that ended since it is not known any more.
+    A step that has ended since has none: its failure is not saved any more.
     """
     last = max(map(number_told, told), default=0)
     for saved in reversed(every):
@@ -163,7 +190,7 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry
 
 
 def _shown_errors(saved: CheckpointTuple) -> list[str]:
-    """Return how the tasks of a step failed, each once."""
+    """Return the errors of the tasks of a step, each once."""
     found: dict[str, None] = {}
     for writes in writes_by_task(saved).values():
         if (error := writes.get("__error__")) is not None:
@@ -178,13 +205,13 @@ def _turn(saved: CheckpointTuple) -> int:
 
 
 def _step_at(saved: CheckpointTuple) -> str:
-    """Return the name of the step behind a checkpoint; empty where the lane has ended."""
+    """Return the name of the step after a checkpoint; empty if the lane has ended."""
     node = next_node(saved)
     return step_name(saved.checkpoint["id"], node) if node else ""
 
 
 def _has_ended(saved: CheckpointTuple) -> bool:
-    """Tell whether the step behind a checkpoint ended."""
+    """Return whether the step after a checkpoint ended."""
     return any("position" in writes for writes in writes_by_task(saved).values())
 
 
@@ -200,10 +227,10 @@ class Continuation(NamedTuple):
     """How a run continues a thread.
 
     Attributes:
-        begin: The moment after which the run's events come.
+        begin: The moment of the last event before the run.
         replayed: The events that the run yields before those of the graph.
-        questions: The events of the step's questions, by their ids: a question that was answered in a
-            run that was killed may be asked again.
+        questions: The events of the step's questions, by their ids. A question is included even if it
+            was answered, as it may be asked again if the run with the answer was killed.
         before: What the nodes must know of earlier events.
         notes_before: Notes to save at the checkpoint before the replayed events: the caller may close
             the run while it reads these.
@@ -221,12 +248,12 @@ class Continuation(NamedTuple):
 
 
 def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
-    """Return how a run goes on.
+    """Return how a run continues a thread.
 
     Args:
         tree: The tree.
         thread_id: The thread.
-        given: What LangGraph is given: input, where a turn begins, or a command or None to go on.
+        given: The input of the graph: that of a new turn, or a command or None to resume.
     """
     saved: CheckpointTuple | None = yield GetCheckpoint()
     position = position_of(saved) if saved else None
@@ -249,7 +276,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
     elif heard < inf:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
-    else:  # it is only cut where another line went on
+    else:  # it can be cut short only if another line continued
         void = _void_and_replay(tree, every) if is_cut else _Voided()
     return _continue_step(tree, thread_id, given, saved, origin, every, void)
 
@@ -263,7 +290,7 @@ def _continue_step(
     every: Sequence[CheckpointTuple],
     void: "_Voided",
 ) -> Continuation:
-    """Return how a run goes on with the step behind `origin`, in which the checkpoints `every` are."""
+    """Return how a run continues the step after `origin`; `every` are the step's checkpoints."""
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position_of(saved))
     told = _entries(tree, every)
@@ -298,10 +325,11 @@ def _continue_step(
 
 
 def save_heard(upto: float | None) -> Reads[None]:
-    """Keep up to when the reader of a run heard what was told, if it heard more than what came first.
+    """Save up to when the consumer of a run received its events.
 
     Args:
-        upto: The time of the last event, in seconds since 1970; infinite where it heard all.
+        upto: The time of the last event that was received, in seconds since 1970; infinite if all
+            were; None to save nothing.
     """
     if upto is None:
         return
@@ -314,12 +342,12 @@ def save_heard(upto: float | None) -> Reads[None]:
 
 
 class _Voided(NamedTuple):
-    """What was told, and is void.
+    """What a resumed run voids and replays.
 
     Attributes:
-        of: The names of the steps that told it, and ids.
-        again: What is kept of it, to be told again.
-        failed: How a step failed that no run came to tell; it is kept now, as it is told.
+        of: The names of steps, and the ids of events, that are void.
+        again: The entries to replay: those that are saved.
+        failed: Failures that no run has reported yet; they are saved when they are replayed.
     """
 
     of: Sequence[str] = ()
@@ -328,7 +356,7 @@ class _Voided(NamedTuple):
 
 
 def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> _Voided:
-    """Return as void what was told in the steps behind some checkpoints, and what is kept of it."""
+    """Void all events of the steps after some checkpoints, and replay those that are saved."""
     told, failed = _entries_and_failures(tree, every)
     return _Voided(_names(every), [*told, *failed], failed)
 
@@ -336,9 +364,9 @@ def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> _Voided:
 def _unheard(
     tree: Tree, line: Sequence[CheckpointTuple], heard: float, steps: Collection[str]
 ) -> _Voided:
-    """Return what is void, and told again, behind what was heard of a run that was left.
+    """Return what is voided and replayed if a run's events were received only up to a time.
 
-    It is told again in its order: from the first on that is void, or was not heard.
+    To keep their order, all entries are replayed from the first on that is void or was not received.
     """
     void = [
         each
@@ -357,14 +385,14 @@ def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
 
 
 def _names(every: Iterable[CheckpointTuple]) -> list[str]:
-    """Return the names of the steps behind some checkpoints."""
+    """Return the names of the steps after some checkpoints."""
     return sorted(filter(None, map(_step_at, every)))
 
 
 def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
-    """Return up to when the reader of the last run heard it; None where that was killed.
+    """Return up to when the events of the last run were received; None if the run was killed.
 
-    Where the state was edited since, the run may have gone on in another line, and was heard there.
+    If the state was edited since, the run may have continued on another line: then all were received.
     """
     if (last := _last_note(ran, *_MARKS)) is not None:
         return last.data if last.kind == "heard" else None
@@ -379,10 +407,10 @@ def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[Chec
 
 
 def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
-    """Return the checkpoints behind which those steps ran of which nobody knows what was heard.
+    """Return the checkpoints of the steps whose events may not have been received.
 
-    They are the step where a run was killed and the one before it, in one turn: what was told before a
-    turn had been heard when its input was saved.
+    They are those of the step in which a run was killed and of the one before it in the same turn. All
+    events before a turn were received: its input was saved after that.
     """
     if _is_input(ran):
         return []
@@ -393,12 +421,12 @@ def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> lis
 
 
 def _is_input(saved: CheckpointTuple) -> bool:
-    """Tell whether a turn begins behind a checkpoint: LangGraph's own step reads the input there."""
+    """Return whether a turn begins after a checkpoint: LangGraph's own step reads the input there."""
     return START in saved.checkpoint["channel_values"]
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:
-    """Tell whether the last run of a step neither asked nor failed, and so was killed or left."""
+    """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
     by_task = writes_by_task(saved).values()
     if (begun := _last_note(saved, "resumed")) is None:
         return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
@@ -408,7 +436,7 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
 
 
 def _has_failed(saved: CheckpointTuple) -> bool:
-    """Tell whether a step has ever failed: then not all that was asked in it is known beside it."""
+    """Return whether a step has ever failed: then its checkpoint may lack some of its questions."""
     by_task = writes_by_task(saved).values()
     return any("__error__" in each for each in by_task) or _last_note(saved, "error") is not None
 
@@ -416,12 +444,12 @@ def _has_failed(saved: CheckpointTuple) -> bool:
 def _open_questions(
     asked: Iterable[Note], every: Sequence[CheckpointTuple], origin: CheckpointTuple
 ) -> dict[str, Note]:
-    """Return what told of the questions without answers, by their ids: their lanes stand there.
+    """Return the notes of the questions without answers, by their ids: their lanes are still there.
 
     Args:
-        asked: What told of questions in a step of the root.
+        asked: The notes of all questions in a step of the root.
         every: The checkpoints of the step, newest first; or only that of the root.
-        origin: That of the root, beside which lies what runs were given answers to.
+        origin: The root's checkpoint, where the ids of answered questions are saved.
     """
     resumed = [note for note in notes_at(origin) if note.kind == "resumed"]
     answered = {each for note in resumed for each in note.data or ()}
@@ -446,6 +474,6 @@ def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:
 
 
 def _as_before(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:
-    """Return an entry as nodes know it: who told it, its id, and whether it waits for an answer."""
+    """Return an entry as nodes know it: its address, its id, and whether it waits for an answer."""
     at = entry.address if isinstance(entry, Note) else address_of(entry)
     return at or "", entry.id or "", entry.id in waiting

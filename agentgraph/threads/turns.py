@@ -1,18 +1,26 @@
-"""How a turn begins, and what it keeps of one that is given up.
+"""Begins a turn, and salvages the results of an unfinished turn before it.
 
-A step is committed when its node has ended. Until then all that came of it lies beside the lane's
-last checkpoint: the results of tool calls and of lanes that ended are writes of their tasks, and a
-lane that has not ended has checkpoints of its own, with a step under way in its turn. New input on
-the thread begins a turn and drops all that. The agents would forget what they were told had
-happened, so it is read here and comes in with the turn's input, before the user's messages:
+The problem: LangGraph commits a step when its node has ended. Until then the results are only pending
+writes at the lane's last checkpoint (of tool calls and lanes that ended), or checkpoints of inner lanes
+that have not ended. New input on the thread starts a new turn and drops all of these. The user has
+seen those messages as events, and tools have had their effects, but the agents would not know.
 
-- of a node that ended, but was not committed, what it wrote;
-- of tool calls the results, in the order of the calls; what has none gets one that says so;
-- of a graph agent the messages that it said;
-- of branches, steps and items what they said and wrote, in declared order and each step behind
-  those it depends on: all of those that ended, and of the others what their agents had finished.
+Just running the old step again is not good enough: it repeats its effects. Nor is dropping it: a chat
+model's call without a result makes the history invalid for the next request.
 
-What an agent says that runs as a tool is for itself: its caller gets the result, or none.
+The rule: what finished is added to the new turn's input, before the user's messages.
+
+- A node that ended, but was not committed: what it wrote.
+- Tool calls: the results, in the order of the calls; a call without one gets `UNFINISHED`.
+- A graph agent: its messages.
+- Branches, steps and items: what they said and wrote, in declared order, each step after those that it
+  depends on. Of a lane that has not ended this is what its agents had finished.
+
+The messages of an agent that runs as a tool are not included: its caller gets the result, if any.
+
+For example: `run("Weather?")` is killed after the tool call `now` has ended, before `later` has; then
+`run("Stop.")` starts its turn with: the result of `now`, "The call was not finished." for `later`, and
+the user's "Stop."
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,24 +57,21 @@ from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
 
 Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
-"""What a turn starts with: a text, a message, or a list of messages as LangChain takes them."""
+"""The input of a turn: a text, a message, or a list of messages in any form that LangChain accepts."""
 
 UNFINISHED = "The call was not finished."
-"""What answers a call of a turn that was given up before the call had a result."""
+"""The result given to a tool call that an abandoned turn left without one."""
 
 Writes = Mapping[str, Mapping[str, Any]]
-"""What the tasks of a step wrote, by their ids and by channel."""
+"""What the tasks of a step wrote, by task id and by channel."""
 _NEVER = 2**63
-"""Behind all times."""
+"""Later than all times."""
 _LANE_DEPTH = 2
-"""Of how many parts the namespace of a lane is, inside that of the lane around it."""
+"""How many parts a lane's namespace has within that of its enclosing lane."""
 
 
 class Salvage(NamedTuple):
-    """What is kept: the messages, the values as they were written, one map after the other.
-
-    And what middleware changed of what it keeps, likewise.
-    """
+    """What is salvaged: messages, written values, and changes to middleware state, each in order."""
 
     messages: list[BaseMessage]
     values: list[Mapping[str, Any]]
@@ -74,10 +79,10 @@ class Salvage(NamedTuple):
 
 
 def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what a compiled tree takes.
+    """Return the input of a compiled tree.
 
     Raises:
-        AgentGraphError: The messages cannot be read, or the values are no mapping.
+        AgentGraphError: The messages cannot be read, or the values are not a mapping.
     """
     several = isinstance(messages, Sequence) and not isinstance(messages, str)
     try:
@@ -93,11 +98,11 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
 
 
 def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
-    """Return new input, unless the thread waits for answers, with what a turn before it leaves.
+    """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Raises:
         AgentGraphError: A message or a value cannot be saved.
-        PendingInterruptError: It does, and they are not to be dropped.
+        PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
     yield from check_saved(given["messages"], given.get("values", {}))
     saved = yield GetCheckpoint()
@@ -119,9 +124,9 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
 
 
 def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
-    """Return what a turn keeps that stopped behind the root's checkpoint `saved`, the thread's head.
+    """Return what is salvaged of a turn that stopped at the root's checkpoint `saved`, the head.
 
-    A tree that changed may know nothing of what ran: then what can be found is kept.
+    If the tree has changed and lacks what ran, whatever can be found is salvaged.
     """
     state = yield from _state_at(saved)
     _, origin = yield from before_edits(saved)
@@ -132,7 +137,7 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
 
 
 def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
-    """Return what a checkpoint holds, by channel; nothing where the tree has no such lane any more."""
+    """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
         state = yield GetState(namespace_of(saved), saved.checkpoint["id"])
     except SaverError as error:
@@ -146,7 +151,7 @@ def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
 def _of_step(
     tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, said: Sequence[BaseMessage]
 ) -> Reads[Salvage]:
-    """Return what came of the step behind a checkpoint of a lane in which was `said`."""
+    """Return the results of the step after a checkpoint; `said` are the lane's messages until then."""
     position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
         return Salvage([], [], [])
@@ -161,7 +166,7 @@ def _of_step(
 
 
 def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Salvage:
-    """Return what tool calls, or the messages of a graph, came to; each open call gets a result."""
+    """Return the results of tool calls, or a graph's messages; each open call gets a result."""
     results = {each["number"]: each for each in _results(by_task).values()}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
@@ -182,7 +187,7 @@ def _of_lanes(
     place: Place,
     by_task: Writes,
 ) -> Reads[Salvage]:
-    """Return what lanes came to, in order; those that undo steps behind the steps."""
+    """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     found: list[tuple[tuple[int, int], Salvage]] = []
     results = {task: each for task, each in _results(by_task).items() if "signal" in each}
     ended = [*results.values()]
@@ -190,7 +195,7 @@ def _of_lanes(
         result = results.pop(task, None)
         position = position_of(head)
         at = address_at(tree, head) or (position and position.get("at"))
-        if not at:  # it has not begun
+        if not at:  # the lane has not begun
             continue
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
@@ -205,16 +210,16 @@ def _of_lanes(
 
 
 def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Salvage]:
-    """Return what a lane said and wrote that has not ended."""
+    """Return what an unfinished lane said and wrote."""
     kept = _written((yield from _state_at(head)))
     kept = _joined([kept, (yield from _of_step(tree, every, head, kept.messages))])
     return kept._replace(messages=folded(kept.messages))
 
 
 def _written(written: Mapping[str, Any]) -> Salvage:
-    """Return what a node or a lane wrote, or a task handed back.
+    """Return what a node or a lane wrote, or a task returned.
 
-    The root writes a map of values or several, a lane `Write`s.
+    The root writes one map of values or several, a lane writes `Write`s.
     """
     values, changes = written.get("values") or (), written.get("middleware")
     if isinstance(values, Mapping):
@@ -255,7 +260,7 @@ def _lanes(
 def _open_calls(
     place: Place | None, position: Position, at: str, said: Sequence[BaseMessage]
 ) -> dict[int, Any]:
-    """Return the calls that the node of a chat agent was to run, by their numbers."""
+    """Return the calls that a chat agent's next node would have run, by their numbers."""
     if place is None or not place.chat or position["next"] == place.node:
         return {}
     last = next(
@@ -268,7 +273,7 @@ def _open_calls(
 
 
 def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:
-    """Return the calls that have no results, by their numbers from the first one's on."""
+    """Return the calls without results, by number; `first` is the number of the first call."""
     answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
     calls = enumerate((call for message in messages for call in calls_of(message)), first)
     return {number: call for number, call in calls if call_id(call) not in answered}
@@ -280,7 +285,7 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
 
 
 def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
-    """Return what the tasks of nodes handed back; a function may run tasks of its own."""
+    """Return the results of the tasks that nodes ran, without those of tasks that functions ran."""
     given = {task: writes.get("__return__") for task, writes in by_task.items()}
     return {
         task: each
@@ -290,7 +295,7 @@ def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
 
 
 def _place(tree: Tree, position: Position | None) -> Place | None:
-    """Return the place whose node is next, if the tree has one that the cursor fits."""
+    """Return the place whose node is next, if the tree has it and the cursor fits it."""
     place = place_of(tree, position)
     fits = place is not None and position and len(position["cursor"]) == len(place.counts)
     return place if fits else None
