@@ -55,7 +55,7 @@ def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
     if not is_number and (needed or limit is not None):
         instead = "" if needed else ", or None for no bound"
-        yield f"{name}={shown(limit)} is no limit; use a whole number from 1{instead}"
+        yield f"{name}={shown(limit)} is not a limit; use a whole number from 1{instead}"
 
 
 def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:

@@ -94,8 +94,8 @@ def middleware_faults(given: Sequence[object]) -> Iterator[str]:
         if not is_middleware(each):
             made = " (a class: call it)" if isinstance(each, type) else ""
             yield (
-                f"{shown(each)} is no middleware{made}; pass instances of LangChain's AgentMiddleware, "
-                "or what its decorators such as wrap_model_call give"
+                f"{shown(each)} is not a middleware{made}; pass instances of LangChain's "
+                "AgentMiddleware, or what its decorators such as wrap_model_call give"
             )
             continue
         name = str(each.name)  # type: ignore[attr-defined]

@@ -66,7 +66,7 @@ def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
     if schema is None or isinstance(schema, dict):
         return schema
     if isroutine(schema):
-        raise TypeError("a function is no type")
+        raise TypeError("a function is not a type")
     return TypeAdapter(schema).json_schema()
 
 

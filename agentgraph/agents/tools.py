@@ -66,7 +66,7 @@ def as_tool(given: Any) -> BaseTool:
         return around(given, inner).with_inner(as_tool)
     made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
     if not isinstance(made, BaseTool):
-        raise TypeError("it is no function")
+        raise TypeError("it is not a function")
     if not isinstance(made, StructuredTool) or made.response_format != "content":
         return made
     functions = {"func": _several(made.func), "coroutine": _several(made.coroutine)}

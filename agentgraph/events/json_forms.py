@@ -1,9 +1,9 @@
-"""Any value as JSON data, and back: what JSON lacks stands under a key of ours.
+"""Any value as JSON data, and back: what JSON lacks is under a key of ours.
 
-An event is told live and again from a saver, so it may hold whatever LangGraph's savers keep. Its
-own serializer writes msgpack with names of classes in it, and imports what it reads; events come
-from other programs, too. So only the types in this file are made from JSON: a pydantic model or a
-dataclass becomes an object of its fields, an `Enum` its value, and anything else a text.
+An event may contain any value that LangGraph's savers can save. LangGraph's own serializer does not
+fit: it writes class names, and imports the classes when it reads; events also come from other programs.
+So JSON is only read back as the types in this file. A pydantic model or a dataclass becomes an object
+of its fields, an `Enum` its value, and everything else a text.
 """
 
 import ipaddress
@@ -27,14 +27,14 @@ from pydantic_core import to_jsonable_python
 from agentgraph.safe_repr import shown
 
 OURS = "$agentgraph"
-"""The only key of an object that stands for something which JSON lacks."""
+"""The only key of an object that represents a value which JSON lacks."""
 _MESSAGES = "langchain_core.messages"
 _DEEPEST = 100
-"""How many lists and dicts may lie in one another; what lies deeper is told as a text."""
+"""How deep lists and dicts may be nested; deeper values become text."""
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 """Two half characters, which JSON would join to one."""
 _AT = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object lies in memory, in its `repr`."""
+"""The memory address in the `repr` of an object."""
 
 _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "float": (float, repr, float),
@@ -69,7 +69,7 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
         )
     },
 }
-"""The types that have a text which says all: type, value to text, text to value."""
+"""Types with a lossless text form: type, value to text, text to value."""
 _TAGS = {kind: tag for tag, (kind, *_) in _TEXTS.items()}
 _LISTS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
 
@@ -86,7 +86,7 @@ def as_json(value: Any) -> Any:
 def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, Any]:
     """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON.
 
-    One of a class of somebody's own is told as LangChain's.
+    A message of a user's subclass becomes one of LangChain's class.
 
     Args:
         message: The message.
@@ -99,12 +99,12 @@ def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[
 
 
 def message_from_json(data: Mapping[str, Any]) -> BaseMessage:
-    """Return the message that `message_as_json` told."""
+    """Return the message from the form of `message_as_json`."""
     return messages_from_dict([{"type": data["type"], "data": from_json(data["data"])}])[0]
 
 
 def from_json(value: Any) -> Any:
-    """Return the value that `as_json` told; an object that only looks like ours stays as it is."""
+    """Return the value from the form of `as_json`; an object that only looks like ours is unchanged."""
     match value:
         case dict():
             if value.keys() == {OURS} and isinstance(value[OURS], list) and len(value[OURS]) == 2:
@@ -131,7 +131,7 @@ def _restored(value: dict[str, Any], tag: Any, told: Any) -> Any:
 
 
 def _form(value: Any, around: tuple[int, ...]) -> Any:
-    """Return the form of a value inside others, which are known by their `id`."""
+    """Return the form of a value; `around` has the `id` of each enclosing value."""
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
     if id(value) in around or len(around) >= _DEEPEST:

@@ -1,4 +1,4 @@
-"""Stream parts, opened: those of LangGraph in this process, and those of a server, which are JSON."""
+"""Reads the parts of a LangGraph stream, from this process or, as JSON, from a server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,8 +15,8 @@ class Part(NamedTuple):
 
     Attributes:
         kind: The stream mode.
-        data: What it tells.
-        namespace: Where: `node:task` for each graph around, outermost first.
+        data: Its content, as LangGraph defines it for the mode.
+        namespace: `node:task` for each enclosing graph, outermost first.
     """
 
     kind: str
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A LangGraph interrupt, as it comes from a server."""
+    """A LangGraph interrupt that a server sent."""
 
     id: str
     value: Any
@@ -33,10 +33,10 @@ class Asked(NamedTuple):
 
 
 class Parts:
-    """Opens the parts of one stream.
+    """Reads the parts of one stream.
 
-    A server asked for "messages" sends the whole of a growing message each time; what is new in it
-    becomes a chunk. Asked for "messages-tuple" it sends the chunks themselves.
+    In mode "messages" a server sends the whole message each time that it has grown; the new piece
+    becomes a chunk. In mode "messages-tuple" it sends the chunks themselves.
     """
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class Parts:
         self._grown: dict[str, BaseMessage] = {}
 
     def open(self, part: Any) -> Sequence[Part]:
-        """Return what a part comes to, chunks and whole messages as messages.
+        """Return the parts that a part contains, with chunks and messages as LangChain messages.
 
         Raises:
             RemoteRunError: The part says that a run on a server failed.
-            AgentGraphError: It does not say of what stream mode it is.
+            AgentGraphError: The part does not say its stream mode.
         """
         opened = _opened(part)
         match opened.kind:
@@ -56,10 +56,10 @@ class Parts:
                 message, metadata = opened.data
                 return (_chunk(as_message(message), metadata, opened.namespace),)
             case "messages/metadata":
-                self._metadata.update({key: told["metadata"] for key, told in opened.data.items()})
+                self._metadata.update({key: given["metadata"] for key, given in opened.data.items()})
                 return ()
             case "messages/partial":
-                return [self._growth(as_message(told)) for told in opened.data]
+                return [self._growth(as_message(given)) for given in opened.data]
             case "error":
                 raise RemoteRunError(opened.data)
         return (opened,)
@@ -67,25 +67,25 @@ class Parts:
     def _growth(self, message: BaseMessage) -> Part:
         before = self._grown.get(message.id or "")
         self._grown[message.id or ""] = message
-        told = len(before.text) if before else 0
+        given = len(before.text) if before else 0
         known = len(_calls(before)) if before else 0
         calls = [_first_chunk(call, known + i) for i, call in enumerate(_calls(message)[known:])]
-        new = AIMessageChunk(content=str(message.text)[told:], id=message.id, tool_call_chunks=calls)
+        new = AIMessageChunk(content=str(message.text)[given:], id=message.id, tool_call_chunks=calls)
         return _chunk(new, self._metadata.get(message.id or "", {}))
 
 
-def as_message(told: Any) -> BaseMessage:
-    """Return a message that came as one, or as JSON."""
-    if isinstance(told, BaseMessage):
-        return told
-    return messages_from_dict([{"type": told["type"], "data": dict(told)}])[0]
+def as_message(given: Any) -> BaseMessage:
+    """Return a message, also if it came as JSON."""
+    if isinstance(given, BaseMessage):
+        return given
+    return messages_from_dict([{"type": given["type"], "data": dict(given)}])[0]
 
 
-def as_question(told: Any) -> Any:
-    """Return an interrupt that came as one, or as JSON."""
-    if not isinstance(told, Mapping):
-        return told
-    return Asked(told["id"], told["value"], told.get("response_schema"))
+def as_question(given: Any) -> Any:
+    """Return an interrupt, also if it came as JSON."""
+    if not isinstance(given, Mapping):
+        return given
+    return Asked(given["id"], given["value"], given.get("response_schema"))
 
 
 def _opened(part: Any) -> Part:
@@ -97,13 +97,13 @@ def _opened(part: Any) -> Part:
     if isinstance(part, tuple) and len(part) in (2, 3) and isinstance(part[-2], str):
         return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
     raise AgentGraphError(
-        f"{shown(part, 80)} is no part of a LangGraph stream that says its mode; ask for a list of "
+        f"{shown(part, 80)} is not a part of a LangGraph stream with a mode; ask for a list of "
         "modes: stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )
 
 
 def _chunk(message: BaseMessage, metadata: Mapping[str, Any], namespace: Sequence[str] = ()) -> Part:
-    """Return the part of a chunk; a server leaves its namespace out, the metadata hold it."""
+    """Return the part of a chunk; servers send its namespace only in the metadata."""
     around = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")[:-1]
     return Part("messages", (message, metadata), namespace or around)
 

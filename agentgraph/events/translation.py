@@ -1,15 +1,15 @@
-"""LangGraph stream parts in, agent events out; no input or output of its own.
+"""Translates the parts of a LangGraph stream into agent events. It does no input or output itself.
 
-Of a part it matters only:
+These parts matter:
 
-- `custom`: what is told at once, under the key "agentgraph": a message, or a note. Custom data comes
-  as it is, in the part before. What runs side by side in branches and tool calls is told so alone.
-- `updates` of the root's nodes: what a node alone tells when it ends, where it was not told before. A
-  server's stream leaves the position out of these, so what is no message is told by `custom`, too.
-- `messages`: the chunks of a model's reply, which carry name and address in their metadata.
+- `custom`: a message or note that a node emits at once, under the key "agentgraph". Custom data is in
+  the part before it, unchanged. Concurrent branches and tool calls emit everything this way.
+- `updates` of the root's nodes: messages and notes that were not emitted before the node ended. Servers
+  leave the position out of updates, so notes are in `custom` parts, too.
+- `messages`: chunks of a model's reply, with agent name and address in the metadata.
 
-Chunks that no whole message follows, for the reply was thrown away, are told to be void: as soon as
-another reply begins at their address, another message is told there, or its node does not end.
+If a reply is thrown away after its chunks were streamed, the chunks are voided: when another reply
+starts at their address, when another message is emitted there, or when the node fails.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -43,8 +43,8 @@ from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
 
 STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
-"""The stream modes that tell all there is to tell, as `graph.stream(stream_mode=STREAM_MODES)` takes
-them: LangGraph takes several in a list only. Without "messages" there are no chunks."""
+"""The stream modes from which `translate` yields all events: `graph.stream(stream_mode=STREAM_MODES)`.
+LangGraph takes several modes only as a list. Without "messages" there are no chunks."""
 
 
 def translate(
@@ -65,14 +65,13 @@ def translate(
 
     Args:
         agent: The root of the tree that the graph was compiled from.
-        parts: What `graph.stream(..., subgraphs=True)` gives, with a list of stream modes: the
-            parts of `version="v2"`, or the tuples of the first version. Or what `RemoteGraph`, or
-            `runs.stream(..., stream_subgraphs=True)` of LangGraph's SDK, gives of a server: ask the
-            latter for "messages-tuple" where "messages" stands in `STREAM_MODES`, for then the
-            chunks are the same; from "messages" they lack the arguments of calls.
-        thread_id: Written on every event.
-        node: The node that the tree is in the graph that is streamed, if it is not all of it.
-        middleware: What was passed to `compile_agent` as such.
+        parts: The parts that `graph.stream(..., subgraphs=True)` yields with a list of stream modes:
+            those of `version="v2"`, or tuples of version "v1". Or the parts of a server's stream, from
+            `RemoteGraph` or the SDK's `runs.stream(..., stream_subgraphs=True)`. Ask the SDK for
+            "messages-tuple" instead of "messages", whose chunks lack the arguments of tool calls.
+        thread_id: The `thread_id` of the events.
+        node: The name of the tree's node, if the tree is only a node of the streamed graph.
+        middleware: The `middleware` that was passed to `compile_agent`.
 
     Yields:
         The events, each when its part arrives. An exception of the stream is reported as an
@@ -83,7 +82,7 @@ def translate(
         AgentGraphError: A part does not say its stream mode.
         RemoteRunError: The run failed on a server.
     """
-    yield from Translator(validate(agent, None, middleware), thread_id, node).tell(parts)
+    yield from Translator(validate(agent, None, middleware), thread_id, node).translated(parts)
 
 
 async def atranslate(
@@ -95,7 +94,9 @@ async def atranslate(
     middleware: Iterable[Any] = (),
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
-    async for event in Translator(validate(agent, None, middleware), thread_id, node).atell(parts):
+    async for event in Translator(validate(agent, None, middleware), thread_id, node).atranslated(
+        parts
+    ):
         yield event
 
 
@@ -103,8 +104,8 @@ class Translator:
     """Turns parts of one run into events.
 
     Attributes:
-        last: When what was told last was told.
-        failures: What told how the run failed, and what was asked beside that.
+        last: The moment of the last event.
+        failures: Notes of how the run failed, and of questions asked at the same time.
     """
 
     def __init__(
@@ -116,14 +117,14 @@ class Translator:
         begin: Moment = Moment(0, 0, ""),  # noqa: B008
         waiting: Mapping[str, AgentEvent] | None = None,
     ) -> None:
-        """Begin to translate.
+        """Make a translator for one run.
 
         Args:
             tree: The tree that runs.
-            thread_id: Written on every event.
-            node: The node that the tree is in the graph that is streamed, if it is not all of it.
-            begin: Behind what was told before the run.
-            waiting: The questions that wait where it goes on, by their ids.
+            thread_id: The `thread_id` of the events.
+            node: The name of the tree's node, if the tree is only a node of the streamed graph.
+            begin: The moment of the last event before the run.
+            waiting: The pending questions of the step that continues, by their ids.
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
@@ -134,8 +135,8 @@ class Translator:
         self.last = begin
         self.failures: list[Note] = []
 
-    def tell(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
-        """Yield what parts tell, and how they fail; then the exception is raised."""
+    def translated(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
+        """Yield the events of parts, and those of a failure before its exception is raised."""
         try:
             for part in parts:
                 yield from self.feed(part)
@@ -144,8 +145,8 @@ class Translator:
                 yield from self.fail(error)
             raise
 
-    async def atell(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
-        """Yield what async parts tell, as `tell` does."""
+    async def atranslated(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
+        """Yield the events of async parts, as `translated` does."""
         try:
             async for part in parts:
                 for event in self.feed(part):
@@ -156,7 +157,7 @@ class Translator:
             raise
 
     def feed(self, part: Any) -> Iterator[AgentEvent]:
-        """Yield what one part tells.
+        """Yield the events of one part.
 
         Raises:
             RemoteRunError: The run failed on a server, as the part says.
@@ -179,7 +180,7 @@ class Translator:
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
         """Yield the events of an exception that ended the run; the root's, if no agent raised it.
 
-        Questions that were asked beside it are told, too: they are pending.
+        Questions that were asked at the same time are reported, too: they are pending.
         """
         asked = asked_beside(error)
         keep_asked(error, ())  # the same exception may be raised again, by another run
@@ -188,14 +189,14 @@ class Translator:
                 note = self._last_of(note, "")
             else:
                 self.failures.append(note)
-            yield from self._told(note)
+            yield from self._events_of(note)
         yield from self._unfinished(list(self._begun))
         arose = failures(error) or [*self._failed.values()]
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
             yield self.event(self._ended(failure))
 
     def event(self, entry: Entry) -> AgentEvent:
-        """Return the event of what an agent told."""
+        """Return the event of a message or note."""
         if isinstance(entry, Note):
             at, what = entry.address, _what(self._tree, entry)
         else:
@@ -208,7 +209,7 @@ class Translator:
         return self._last_of(Note(str(uuid4()), "error", cut(shown, LONGEST_ERROR), at), step)
 
     def _last_of(self, note: Note, step: str) -> Note:
-        """Return a note that only the end of the run tells: it comes after all that was told."""
+        """Return a note of the end of the run, numbered after all earlier ones."""
         number = max(self.last.number + 1, time_ns() // 1000)
         self.last = Moment(self.last.turn, number, step)
         self.failures.append(note._replace(moment=self.last))
@@ -221,7 +222,7 @@ class Translator:
             if node == "__interrupt__":
                 for asked in map(as_question, update):
                     if asked.id not in self._asked or asked_when(asked.response_schema) is not None:
-                        yield from self._told(question_note(asked))
+                        yield from self._events_of(question_note(asked))
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
                 for at in [*self._failed]:
                     if speaker_at(at) == place.name:  # it failed, and then it ended
@@ -229,7 +230,7 @@ class Translator:
                 for entry in sorted(entries_in(update or {}), key=number_told):
                     moment = moment_of(entry)
                     if moment and not moment.streamed and moment.number > self.last.number:
-                        yield from self._told(entry)
+                        yield from self._events_of(entry)
 
     def _custom(self, data: Any) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(told := data.get(STAMP), Mapping):
@@ -241,14 +242,14 @@ class Translator:
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
                 note = note._replace(data=self._data)
-            yield from self._told(note)
+            yield from self._events_of(note)
         else:
-            yield from self._told(as_message(entry))
+            yield from self._events_of(as_message(entry))
 
-    def _told(self, entry: Entry) -> Iterator[AgentEvent]:
-        """Yield the event of an entry, and before it what it makes void.
+    def _events_of(self, entry: Entry) -> Iterator[AgentEvent]:
+        """Yield the event of an entry, after a `discarded` event for what it voids.
 
-        A question that is asked again under its id stands where it is asked last.
+        A question that is asked again under its id has the place of the last time.
         """
         event, moment = self.event(entry), moment_of(entry)
         if isinstance(entry, Note) and entry.kind == "interrupted":
@@ -266,7 +267,7 @@ class Translator:
         yield event
 
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
-        """Yield that chunks are void that were told at some addresses, and no whole message."""
+        """Void the chunks at some addresses that no whole message followed."""
         for at in addresses:
             if at in self._begun:
                 yield from self._void(at, [self._begun.pop(at).id])
@@ -310,14 +311,14 @@ class Translator:
 
 
 def question_note(asked: Any) -> Note:
-    """Return the note of a LangGraph interrupt; without an address if it does not say who asks."""
+    """Return the note of a LangGraph interrupt; without an address if the interrupt names no agent."""
     schema = asked.response_schema
     data = [asked.value, unaddressed(schema)]
     return Note(asked.id, "interrupted", data, asker(schema) or "", asked_when(schema))
 
 
 def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield what a node wrote, or a task came to, that was told: messages and notes."""
+    """Yield the messages and notes with a moment in what a node wrote, or in a task's result."""
     messages = written.get("messages")
     for told in messages if isinstance(messages, list) else ():
         is_message = isinstance(told, BaseMessage) or (isinstance(told, Mapping) and "type" in told)
@@ -327,7 +328,7 @@ def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def is_of_an_agent(error: BaseException) -> bool:
-    """Return whether an exception is told: not one by which the caller leaves the stream."""
+    """Return whether an exception is reported; not if the caller closes the stream with it."""
     return isinstance(error, Exception) or bool(failures(error))
 
 
@@ -348,7 +349,7 @@ def _what(tree: Tree, note: Note) -> dict[str, Any]:
 
 
 def question_of(tree: Tree, note: Note) -> Interrupt:
-    """Return the question that a note tells, the root's if it does not say who asks."""
+    """Return the question of a note, of the root if the note names no agent."""
     value, schema = note.data
     at = note.address or root_address(tree)
     return Interrupt(
@@ -361,6 +362,6 @@ def question_of(tree: Tree, note: Note) -> Interrupt:
 
 
 def _says(chunk: AIMessageChunk) -> bool:
-    """Tell whether a chunk adds anything: text, a piece of a call, or reasoning."""
+    """Return whether a chunk adds anything: text, a piece of a call, or reasoning."""
     reasons = "reasoning_content" in chunk.additional_kwargs
     return bool(chunk.content or chunk.tool_call_chunks or reasons)

@@ -42,7 +42,7 @@ from agentgraph.threads.threads import (
 from agentgraph.tree.places import Tree
 
 Begin = Callable[[], Reads[Any]]
-"""Checks the thread, and returns what LangGraph is to be given; run while the thread is held."""
+"""Checks the thread, and returns LangGraph's input; called while the thread is locked."""
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class Engine:
     def _admitted(
         self, reads: Reads[Any], thread_id: str, how: RunOptions, mode: Mode
     ) -> Reads[Execution]:
-        """Return what a run tells, once it is known that it may begin."""
+        """Return the events of a run, after the checks of its start."""
         given = yield from reads
         on = yield from continuation(self.tree, thread_id, given)
         execution = Execution(self.tree, self.saver, thread_id, on, how.on_part)
@@ -232,7 +232,7 @@ class Engine:
     def _call(
         self, asked: GetCheckpoint | GetState | ListCheckpoints | PutWrite | CloseStream, thread_id: str
     ) -> tuple[Any, ...]:
-        """Return what answers a request: its owner, the name of its sync method, and its arguments."""
+        """Return how a request is served: an object, the name of its sync method, and its arguments."""
         match asked:
             case GetCheckpoint():
                 return self.saver, "get_tuple", config_of(thread_id, *asked)
@@ -261,7 +261,7 @@ def config_of(
     """Return LangGraph's config for a thread, or for a namespace of it, or a checkpoint there.
 
     Raises:
-        AgentGraphError: It is no id of a thread.
+        AgentGraphError: It cannot be a thread id.
     """
     configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
     if namespace is not None:

@@ -1,4 +1,4 @@
-"""The questions of a thread that wait for answers, and the answers with which a run goes on."""
+"""The pending questions of a thread, and the answers that resume it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ _ID = re.compile("[0-9a-f]{32}")
 
 
 class _Unanswered:
-    """Stands for no answer at all, since None is an answer."""
+    """Means "no answer", since None is an answer."""
 
     def __repr__(self) -> str:
         return "no answer"
@@ -81,7 +81,7 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
 def resumption(
     tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
 ) -> Reads[Command[Any] | None]:
-    """Return what LangGraph is to go on with, once the answers are known to be right.
+    """Check answers, and return the input with which LangGraph resumes.
 
     Raises:
         UnknownInterruptError: An answer to a question that is not pending.
@@ -145,13 +145,13 @@ def _pending_questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuest
 
 
 def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
-    """Return the questions that were asked behind a checkpoint of the root."""
+    """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = yield from _asked_in(tree, "", saved)
     return [question_of(tree, question_note(one)) for one in asked]
 
 
 def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQuestions]:
-    """Return the questions that were asked behind a checkpoint before the state was edited.
+    """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
     The step that asked them is to begin anew, so its node's own question has another id by now. A
     lane's has none before it is asked again; but where there was only one, and nothing had been
@@ -175,15 +175,15 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
 
 
 def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
-    """Tell whether anything was answered in the step behind a checkpoint of the root."""
+    """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
     every = yield from leading_checkpoints()
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
-    return any("__resume__" in told for at in [origin, *inside] for told in writes_by_task(at).values())
+    return any("__resume__" in task for at in [origin, *inside] for task in writes_by_task(at).values())
 
 
 def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
-    """Return the error for answers to what is to be asked anew, as the state was edited."""
+    """Return the error for answers to questions that an edit of the state made stale."""
     there = ", ".join(question.address for question in questions)
     return UnknownInterruptError(
         f"thread {thread_id!r}: the state was edited (update_state) while {there} waited, so that the "
@@ -316,7 +316,7 @@ def _inside(namespace: str, task: str) -> str:
 
 
 def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
-    """Return what those tasks wrote, by their ids, that asked and have not ended since."""
+    """Return the writes of the tasks that asked and have not ended since, by task id."""
     ends = {"__interrupt__", "__resume__", "__error__"}
     by_task = writes_by_task(saved).items()
     return {task: each for task, each in by_task if "__interrupt__" in each and each.keys() <= ends}

@@ -27,7 +27,7 @@ _CALLS = {
     "async": "arun, aquery, aresume, apending, aevents and awatch",
 }
 _WAYS_OUT = {
-    "SQLITE_NOTADB": "it is no SQLite database: name another file, or put a copy in its place",
+    "SQLITE_NOTADB": "it is not a SQLite database: name another file, or put a copy in its place",
     "SQLITE_CORRUPT": "the file is damaged: put a copy in its place, or start another file",
     "SQLITE_BUSY": "another process holds the file: try again when that is done",
     "SQLITE_LOCKED": "another connection holds the file: try again when that is done",
@@ -42,7 +42,7 @@ _lock_files: dict[str, int] = {}  # never closed: closing one would end all lock
 
 
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
-    """Return why a saver cannot serve calls of a mode, and what can; None if it does."""
+    """Return why a saver cannot serve sync or async calls, and which saver can; None if it can."""
     is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
     needed = _NEEDED[mode]
     lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
@@ -89,7 +89,7 @@ def saver_error(
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Tell whether an exception is one of a database that no agent raised, and so the saver's."""
+    """Return whether an exception comes from the saver: a database error that no agent raised."""
     packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return bool(packages & _DATABASES) and not failures(error)
 
@@ -105,7 +105,7 @@ def way_out(error: BaseException) -> str:
 
 
 def lock_file(path: str, thread_id: str) -> bool:
-    """Lock a thread of a SQLite file for this process, and tell whether it was free.
+    """Lock a thread of a SQLite file for this process, and return whether it was free.
 
     Raises:
         SaverError: The lock file beside it cannot be opened.

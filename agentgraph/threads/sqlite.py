@@ -21,7 +21,7 @@ _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that gives its lock on the file back when it is closed.
+    """A connection that releases its lock on the file when it is closed.
 
     SQLite keeps an open transaction over `close` as long as a cursor is held, and an event loop that
     was killed leaves such cursors behind.
@@ -103,7 +103,7 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
         The saver, ready to use; the end of a `with` block closes it.
 
     Raises:
-        SaverError: The file cannot be opened, or is no SQLite file.
+        SaverError: The file cannot be opened, or is not a SQLite file.
     """
     connection: sqlite3.Connection | None = None
     try:
@@ -143,7 +143,7 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
 
 
 def _look_into(path: str) -> None:
-    """Open a file and close it: aiosqlite leaves a thread behind of one that it cannot open."""
+    """Open a file and close it, to raise early: aiosqlite leaks a thread if it cannot open a file."""
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA schema_version")
 

@@ -1,4 +1,4 @@
-"""What a saver keeps of a thread, and how it is read.
+"""The state of a thread in its saver, and how to read it.
 
 Nothing here reads by itself. A function that needs something of the saver yields a request and
 is sent the answer, so that sync and async runners share all but the line that calls.
@@ -37,11 +37,11 @@ from agentgraph.tree.places import Place, Tree
 
 T = TypeVar("T")
 Reads = Generator["Request", Any, T]
-"""A function that yields requests, is sent what they ask for, and returns a `T`."""
+"""A generator that yields requests, receives their results, and returns a `T`."""
 
 
 _NOTES = "agentgraph_notes"
-"""The channel under which notes are kept that belong to no node."""
+"""The channel under which the runner saves notes of its own."""
 _ERROR = "__error__"
 """The channel under which LangGraph keeps how a task failed."""
 _RESULTS = {"__interrupt__", "__return__", "__error__"}
@@ -52,7 +52,7 @@ _LEADS_TO = "branch:to:"
 _RAN = "loop"
 """How it marks the checkpoints that a step ended with."""
 _FORK = "fork"
-"""How it marks copies, and where `invoke(None, config)` goes on from an older checkpoint."""
+"""How LangGraph marks copies, and checkpoints from which `invoke(None, config)` continued."""
 
 
 class GetCheckpoint(NamedTuple):
@@ -106,7 +106,7 @@ Request = (
 
 
 def save_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
-    """Keep what ended a run, and what told it.
+    """Save the failure that ended a run, and its notes.
 
     LangGraph keeps the failure of a step that is alone only if that is an `Exception`.
     """
@@ -121,13 +121,13 @@ def save_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
 
 
 def save_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
-    """Keep notes beside a checkpoint, under an id that is none of a task's."""
+    """Save notes at a checkpoint, under an id that no task has."""
     if notes:
         yield PutWrite(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
 
 
 def notes_at(saved: CheckpointTuple) -> list[Note]:
-    """Return the notes that are kept beside a checkpoint."""
+    """Return the notes that are saved at a checkpoint."""
     writes = saved.pending_writes or ()
     return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
 
@@ -136,7 +136,7 @@ def checked_id(thread_id: object) -> str:
     """Return the id of a thread, as all savers can keep it.
 
     Raises:
-        AgentGraphError: It is no id.
+        AgentGraphError: It cannot be a thread id.
     """
     if not isinstance(thread_id, str) or not thread_id:
         raise AgentGraphError(
@@ -152,10 +152,10 @@ def checked_id(thread_id: object) -> str:
 
 
 def check_mapping(values: object) -> None:
-    """Refuse values of a run that are no mapping."""
+    """Refuse values of a run that are not a mapping."""
     if not isinstance(values, Mapping | None):
         raise AgentGraphError(
-            f"values={shown(values)} are no mapping; pass a dict such as {{'topic': 'bees'}}"
+            f"values must be a mapping, got {shown(values)}; pass a dict such as {{'topic': 'bees'}}"
         )
 
 
@@ -182,7 +182,7 @@ def _unsaved(named: str, fault: str) -> AgentGraphError:
 
 
 def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
-    """Return where a thread stands.
+    """Return the last checkpoint of a thread, which the tree can resume.
 
     Raises:
         UnknownThreadError: The saver knows nothing of the thread.
@@ -208,11 +208,11 @@ def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
 
 
 def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, CheckpointTuple]]:
-    """Return the root's checkpoints where the last run was, and behind which the step ran that is next.
+    """Return two checkpoints of the root: the last that a run wrote, and the one whose step is next.
 
-    `update_state` writes a checkpoint of its own, beside which nothing lies of what a step came to.
-    Beside one that was forked lies nothing either, if its step went on in another line. So both are
-    before all edits; but if these moved the position, the next step begins at the last one.
+    `update_state` and forks write checkpoints of their own, without the writes of the interrupted step.
+    So both are the checkpoint before all edits, unless an edit moved the position: then the
+    next step starts at the last edit.
     """
     if not _is_edit(saved):
         return saved, saved
@@ -228,17 +228,17 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
 
 
 def _is_edit(saved: CheckpointTuple) -> bool:
-    """Tell whether a checkpoint is an edit behind which nothing has run."""
+    """Return whether a checkpoint is an edit after which nothing has run."""
     return saved.metadata.get("source") in _EDITS and not ran_after(saved)
 
 
 def ran_after(saved: CheckpointTuple) -> set[str]:
-    """Return the tasks behind a checkpoint that asked, failed or handed something back."""
+    """Return the tasks of the step after a checkpoint that asked, failed, or returned something."""
     return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _RESULTS}
 
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
-    """Return what the tasks of a step wrote, by their ids and by channel."""
+    """Return the writes of the tasks of a step, by task id and channel."""
     tasks: dict[str, dict[str, Any]] = {}
     for task, channel, value in saved.pending_writes or ():
         tasks.setdefault(task, {})[channel] = value
@@ -257,7 +257,7 @@ def position_of(saved: CheckpointTuple) -> Position | None:
 
 
 def next_node(saved: CheckpointTuple) -> str | None:
-    """Return the node of ours with which LangGraph goes on; None where the lane has ended.
+    """Return the node that LangGraph runs next; None if the lane has ended.
 
     LangGraph takes an edit to come from the node that ran last, and follows the edge from there, maybe
     elsewhere than the position in the state says.
@@ -271,7 +271,7 @@ def next_node(saved: CheckpointTuple) -> str | None:
 
 
 def position_in(tree: Tree, saved: CheckpointTuple) -> Position | None:
-    """Return where the lane of a checkpoint is: where LangGraph goes on, as `next_node`."""
+    """Return the position of the lane of a checkpoint, at its `next_node`."""
     position, node = position_of(saved), next_node(saved)
     place = tree.by_node.get(node or "")
     if position is None or place is None or position["next"] == node:
@@ -294,7 +294,7 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
 
 
 def order_of(lane: Place, at: str) -> int:
-    """Return where a lane stands among those of its node, by an address in it: its result's number."""
+    """Return the index of a lane among the lanes of its node, from an address in the lane."""
     if lane.is_called:
         part = at.split("/")[len(way_to(lane)) - 1]
         return int(part.partition("(")[2].partition(")")[0].partition(".")[0])
@@ -357,8 +357,8 @@ def _line(
 ) -> list[tuple[CheckpointTuple, bool]]:
     """Return the line to the latest of the checkpoints `inside`, and whether each one's step ran in it.
 
-    The checkpoints are those of one namespace. Its line may lead through others than those inside:
-    a graph that keeps its state from step to step goes on where it was in an earlier step.
+    The checkpoints are those of one namespace. Its line may include others than those inside: a graph
+    that saves its state from step to step continues from an earlier step.
     """
     if not inside:
         return []
@@ -369,27 +369,27 @@ def _line(
     wanted = {saved.checkpoint["id"] for saved in inside}
     line: list[tuple[CheckpointTuple, bool]] = []
     at = by_id.get(max(wanted))
-    behind: CheckpointTuple | None = None
+    next_: CheckpointTuple | None = None
     while at is not None:
         own = at.checkpoint["id"]
         if own in wanted:
-            line.append((at, behind is None or _has_run(behind, children[own])))
-        behind, at = at, by_id.get(_parent(at))
+            line.append((at, next_ is None or _has_run(next_, children[own])))
+        next_, at = at, by_id.get(_parent(at))
     return line
 
 
-def _has_run(behind: CheckpointTuple, children: Iterable[CheckpointTuple]) -> bool:
-    """Tell whether the step between a checkpoint and the one `behind` it is of that line.
+def _has_run(next_: CheckpointTuple, children: Iterable[CheckpointTuple]) -> bool:
+    """Return whether the step between a checkpoint and the `next_` one is part of that line.
 
-    It is if the step ended with that one, or with the one that it is a copy of
-    (`update_state(..., as_node="__copy__")`), or if it ended in no line at all.
+    It is if the step ended with that one, or with the one that it copies
+    (`update_state(..., as_node="__copy__")`), or if it did not end in any line.
     """
-    if behind.metadata.get("source") == _RAN:
+    if next_.metadata.get("source") == _RAN:
         return True
     ended = [child for child in children if child.metadata.get("source") == _RAN]
-    is_copy = behind.metadata.get("source") == _FORK  # with the same channels
+    is_copy = next_.metadata.get("source") == _FORK  # with the same channels
     channels = [child.checkpoint["channel_versions"] for child in ended]
-    return not ended or (is_copy and behind.checkpoint["channel_versions"] in channels)
+    return not ended or (is_copy and next_.checkpoint["channel_versions"] in channels)
 
 
 def _parent(saved: CheckpointTuple) -> str:

@@ -16,7 +16,7 @@ import agentgraph as ag
 from agentgraph.errors import CheckFailedError
 from agentgraph.testing import call, calls, transcript
 
-NO_PLAN = 'it is no plan; a plan is JSON such as {"steps": ["...", "..."]}'
+NO_PLAN = 'it is not a plan; a plan is JSON such as {"steps": ["...", "..."]}'
 DIAMOND = json.dumps(
     [
         {"name": "a", "task": "A"},
@@ -495,8 +495,8 @@ class TestTheLimit:
         with pytest.raises(ag.InvalidAgentError) as caught:
             ag.compile_agent(plans(max_iterations=limit))
         assert caught.value.faults == (
-            f"pe/execute: max_iterations={limit!r} is no limit; use a whole number from 1, or None for "
-            "no bound",
+            f"pe/execute: max_iterations={limit!r} is not a limit; use a whole number from 1, or None "
+            "for no bound",
         )
 
 

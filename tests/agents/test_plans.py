@@ -7,7 +7,7 @@ import pytest
 from agentgraph.agents.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
 
 FORM = '{"name": ..., "task": ..., "depends_on": [...]}'
-NO_PLAN = 'it is no plan; a plan is JSON such as {"steps": ["...", "..."]}'
+NO_PLAN = 'it is not a plan; a plan is JSON such as {"steps": ["...", "..."]}'
 
 
 def tasks(steps: Any) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -50,7 +50,7 @@ def test_a_plan_execute_whose_first_plan_is_none(openai_server: OpenAIServer, dr
     tree = ag.plan_execute("pe", planner=model, executor=model, replanner=model)
     told = [event.text for event in drive.run(ag.Runner(tree), "Go.")]
     assert told[0] == "I cannot."
-    assert told[1].startswith("This plan cannot be used: it is no plan;")
+    assert told[1].startswith("This plan cannot be used: it is not a plan;")
     assert told[2:] == ['["x"]', "X.", '{"answer": "All."}', "All."]
     assert contents(openai_server.requests[1]) == [
         ("user", "Go."),

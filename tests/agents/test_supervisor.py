@@ -522,7 +522,7 @@ class TestEitherMode:
             )
         name = "a" if mode == "tools" else "transfer_to_a"
         assert caught.value.faults == (
-            "S: max_iterations=0 is no limit; use a whole number from 1, or None for no bound",
+            "S: max_iterations=0 is not a limit; use a whole number from 1, or None for no bound",
             f"S: 2 tools are named {name!r}; a name means one tool, rename the others",
             f"S: approve names 'x', which is not one of its tools: {name}, {name}",
             "S/a: two agents are named 'a'; a name means one agent, rename one",

@@ -295,13 +295,15 @@ class TestAFault:
 
     def test_is_a_limit_of_none(self) -> None:
         assert self.faults(checked(max_attempts=None)) == (
-            "s/w: max_attempts=None is no limit; use a whole number from 1",
+            "s/w: max_attempts=None is not a limit; use a whole number from 1",
         )
 
     @pytest.mark.parametrize("limit", [0, -1, "x", True, 1.5])
     def test_is_another_limit_that_is_none(self, limit: Any) -> None:
         (fault,) = self.faults(checked(max_attempts=limit))
-        assert fault.startswith(f"s/w: max_attempts={limit!r} is no limit; use a whole number from 1")
+        assert fault.startswith(
+            f"s/w: max_attempts={limit!r} is not a limit; use a whole number from 1"
+        )
         assert "None" not in fault
 
     def test_is_a_schema_that_cannot_be_checked(self) -> None:
@@ -338,7 +340,7 @@ class TestAFault:
 
     def test_of_an_agent_inside_is_told_with_it(self) -> None:
         assert self.faults(checked(ag.sequential("q", []), max_attempts=None)) == (
-            "s/q: max_attempts=None is no limit; use a whole number from 1",
+            "s/q: max_attempts=None is not a limit; use a whole number from 1",
             "s/q: a sequential needs at least one sub-agent",
         )
 

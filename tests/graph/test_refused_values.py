@@ -137,7 +137,7 @@ def test_a_name_with_a_lone_surrogate_is_refused_where_it_is_written(thread: Thr
 def test_values_of_a_resume_that_are_no_mapping_are_refused(thread: Thread):
     boss = ag.human("boss", "Go on?")
     run(thread, boss)
-    with pytest.raises(ag.AgentGraphError, match="values=5 are no mapping"):
+    with pytest.raises(ag.AgentGraphError, match="values must be a mapping, got 5"):
         resume(thread, boss, "yes", values=5)
 
 

@@ -37,7 +37,8 @@ def paths(tmp_path):
     return {
         tmp_path / "no" / "x.db": f"unable to open database file; {look}",
         tmp_path / "folder": f"it is a directory; {look}",
-        tmp_path / "notes.txt": "file is not a database; it is no SQLite database: name another file, "
+        tmp_path
+        / "notes.txt": "file is not a database; it is not a SQLite database: name another file, "
         "or put a copy in its place",
     }
 

@@ -183,13 +183,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "middleware that is a text": (
         {"middleware": ["no"]},
-        "'no' is no middleware; pass instances of LangChain's AgentMiddleware, or what its decorators "
-        "such as wrap_model_call give",
+        "'no' is not a middleware; pass instances of LangChain's AgentMiddleware, or what its "
+        "decorators such as wrap_model_call give",
     ),
     "middleware that is a class": (
         {"middleware": [ToolRetryMiddleware]},
-        f"{ToolRetryMiddleware!r} is no middleware (a class: call it); pass instances of LangChain's "
-        "AgentMiddleware, or what its decorators such as wrap_model_call give",
+        f"{ToolRetryMiddleware!r} is not a middleware (a class: call it); pass instances of "
+        "LangChain's AgentMiddleware, or what its decorators such as wrap_model_call give",
     ),
     "the same middleware twice": (
         {"middleware": [ToolRetryMiddleware(), ToolRetryMiddleware()]},

@@ -16,7 +16,7 @@ from agentgraph.tree.validation import validate
 MODEL = ScriptedChatModel(responses=[])
 BAD_NAME = "is not allowed; use letters, digits, '_' and single '-', letter first"
 NO_AGENT = "is not an agent; build one with chat_agent, human, sequential, ..."
-NO_LIMIT = "is no limit; use a whole number from 1, or None for no bound"
+NO_LIMIT = "is not a limit; use a whole number from 1, or None for no bound"
 ENDLESS = (
     "nothing can end this loop; give it max_iterations or until, or an agent inside that may exit "
     "or break_loop"

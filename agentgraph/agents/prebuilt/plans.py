@@ -103,7 +103,7 @@ def _items(given: Any) -> list[Any]:
     if isinstance(data, Mapping):
         data = _first(data, _STEPS)
     if not isinstance(data, list):
-        raise ValueError('it is no plan; a plan is JSON such as {"steps": ["...", "..."]}')
+        raise ValueError('it is not a plan; a plan is JSON such as {"steps": ["...", "..."]}')
     return data
 
 

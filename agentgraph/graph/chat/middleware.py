@@ -340,8 +340,8 @@ class _Checked(RunnableBinding[Any, Any]):
         message = AIMessage(reply) if isinstance(reply, str) else reply
         if not isinstance(message, AIMessage) or not message.text.strip():
             raise InvalidOutputError(
-                f"{self.agent}: the model of summarized(...) gave {shown(reply)}, which is no summary; "
-                "nothing was left out for it. Resume to ask it again, or use another model"
+                f"{self.agent}: the model of summarized(...) returned {shown(reply)}, which is not a "
+                "summary; nothing was left out for it. Resume to ask it again, or use another model"
             )
         return message
 

@@ -167,7 +167,7 @@ class FunctionNode(LeafNode):
 def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
     """Emit a message, or replace the one in the history that has its id.
 
-    A human message under the id of another agent's message is no replacement: functions see other
+    A human message under the id of another agent's message does not replace it: functions see other
     agents' messages as human messages.
     """
     if isinstance(message, RemoveMessage):

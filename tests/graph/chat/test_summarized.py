@@ -404,9 +404,9 @@ class TestTheSummarisingModel:
         runner = ag.Runner(reader(model, sums, 2))
         told = drive.run(runner, ["One.", "Two."], thread_id="t")
         _, error = failing(told, ag.InvalidOutputError)
-        assert str(error).startswith("w: the model of summarized(...) gave AIMessage(")
+        assert str(error).startswith("w: the model of summarized(...) returned AIMessage(")
         assert str(error).endswith(
-            ", which is no summary; nothing was left out for it. Resume to ask it again, or use "
+            ", which is not a summary; nothing was left out for it. Resume to ask it again, or use "
             "another model"
         )
         assert transcript(drive.resume(runner, "t")) == ["w: Done."]

@@ -119,7 +119,7 @@ def test_its_faults_are_told_once() -> None:
         ag.compile_agent(tree, middleware=[Asked])
     [fault] = refused.value.faults
     assert fault.startswith("the middleware of the tree: ")
-    assert "is no middleware (a class: call it)" in fault
+    assert "is not a middleware (a class: call it)" in fault
 
 
 def test_one_that_an_agent_has_too_is_refused_there() -> None:
