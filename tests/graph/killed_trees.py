@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 import agentgraph as ag
@@ -109,23 +108,6 @@ TOOLS: list[Any] = [quick, slow]
 ROUNDS = [[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})]]
 
 
-class Rounds(AgentMiddleware[Any]):
-    """Counts the rounds in its state, and notes the count at the end."""
-
-    class Counting(AgentState):  # type: ignore[type-arg]
-        rounds: NotRequired[int]
-
-    state_schema = Counting
-
-    def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
-        count = state.get("rounds", 0) + 1
-        return {"rounds": count, "messages": [HumanMessage(f"round {count}")]}
-
-    def after_agent(self, state: Any, runtime: Any) -> None:
-        seen = [m.text.removeprefix("round ") for m in state["messages"] if "round" in m.text]
-        act(f"rounds-{state['rounds']}-{''.join(seen)}")
-
-
 def loop() -> ag.Agent:
     return ag.loop("l", [step("a"), step("b")], max_iterations=12)
 
@@ -136,19 +118,8 @@ def branches() -> ag.Agent:
     return ag.sequential("s", [step("first"), ag.parallel("p", [x, y, step("z")]), step("last")])
 
 
-def deep() -> ag.Agent:
-    inner = ag.parallel("q", [ag.sequential("r", [step("r1"), step("r2")]), step("t")])
-    return ag.loop("o", [ag.parallel("p", [step("first"), inner])], max_iterations=2)
-
-
 def tools() -> ag.Agent:
     return ag.chat_agent("writer", Model(name="writer", rounds=ROUNDS), tools=TOOLS)
-
-
-def kept() -> ag.Agent:
-    model = Model(name="writer", rounds=ROUNDS)
-    writer = ag.chat_agent("writer", model, tools=TOOLS, middleware=[Rounds()])
-    return ag.parallel("p", [step("z"), writer])
 
 
 def agents() -> ag.Agent:
@@ -182,12 +153,6 @@ def failing() -> ag.Agent:
     return undoable("no")
 
 
-def not_undoable() -> ag.Agent:
-    s, t = ag.sequential("s", [step("s1"), step("s2")]), step("t", after=4)
-    steps = [s, ag.step(t, depends_on=["s"]), ag.step(step("u"), depends_on=["t"])]
-    return ag.workflow("wf", steps)
-
-
 def undone_in_two() -> ag.Agent:
     undo = ag.sequential("undo", [step("u1"), step("u2")])
     steps = [
@@ -205,8 +170,8 @@ def collecting() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, branches, deep, tools, kept, agents, foreign],
-    *[undoable, failing, not_undoable, undone_in_two, collecting],
+    *[loop, branches, tools, agents, foreign, collecting],
+    *[undoable, failing, undone_in_two],
 ]
 
 

@@ -348,12 +348,3 @@ class TestAWorkflow:
         assert resume(Async, runner) == ["w/b: quick"]
         again = ag.step(slow_once(), timeout=timedelta(milliseconds=50), retry=retrying())
         assert run(Async, ag.Runner(ag.workflow("w", [again]))) == ["w/b: quick"]
-
-    def test_with_a_timeout_is_refused_by_a_sync_run(self) -> None:
-        inner = ag.sequential("s", [says("a"), says("b")])
-        with pytest.raises(ag.AgentGraphError) as caught:
-            ag.Runner(ag.workflow("w", [ag.step(inner, timeout=5), says("c")])).run("Go.")
-        assert str(caught.value) == (
-            "a, b: timeout= needs arun and aresume: a sync call cannot be stopped; use these, or leave "
-            "it out and set a timeout on the model"
-        )

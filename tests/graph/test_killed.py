@@ -85,19 +85,7 @@ CASES = {
         ],
         ["s/p/y[2]/y2: y2", "s/p/y[3]/y1: y1", "s/p/y[3]/y2: y2", "s/last: last"],
     ),
-    "deep": (
-        "o[1]/p/q/r/r2",
-        16,
-        [f"o[{i}]/p/{at}" for i in range(2) for at in ("first", "q/r/r1", "q/r/r2", "q/t")],
-        ["o[1]/p/q/r/r2: r2"],
-    ),
     "tools": ("slow-2", 5, ROUNDS, ["writer: slow 2", "writer: writer is done"]),
-    "kept": (
-        "slow-2",
-        7,
-        ["p/z", *ROUNDS, "rounds-3-123"],
-        ["p/writer: slow 2", "p/writer: writer is done"],
-    ),
     "agents": (
         "slow-4",
         6,
@@ -118,12 +106,6 @@ CASES = {
         3,
         ["s/p/x/x1", "s/p/x/x2", "s/p/y"],
         ["s/p/y: y", "s/z: Go., [x1] said: x1, [x2] said: Failed: ValueError('no'), [y] said: y"],
-    ),
-    "not_undoable": (
-        "wf/s/s2",
-        2,
-        ["wf/s/s1", "wf/s/s2", "wf/t", "wf/u"],
-        ["wf/s/s2: s2", "wf/t: t", "wf/u: u"],
     ),
 }
 

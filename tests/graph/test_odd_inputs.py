@@ -200,17 +200,6 @@ def test_a_question_and_its_answer_may_be_any_text(drive: Drive, text: str) -> N
     assert told == [text, "Done."]
 
 
-def test_an_edited_call_may_have_any_arguments(drive: Drive) -> None:
-    model = scripted(calls(call("echo", text=ODD[0])), "Done.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[echo], approve=["echo"]))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    action = {"name": "echo", "args": {"text": "\n".join(ODD)}}
-    edit = {"writer": {"decisions": [{"type": "edit", "edited_action": action}]}}
-    list(drive.resume(runner, "t", edit))
-    (result,) = results(model.inputs[1])
-    assert result.endswith("\n\nTool response:\n" + "\n".join(ODD))
-
-
 def test_agents_may_have_names_that_begin_alike(drive: Drive) -> None:
     names = ["write", "writer", "writer2", "write-r", "write_r"]
     models = {name: scripted(calls(call("echo", text=f"by {name}")), "Done.") for name in names}
@@ -253,12 +242,6 @@ class TestAModel:
         events = [event for event in run(drive, tree, stream=stream) if not event.partial]
         assert [event.agent_name for event in events] == ["writer", "critic"]
         assert critic.inputs[0][0].text == ("<  \n>" if content == "  \n" else "<>")
-
-    def test_that_calls_unknown_tools_is_stopped_at_its_limit(self, drive: Drive) -> None:
-        model = scripted(*(calls(call(f"nope{n}", "1"), call("nope", "2")) for n in range(3)))
-        writer = ag.chat_agent("writer", model, tools=[echo], max_iterations=3)
-        with pytest.raises(ag.MaxIterationsError, match="was asked 3 times"):
-            list(drive.run(ag.Runner(writer), "Go."))
 
     def test_that_has_no_tools_is_answered_in_the_next_turn(self, drive: Drive) -> None:
         model = scripted(calls(call("nope"), text="One."), "Two.")

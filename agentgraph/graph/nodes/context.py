@@ -158,9 +158,9 @@ class NodeContext:
         transfers = position.get("transfers", 0) if position else 0
         changes = state.get("middleware")
         if self.is_inner:
-            around: RunState = config["configurable"][PARENT_STATE]
-            records = applied(around.middleware, [changes]) if changes else around.middleware
-            seen = around.with_new(state["messages"], state["values"])
+            outer: RunState = config["configurable"][PARENT_STATE]
+            records = applied(outer.middleware, [changes]) if changes else outer.middleware
+            seen = outer.with_new(state["messages"], state["values"])
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
         before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())

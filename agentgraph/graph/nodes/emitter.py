@@ -251,12 +251,12 @@ class Writer:
             passes_ours: Whether to pass on the stream parts of an inner compiled tree unchanged.
         """
         self._emitter, self._passes_ours = emitter, passes_ours
-        self.around = emitter.writer
+        self.outer = emitter.writer
 
     def __call__(self, data: Any) -> None:
         """Write something."""
         if self._passes_ours and is_ours(data):
-            self.around(data)
+            self.outer(data)
         else:
             self._emitter.emit_custom(data)
 
@@ -265,7 +265,7 @@ def without_writer(config: RunnableConfig) -> RunnableConfig:
     """Return a config with LangGraph's own stream writer."""
     writer = config["configurable"][CONFIG_KEY_RUNTIME].stream_writer
     while isinstance(writer, Writer):
-        writer = writer.around
+        writer = writer.outer
     return with_writer(config, writer)
 
 

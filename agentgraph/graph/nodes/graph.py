@@ -331,8 +331,8 @@ class GraphNode(LeafNode):
 
     def _config(self, activation: Activation) -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}
-        around = activation.config.get("metadata", {})
-        metadata = {GRAPH_AGENT: activation.address, **around, **activation.mark}
+        outer = activation.config.get("metadata", {})
+        metadata = {GRAPH_AGENT: activation.address, **outer, **activation.mark}
         limit = own.get("recursion_limit", _STEPS)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
         if getattr(self.agent.graph, "checkpointer", None) is False:
@@ -514,16 +514,16 @@ def _known_handoff(activation: Activation, command: Command[Any]) -> str:
     )
 
 
-def _save_change(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
+def _save_change(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
     """Emit a change, save it, and return it as the result of the task."""
     with _emitted(emitter, result):
-        save_result(result, around)
+        save_result(result, outer)
     return result
 
 
-async def _asave_change(emitter: Emitter, result: TaskResult, around: RunnableConfig) -> TaskResult:
+async def _asave_change(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
     with _emitted(emitter, result):
-        await asave_result(result, around)
+        await asave_result(result, outer)
     return result
 
 

@@ -119,16 +119,16 @@ class RemoteRun:
         self._pause()
 
     def _enter(self, given: Any, config: RunnableConfig) -> None:
-        around = config.get("configurable", {})
-        self._given, self._namespace = given, str(around.get("checkpoint_ns", ""))
-        self._answers: Mapping[str, Any] = around.get(RESUME_MAP) or {}
-        self._scratchpad = around.get(_SCRATCHPAD)
-        sent = {k: v for k, v in around.items() if not k.startswith(("__", "checkpoint_"))}
-        if _STREAM in around:
-            sent[_STREAM] = _relayed(around[_STREAM], self._namespace)
+        outer = config.get("configurable", {})
+        self._given, self._namespace = given, str(outer.get("checkpoint_ns", ""))
+        self._answers: Mapping[str, Any] = outer.get(RESUME_MAP) or {}
+        self._scratchpad = outer.get(_SCRATCHPAD)
+        sent = {k: v for k, v in outer.items() if not k.startswith(("__", "checkpoint_"))}
+        if _STREAM in outer:
+            sent[_STREAM] = _relayed(outer[_STREAM], self._namespace)
         self._thread = ""
-        if "thread_id" in around:
-            own, node_context = str(around["thread_id"]), self._node_context
+        if "thread_id" in outer:
+            own, node_context = str(outer["thread_id"]), self._node_context
             self._thread = remote_thread(own, node_context.tree, node_context.place, self._namespace)
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
@@ -203,17 +203,17 @@ def _id_of(message: Any) -> str:
     return str(given or "")
 
 
-def _relayed(around: StreamProtocol, namespace: str) -> StreamProtocol:
+def _relayed(outer: StreamProtocol, namespace: str) -> StreamProtocol:
     """Return a stream that passes parts to the enclosing graph's stream, inside a namespace."""
     prefix = tuple(namespace.split("|")) if namespace else ()
 
-    send = cast(Callable[[Any], None], around)
+    send = cast(Callable[[Any], None], outer)
 
     def relay(part: Any) -> None:
         inside, *what = part
         send(((*prefix, *inside), *what))
 
-    return StreamProtocol(relay, around.modes)
+    return StreamProtocol(relay, outer.modes)
 
 
 def _is_uuid(text: str) -> bool:

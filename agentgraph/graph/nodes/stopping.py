@@ -41,15 +41,15 @@ class Stop(RunControl):
     """Stops everything that runs inside a run, a fork, or a node of tool calls.
 
     Attributes:
-        around: The enclosing control; its stop stops this one, too.
+        outer: The enclosing control; its stop stops this one, too.
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
-    __slots__ = ("_cancels", "_lock", "_waits", "around", "carried")
+    __slots__ = ("_cancels", "_lock", "_waits", "outer", "carried")
 
-    def __init__(self, around: RunControl | None = None) -> None:
+    def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
-        self.around = around
+        self.outer = outer
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
         self._waits: set[Callable[[], None]] = set()
@@ -80,12 +80,12 @@ class Stop(RunControl):
     @property
     def drain_requested(self) -> bool:
         """Whether the lanes inside stop after their current step."""
-        return super().drain_requested or (self.around is not None and self.around.drain_requested)
+        return super().drain_requested or (self.outer is not None and self.outer.drain_requested)
 
     @property
     def drain_reason(self) -> str | None:
         """Why they stop."""
-        return super().drain_reason or (self.around.drain_reason if self.around else None)
+        return super().drain_reason or (self.outer.drain_reason if self.outer else None)
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class Stop(RunControl):
         stop: RunControl | None = self
         while isinstance(stop, Stop):
             yield stop
-            stop = stop.around
+            stop = stop.outer
 
 
 class LaneStop(Stop):
@@ -136,8 +136,8 @@ class LaneStop(Stop):
 
     __slots__ = ("_begun", "_fails_next")
 
-    def __init__(self, around: RunControl) -> None:
-        super().__init__(around)
+    def __init__(self, outer: RunControl) -> None:
+        super().__init__(outer)
         self._begun = self._fails_next = False
 
     @property
@@ -193,7 +193,7 @@ def _stoppable(control: Stop, is_thread: bool) -> Iterator[None]:
     token = _INNERMOST.set(scope)
     try:
         if is_thread:
-            scope.hold_around()
+            scope.hold_outer()
         with control.cancelling(scope.cancel, is_thread=is_thread):
             try:
                 yield
@@ -210,7 +210,7 @@ def wait_for_lane() -> None:
     """Let the lane that is awaited next stop by itself: enclosing coroutines are not cancelled."""
     control = get_runtime().control
     if isinstance(control, Stop):
-        _Scope(control, _INNERMOST.get()).hold_around()
+        _Scope(control, _INNERMOST.get()).hold_outer()
 
 
 class _Scope:
@@ -220,8 +220,8 @@ class _Scope:
     this coroutine before it is saved.
     """
 
-    def __init__(self, control: Stop, around: "_Scope | None") -> None:
-        self._control, self._around = control, around
+    def __init__(self, control: Stop, outer: "_Scope | None") -> None:
+        self._control, self._outer = control, outer
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         self._is_open, self._is_cancelled = True, False
         self._is_held = False
@@ -240,12 +240,12 @@ class _Scope:
         self._is_cancelled = False
         return self._task.uncancel() == 0
 
-    def hold_around(self) -> None:
+    def hold_outer(self) -> None:
         """Keep the enclosing scopes of the same run from being cancelled."""
-        chain, around = list(self._control.chain()), self._around
-        while around is not None and around._control in chain:
-            around._is_held = True
-            around = around._around
+        chain, outer = list(self._control.chain()), self._outer
+        while outer is not None and outer._control in chain:
+            outer._is_held = True
+            outer = outer._outer
 
     def _cancel(self) -> None:
         if self._is_open and self._task is not None and not self._is_held:
