@@ -416,8 +416,8 @@ class Activation:
         """Return the error for a graph that ended with a command to its parent graph."""
         return InvalidOutputError(
             f"{self.address}: a LangGraph graph in the agent {self.name!r} ended by Command(goto="
-            f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run continues, and "
-            "nothing of the command was written; end that graph without it, and hand over by "
+            f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run continues, "
+            "and nothing of the command was written; end that graph without it, and hand over by "
             "TransferTo(name), from a tool or a function agent in the sub_agents of a chat agent"
         )
 

@@ -45,7 +45,7 @@ class Stop(RunControl):
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
-    __slots__ = ("_cancels", "_lock", "_waits", "outer", "carried")
+    __slots__ = ("_cancels", "_lock", "_waits", "carried", "outer")
 
     def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
