@@ -64,8 +64,8 @@ def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
 
 def joined(faults: Iterable[Fault]) -> str | None:
     """Return faults as one text without duplicates, each after its location; None without faults."""
-    told = (f"{'.'.join(map(str, at))}: {why}" if at else why for at, why in faults)
-    return "; ".join(dict.fromkeys(told)) or None
+    texts = (f"{'.'.join(map(str, at))}: {why}" if at else why for at, why in faults)
+    return "; ".join(dict.fromkeys(texts)) or None
 
 
 def _validator(schema: Mapping[str, Any]) -> "Validator":

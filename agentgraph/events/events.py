@@ -181,13 +181,13 @@ class AgentEvent:
         """
         output = self.output and replace(self.output, message=None)
         plain = replace(self, run_path=RunPath(), output=output)
-        told = {each.name: as_json(getattr(plain, each.name)) for each in fields(self)}
-        told["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
+        data = {each.name: as_json(getattr(plain, each.name)) for each in fields(self)}
+        data["run_path"] = [[as_json(step.agent_name), step.iteration] for step in self.run_path]
         if self.message is not None:
-            told["output"]["message"] = message_as_json(self.message)
+            data["output"]["message"] = message_as_json(self.message)
         if self.action is not None:
-            told["action"]["discarded"] = [*map(as_json, self.action.discarded)]
-        return told
+            data["action"]["discarded"] = [*map(as_json, self.action.discarded)]
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":

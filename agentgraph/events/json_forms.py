@@ -93,8 +93,8 @@ def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[
         around: The `id`s of the values that it lies in.
     """
     ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
-    told = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
-    name = told if isinstance(told, str) else message.type
+    found = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
+    name = found if isinstance(found, str) else message.type
     return {"type": name, "data": _object({**dict(message), "type": name}, around)}
 
 
@@ -115,18 +115,18 @@ def from_json(value: Any) -> Any:
     return value
 
 
-def _restored(value: dict[str, Any], tag: Any, told: Any) -> Any:
-    match tag, told:
+def _restored(value: dict[str, Any], tag: Any, content: Any) -> Any:
+    match tag, content:
         case "dict", dict():
-            return {key: from_json(each) for key, each in told.items()}
+            return {key: from_json(each) for key, each in content.items()}
         case "items", list():
-            return {from_json(key): from_json(each) for key, each in told}
+            return {from_json(key): from_json(each) for key, each in content}
         case "message", {"type": str(), "data": dict()}:
-            return message_from_json(told)
+            return message_from_json(content)
         case str(), str() if tag in _TEXTS:
-            return _TEXTS[tag][2](told)
+            return _TEXTS[tag][2](content)
         case str(), list() if tag in _LISTS:
-            return _LISTS[tag](map(from_json, told))
+            return _LISTS[tag](map(from_json, content))
     return {OURS: from_json(value[OURS])}
 
 
@@ -185,8 +185,8 @@ def _container(value: Any, around: tuple[int, ...]) -> Any:
 def _object(value: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]:
     keys = [_form(key, around) for key in value]
     if all(isinstance(key, str) for key in keys) and all(isinstance(key, str) for key in value):
-        told = dict(zip(keys, (_form(each, around) for each in value.values()), strict=True))
-        return {OURS: ["dict", told]} if OURS in told else told
+        data = dict(zip(keys, (_form(each, around) for each in value.values()), strict=True))
+        return {OURS: ["dict", data]} if OURS in data else data
     pairs = zip(keys, value.values(), strict=True)
     return {OURS: ["items", [[key, _form(each, around)] for key, each in pairs]]}
 

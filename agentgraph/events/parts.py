@@ -24,7 +24,7 @@ class Part(NamedTuple):
     namespace: Sequence[str] = ()
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A LangGraph interrupt that a server sent."""
 
     id: str
@@ -85,7 +85,7 @@ def as_question(given: Any) -> Any:
     """Return an interrupt, also if it came as JSON."""
     if not isinstance(given, Mapping):
         return given
-    return Asked(given["id"], given["value"], given.get("response_schema"))
+    return Question(given["id"], given["value"], given.get("response_schema"))
 
 
 def _opened(part: Any) -> Part:

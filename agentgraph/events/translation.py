@@ -33,7 +33,7 @@ from agentgraph.graph.moments import (
     asker,
     moment_of,
     note_of,
-    number_told,
+    number_of,
     unaddressed,
 )
 from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
@@ -227,18 +227,18 @@ class Translator:
                 for at in [*self._failed]:
                     if speaker_at(at) == place.name:  # it failed, and then it ended
                         del self._failed[at]
-                for entry in sorted(entries_in(update or {}), key=number_told):
+                for entry in sorted(entries_in(update or {}), key=number_of):
                     moment = moment_of(entry)
                     if moment and not moment.streamed and moment.number > self.last.number:
                         yield from self._events_of(entry)
 
     def _custom(self, data: Any) -> Iterator[AgentEvent]:
-        if not isinstance(data, Mapping) or not isinstance(told := data.get(STAMP), Mapping):
+        if not isinstance(data, Mapping) or not isinstance(ours := data.get(STAMP), Mapping):
             self._data = data
-        elif "failed" in told:
-            failure = Failure(*told["failed"])
+        elif "failed" in ours:
+            failure = Failure(*ours["failed"])
             self._failed[failure.address] = failure
-        elif isinstance(entry := told["entry"], list | tuple):
+        elif isinstance(entry := ours["entry"], list | tuple):
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
                 note = note._replace(data=self._data)
@@ -320,9 +320,9 @@ def question_note(asked: Any) -> Note:
 def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the messages and notes with a moment in what a node wrote, or in a task's result."""
     messages = written.get("messages")
-    for told in messages if isinstance(messages, list) else ():
-        is_message = isinstance(told, BaseMessage) or (isinstance(told, Mapping) and "type" in told)
-        if is_message and moment_of(message := as_message(told)) is not None:
+    for each in messages if isinstance(messages, list) else ():
+        is_message = isinstance(each, BaseMessage) or (isinstance(each, Mapping) and "type" in each)
+        if is_message and moment_of(message := as_message(each)) is not None:
             yield message
     yield from map(note_of, (written.get("position") or {}).get("told", ()))
 

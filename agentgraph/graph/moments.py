@@ -77,7 +77,7 @@ def moment_of(entry: Entry) -> Moment | None:
     return Moment(*moment) if moment else None
 
 
-def number_told(entry: Entry) -> int:
+def number_of(entry: Entry) -> int:
     """Return the number of a message or note; 0 if no agent emitted it."""
     moment = moment_of(entry)
     return moment.number if moment else 0

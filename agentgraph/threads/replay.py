@@ -51,7 +51,7 @@ from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
-from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_told, step_name
+from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import standing
 from agentgraph.graph.state import address_of, clock_in
@@ -110,8 +110,8 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
 
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return the entries of the steps after some checkpoints, without the void ones, in order."""
-    told, failed = _entries_and_failures(tree, every)
-    return [*told, *failed]
+    entries, failed = _entries_and_failures(tree, every)
+    return [*entries, *failed]
 
 
 def _entries_and_failures(
@@ -119,8 +119,8 @@ def _entries_and_failures(
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     every = standing(every)
-    told = _all_entries(every)
-    return _without_void(told), [*_failures(tree, every, told)]
+    entries = _all_entries(every)
+    return _without_void(entries), [*_failures(tree, every, entries)]
 
 
 def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -133,14 +133,14 @@ def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
     return [found[number] for number in sorted(found)]
 
 
-def _without_void(told: Sequence[Entry]) -> list[Entry]:
+def _without_void(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries without those that a later one voids.
 
     A question that was asked again under its id appears only where it was asked last.
     """
     void: set[str] = set()
     left: list[Entry] = []
-    for entry in reversed(told):
+    for entry in reversed(entries):
         moment = moment_of(entry)
         if isinstance(entry, Note) and entry.kind == "discarded":
             void.update(entry.data)
@@ -166,15 +166,15 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
 def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
     """Return the last note of some kinds that is saved at a checkpoint."""
     notes = [note for note in notes_at(saved) if note.kind in kinds]
-    return max(notes, key=number_told, default=None)
+    return max(notes, key=number_of, default=None)
 
 
-def _failures(tree: Tree, every: Sequence[CheckpointTuple], told: Sequence[Entry]) -> Iterator[Note]:
+def _failures(tree: Tree, every: Sequence[CheckpointTuple], entries: Sequence[Entry]) -> Iterator[Note]:
     """Yield errors for failed steps of the root that no runner reported: a runner saves its own.
 
     A step that has ended since has none: its failure is not saved any more.
     """
-    last = max(map(number_told, told), default=0)
+    last = max(map(number_of, entries), default=0)
     for saved in reversed(every):
         if namespace_of(saved) or _has_ended(saved) or _last_note(saved, "error"):
             continue
@@ -293,14 +293,14 @@ def _continue_step(
     """Return how a run continues the step after `origin`; `every` are the step's checkpoints."""
     is_turn = not isinstance(given, Command | None)
     turn, last = clock_in(position_of(saved))
-    told = _entries(tree, every)
-    asked = [each for each in told if isinstance(each, Note) and each.kind == "interrupted"]
+    entries = _entries(tree, every)
+    asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
     open_ = _open_questions(asked, every, origin)
     answered = _answered(given, open_)
     dropped = list(open_) if is_turn else []
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
-    numbers = map(number_told, [*told, *notes_at(saved), *notes_at(origin)])
+    numbers = map(number_of, [*entries, *notes_at(saved), *notes_at(origin)])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
@@ -312,7 +312,7 @@ def _continue_step(
         begin=Moment(turn + is_turn, clock.last, ""),
         replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
-        before=(clock.last, [_as_before(each, left) for each in told]),
+        before=(clock.last, [_as_before(each, left) for each in entries]),
         notes_before=mark,
         notes_after=[
             *(open_[each] for each in answered),
@@ -337,7 +337,7 @@ def save_heard(upto: float | None) -> Reads[None]:
     position = position_of(saved) if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)
-        clock = Clock(turn, max([last, *map(number_told, notes_at(saved))]))
+        clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
         yield from save_notes(saved, [_note(clock, "", "heard", upto)])
 
 
@@ -357,8 +357,8 @@ class _Voided(NamedTuple):
 
 def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> _Voided:
     """Void all events of the steps after some checkpoints, and replay those that are saved."""
-    told, failed = _entries_and_failures(tree, every)
-    return _Voided(_names(every), [*told, *failed], failed)
+    entries, failed = _entries_and_failures(tree, every)
+    return _Voided(_names(every), [*entries, *failed], failed)
 
 
 def _unheard(
@@ -374,9 +374,9 @@ def _unheard(
         if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
         for each in note.data
     ]
-    told = _entries(tree, line)
-    first = next((i for i, each in enumerate(told) if _is_due(each, heard, steps)), len(told))
-    return _Voided([*steps, *void], told[first:])
+    entries = _entries(tree, line)
+    first = next((i for i, each in enumerate(entries) if _is_due(each, heard, steps)), len(entries))
+    return _Voided([*steps, *void], entries[first:])
 
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
@@ -432,7 +432,7 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
         return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
     ended = [note for note in notes_at(saved) if note.kind == "error"]
     ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
-    return max(map(number_told, ended), default=0) < number_told(begun)
+    return max(map(number_of, ended), default=0) < number_of(begun)
 
 
 def _has_failed(saved: CheckpointTuple) -> bool:

@@ -219,10 +219,10 @@ class Execution:
         An agent's failure is saved before its events are yielded. Any other is saved after them, so
         only if the caller has read them; a failure of the saver's database is not saved.
         """
-        told = list(translator.fail(error))
+        failed = list(translator.fail(error))
         if failures(error):
             yield from save_failure(error, translator.failures)
-        yield from told
+        yield from failed
         if not (failures(error) or is_of_database(error)):
             yield from save_failure(error, translator.failures)
 
@@ -247,7 +247,7 @@ class Run(Iterator[AgentEvent]):
         """Return the next event.
 
         Raises:
-            Exception: Of an agent, after the event that tells it.
+            Exception: An agent failed; raised after its error event.
         """
         try:
             if (event := self._advance()) is None:
@@ -298,7 +298,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         """Return the next event.
 
         Raises:
-            Exception: Of an agent, after the event that tells it.
+            Exception: An agent failed; raised after its error event.
         """
         return await anext(await self._admitted())
 
@@ -352,7 +352,7 @@ class Driver(AsyncIterator[AgentEvent]):
         """Return the next event; if the caller is cancelled, close the run first.
 
         Raises:
-            Exception: Of an agent, after the event that tells it.
+            Exception: An agent failed; raised after its error event.
         """
         if self._execution.is_closed or (self._task is not None and self._task.done()):
             raise StopAsyncIteration

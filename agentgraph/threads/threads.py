@@ -1,20 +1,19 @@
 """The state of a thread in its saver, and how to read it.
 
-Nothing here reads by itself. A function that needs something of the saver yields a request and
-is sent the answer, so that sync and async runners share all but the line that calls.
+Nothing here calls the saver. A function that needs something from it yields a request and receives the
+result, so that sync and async runners share all code except the call.
 
-Not all checkpoints of a thread lead to its head: LangGraph goes on from any of them, by
-`update_state` or `invoke(None, config)`. A new line of checkpoints begins there, and the old one stays
-in the saver. The head is the latest checkpoint of the thread; its line is found by the parents that
-each checkpoint names. That is not enough for two things that lie beside a checkpoint and are not
-checkpoints of its line:
+Not all checkpoints of a thread lead to its head, the latest one. With `update_state` or
+`invoke(None, config)` LangGraph continues from any checkpoint: a new line begins there, and the old one
+stays in the saver. The line of the head is found by the parent that each checkpoint names. Two things
+need more than that:
 
-- What the tasks of a step wrote lies with the checkpoint that the step began from. If that checkpoint
-  was forked, the line to the head goes on with a checkpoint in which the step had not run, and the
-  step is of the other line. A step that never ended is of all lines, though: it asked or failed, that
-  was told, and then somebody edited the state and let it begin anew.
-- A lane inside a step has a namespace of its own, and names the checkpoints around it. It leads to the
-  head if the steps that it ran in do.
+- The writes of a step's tasks are saved with the checkpoint that the step began from. If that
+  checkpoint was forked, the line of the head may continue without the step, which then belongs to the
+  other line. But a step that never ended belongs to all lines: it asked or failed, its events were
+  emitted, and then somebody edited the state and had it begin anew.
+- A lane inside a step has its own namespace, and names the checkpoints of the enclosing lanes. It leads
+  to the head if the steps in which it ran do.
 """
 
 from collections import defaultdict
@@ -41,18 +40,18 @@ Reads = Generator["Request", Any, T]
 
 
 _NOTES = "agentgraph_notes"
-"""The channel under which the runner saves notes of its own."""
+"""The channel under which the runner saves its notes."""
 _ERROR = "__error__"
-"""The channel under which LangGraph keeps how a task failed."""
+"""The channel under which LangGraph saves the error of a task."""
 _RESULTS = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
-"""How LangGraph marks the checkpoints that `update_state` writes."""
+"""The sources of checkpoints that `update_state` writes."""
 _LEADS_TO = "branch:to:"
-"""How the channels begin by which LangGraph triggers nodes."""
+"""The prefix of the channels by which LangGraph triggers nodes."""
 _RAN = "loop"
-"""How it marks the checkpoints that a step ended with."""
+"""The source of checkpoints that end a step."""
 _FORK = "fork"
-"""How LangGraph marks copies, and checkpoints from which `invoke(None, config)` continued."""
+"""The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
 
 
 class GetCheckpoint(NamedTuple):
@@ -80,7 +79,7 @@ class FindSaveFault(NamedTuple):
 
 
 class PutWrite(NamedTuple):
-    """Asks to keep something beside a checkpoint, under a channel and the id of a task."""
+    """Asks to save a value with a checkpoint, under a channel and a task id."""
 
     saved: CheckpointTuple
     task_id: str
@@ -89,13 +88,13 @@ class PutWrite(NamedTuple):
 
 
 class GetNextPart(NamedTuple):
-    """Asks for the next part of a stream of LangGraph's, sync or async; None at its end."""
+    """Asks for the next part of a LangGraph stream, sync or async; None at its end."""
 
     stream: Any
 
 
 class CloseStream(NamedTuple):
-    """Asks to close a stream of LangGraph's."""
+    """Asks to close a LangGraph stream."""
 
     stream: Any
 
@@ -105,10 +104,10 @@ Request = (
 )
 
 
-def save_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
+def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
     """Save the failure that ended a run, and its notes.
 
-    LangGraph keeps the failure of a step that is alone only if that is an `Exception`.
+    LangGraph saves the error of a step's only task only if it is an `Exception`.
     """
     saved: CheckpointTuple | None = yield GetCheckpoint()
     if saved is None:
@@ -117,23 +116,23 @@ def save_failure(error: BaseException, told: Sequence[Note]) -> Reads[None]:
         ids = [each.id for each in (yield GetState()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
             yield PutWrite(saved, ids[0], _ERROR, error)
-    yield from save_notes(saved, told)
+    yield from save_notes(saved, notes)
 
 
 def save_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
-    """Save notes at a checkpoint, under an id that no task has."""
+    """Save notes with a checkpoint, under an id that no task has."""
     if notes:
         yield PutWrite(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
 
 
 def notes_at(saved: CheckpointTuple) -> list[Note]:
-    """Return the notes that are saved at a checkpoint."""
+    """Return the notes that are saved with a checkpoint."""
     writes = saved.pending_writes or ()
     return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
 
 
 def checked_id(thread_id: object) -> str:
-    """Return the id of a thread, as all savers can keep it.
+    """Return a thread id that all savers can store.
 
     Raises:
         AgentGraphError: It cannot be a thread id.
@@ -146,7 +145,7 @@ def checked_id(thread_id: object) -> str:
     if "\0" in thread_id or cannot_be_encoded(thread_id):
         raise AgentGraphError(
             f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
-            "databases do not keep; pass another name"
+            "databases cannot store; pass another name"
         )
     return thread_id
 
@@ -160,7 +159,7 @@ def check_mapping(values: object) -> None:
 
 
 def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> Reads[None]:
-    """Refuse messages and values that the saver cannot keep.
+    """Refuse messages and values that cannot be saved.
 
     Raises:
         AgentGraphError: One cannot be saved.
@@ -182,11 +181,11 @@ def _unsaved(named: str, fault: str) -> AgentGraphError:
 
 
 def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
-    """Return the last checkpoint of a thread, which the tree can resume.
+    """Return the latest checkpoint of a thread that the tree can resume.
 
     Raises:
-        UnknownThreadError: The saver knows nothing of the thread.
-        TreeChangedError: The thread was left by a tree of another shape.
+        UnknownThreadError: The saver has no such thread.
+        TreeChangedError: A tree of another shape ran the thread.
     """
     saved: CheckpointTuple | None = yield GetCheckpoint()
     if saved is None:
@@ -259,8 +258,8 @@ def position_of(saved: CheckpointTuple) -> Position | None:
 def next_node(saved: CheckpointTuple) -> str | None:
     """Return the node that LangGraph runs next; None if the lane has ended.
 
-    LangGraph takes an edit to come from the node that ran last, and follows the edge from there, maybe
-    elsewhere than the position in the state says.
+    LangGraph attributes an edit to the node that ran last, and follows the edge from there. That may
+    differ from the position in the state.
     """
     position = position_of(saved)
     if position is None:
@@ -302,7 +301,7 @@ def order_of(lane: Place, at: str) -> int:
 
 
 def _outline(newest_first: Iterable[CheckpointTuple]) -> list[str]:
-    """Return the outline that a thread keeps of its tree; nothing where it keeps none."""
+    """Return the saved outline of a thread's tree; empty if the thread has none."""
     positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
     return next((p["outline"] for p in positions if p and "outline" in p), [])
 
@@ -323,9 +322,9 @@ def leading_checkpoints() -> Reads[list[CheckpointTuple]]:
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
-    """Return the checkpoints that lead to the head of a thread, with those of the lanes inside.
+    """Return the checkpoints that lead to the head of a thread, including those of inner lanes.
 
-    One whose step ran in another line only is returned without what the tasks of that step wrote.
+    If the step after a checkpoint ran only in another line, the writes of its tasks are left out.
 
     Args:
         every: All checkpoints of the thread, in all namespaces, in any order.
@@ -340,7 +339,7 @@ def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     lost = {_key(saved) for saved in given}
     found: dict[tuple[str, str], CheckpointTuple] = {}
     for namespace in sorted(by_namespace, key=lambda each: (each.count("|"), each)):
-        inside = [  # what was not saved does not count
+        inside = [  # a parent that was not saved does not count
             saved
             for saved in by_namespace[namespace]
             if lost.isdisjoint(saved.metadata.get("parents", {}).items())

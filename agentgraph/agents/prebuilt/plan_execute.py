@@ -138,14 +138,14 @@ def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
         return agent
     instruction = agent.instruction
     if not isinstance(instruction, str):
-        return replace(agent, instruction=Told(instruction, form))
+        return replace(agent, instruction=_Templated(instruction, form))
     if unless and unless in instruction:
         return agent
     return replace(agent, instruction=f"{instruction or task}\n\n{form}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class _Templated:
     """An instruction that is not a template, followed by a template.
 
     Attributes:

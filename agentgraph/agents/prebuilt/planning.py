@@ -16,7 +16,7 @@ ATTEMPTS = 3
 """The maximum number of attempts of a planner to make a valid plan."""
 
 
-_TOLD = ".plan"
+_LAST_PLAN = ".plan"
 """The key of the plan as last written here; if `plan` differs from it, an agent wrote `plan`."""
 
 
@@ -52,8 +52,8 @@ class Work:
         plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
-        told = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
-        return {**told, "answer": self.best(), _key(name): self._as_data(), _TOLD: plan}
+        shown = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
+        return {**shown, "answer": self.best(), _key(name): self._as_data(), _LAST_PLAN: plan}
 
     def _as_data(self) -> dict[str, Any]:
         return {
@@ -162,8 +162,8 @@ class Finished:
         messages = (AIMessage(best),) if best and _text(said) != best else ()
         stopped = work.answer is None and work.left and work.rounds == self.max_iterations
         left = [step.task for step in work.left]
-        told = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
-        return CheckResult(messages, (told,) if stopped else (), work.values(self.name))
+        stop = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
+        return CheckResult(messages, (stop,) if stopped else (), work.values(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
 def _written(ctx: Context) -> Any:
     """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
-    return None if plan == ctx.values.get(_TOLD) else plan
+    return None if plan == ctx.values.get(_LAST_PLAN) else plan
 
 
 def _text(said: Sequence[BaseMessage]) -> str:

@@ -156,8 +156,8 @@ class Attempts:
         found = parse_address(self._activation.node_context.tree, before) if before else None
         if before and found:
             tree, emitter = self._activation.node_context.tree, self._activation.emitter
-            told = emitter.ids_at(lambda at: is_in_call(tree, at, *found))
-            emitter.void([*told, *self.said], before)
+            ids = emitter.ids_at(lambda at: is_in_call(tree, at, *found))
+            emitter.void([*ids, *self.said], before)
 
     def _at_next(self) -> RunnableConfig:
         """Return the config of the attempt after the saved ones."""

@@ -50,7 +50,7 @@ from agentgraph.safe_repr import shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
-_TOLD = "Error: {}\n Please fix your mistakes."
+_ERROR_TEXT = "Error: {}\n Please fix your mistakes."
 
 
 class CallRunner:
@@ -359,7 +359,7 @@ def told_of(error: Exception, on_tool_error: Any) -> Any:
     if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):
         return None
     if on_tool_error == "return" or isinstance(on_tool_error, type | tuple):
-        return _TOLD.format(shown_error(error))
+        return _ERROR_TEXT.format(shown_error(error))
     return on_tool_error if isinstance(on_tool_error, str) else on_tool_error(error)
 
 

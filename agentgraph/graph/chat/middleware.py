@@ -1,23 +1,23 @@
-"""LangChain's middleware for approval and for summaries, with what it lacks.
+"""LangChain's middleware for approval and for summaries, extended.
 
-Approval is LangChain's human in the loop, as `approve=` makes it of names, a function or a mapping.
-LangChain asks, reads the decisions and runs the calls as they were edited. Ours is what it lacks:
+`approve=` becomes LangChain's `HumanInTheLoopMiddleware`, which asks, reads the decisions and runs the
+edited calls. Two things are added:
 
-- An answer is checked before it is taken. LangChain fails at one that it cannot read, and has saved it
-  by then, so that the thread would fail again with every resume. Here the question says what fits, and
-  is asked again until something does.
-- What decides whether a call needs approval is asked once. LangChain asks it again on the resume, and a
-  rejected call runs if it says something else then. So what it said is kept before the question is put.
+- An answer is checked before it is saved. LangChain saves it first, so that one which it cannot read
+  makes each later resume fail too. Here the question carries the JSON schema of its answer, and is
+  asked again until an answer fits.
+- The function that decides whether a call needs approval is called once. LangChain calls it again on
+  resume, and runs a rejected call if its result has changed. Here its result is saved before the
+  question is asked.
 
-A summary is made where the agent has `history=summarized(...)`. Ours is what LangChain's summarization
-lacks, or does otherwise than a history may:
+`history=summarized(...)` becomes LangChain's `SummarizationMiddleware`, with four differences:
 
-- It makes a model of a name at once. Here that waits until it is needed.
-- By default it sends the summarising model the last 4,000 tokens of what is summed up, and the rest is
-  lost without a word. Here all of it is sent.
-- It takes an empty reply for a summary, and everything summed up is lost. Here that is an error.
-- It goes by the tokens that the provider reports as well as by the counter. That is right for its own
-  counter, which estimates; a counter that the user gives may count anything, and alone decides.
+- A model given by name is made when it is first needed, not at once.
+- The summarizing model gets all messages that it sums up. By default LangChain sends only their last
+  4,000 tokens, and the rest is lost silently.
+- An empty reply is an error. LangChain takes it as the summary, and all that it replaces is lost.
+- A token counter of the user decides alone. LangChain also uses the tokens that the provider reports,
+  which is right only for its own counter: that one estimates, the user's may count anything.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ from agentgraph.safe_repr import shown
 
 
 class Chosen(TypedDict):
-    """Which calls of a message need approval, as the functions said that decide it."""
+    """Which calls of a message need approval, by the functions that decide it."""
 
     message: str | None
     """The id of the message."""
     calls: list[str | None]
     """The ids of the calls."""
     is_next: bool
-    """Whether the node of approval is to run again, and ask."""
+    """Whether the approval node must run again, and ask."""
 
 
 _CHOSEN = "approval"
@@ -70,7 +70,7 @@ _Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
 class _State(_Decisions):  # type: ignore[misc]
-    """LangChain's state, and what was chosen."""
+    """LangChain's state, and the calls that were chosen."""
 
     approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
 
@@ -97,11 +97,11 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
 
     @property
     def name(self) -> str:
-        """The name that no middleware of users has."""
+        """A name that no user's middleware has."""
         return APPROVE
 
     def after_model(self, state: Any, runtime: Any) -> _Update:
-        """Choose the calls that need approval, and keep that; then, or in the next run, ask."""
+        """Choose the calls that need approval, and save them; then, or in the next run, ask."""
         chosen = _chosen_in(state)
         if chosen is None:
             chosen = self._chosen(state, runtime)
@@ -113,7 +113,7 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
 
     def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
-        """Return which calls need approval by rules that a function decides on; None without such."""
+        """Return the calls that need approval by a function's decision; None without such rules."""
         message = last_reply(state["messages"])
         calls = message.tool_calls if message else ()
         rules = [(call, self._rules.get(call["name"])) for call in calls]
@@ -130,19 +130,19 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
 
 
 def is_chosen(own: Mapping[str, Any]) -> bool:
-    """Return whether the state of an agent's middleware says that the node of approval is to ask."""
+    """Return whether the approval node must ask, by the state of an agent's middleware."""
     return bool(own.get(_CHOSEN, {}).get("is_next"))
 
 
 def _chosen_in(state: Any) -> Chosen | None:
-    """Return what was chosen of the last message, if that was done."""
+    """Return which calls of the last message were chosen; None if that was not done yet."""
     chosen: Chosen | None = state.get(_CHOSEN)
     message = last_reply(state["messages"])
     return chosen if chosen and message and chosen["message"] == message.id else None
 
 
 def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
-    """Return a rule that says of a call what was chosen; itself where hooks jumped past the choice."""
+    """Return a rule that repeats the saved choice; it decides anew if hooks jumped past the choice."""
     if "when" not in rule:
         return rule
     when = rule["when"]
@@ -155,7 +155,7 @@ def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
 
 
 class _OfEveryTool(dict[str, Any]):
-    """One rule for all names of tools, those that there are not included."""
+    """One rule for all tool names, unknown ones included."""
 
     def __init__(self, rule: InterruptOnConfig) -> None:
         super().__init__()
@@ -171,8 +171,8 @@ class _OfEveryTool(dict[str, Any]):
 def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | None:
     """Return the JSON schema of the answer to a question of LangChain's middleware; None for others.
 
-    It wants a decision for each action, in order, of a kind that is allowed for it; an edited call must
-    be one of a tool that there is, with arguments as that tool wants them.
+    An answer has one decision for each action, in order, of an allowed kind. An edited call names one
+    of the tools, with arguments that fit the tool's schema.
     """
     if not _is_request(request):
         return None
@@ -207,7 +207,7 @@ def _is_config(config: Any) -> bool:
 
 
 def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of an edited call, by reference, and the definitions that it needs."""
+    """Return the schema of an edited call, as a reference, and the definitions that it needs."""
     actions, defs = [], {}
     for tool in tools:
         args, own = _args(tool)
@@ -218,9 +218,9 @@ def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str
 
 
 def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of a tool's arguments, and its definitions, named so that no other has them.
+    """Return the schema of a tool's arguments, and its definitions under names with the tool's name.
 
-    One that is at fault, or refers to anything but its definitions, is left to the tool.
+    A faulty schema, or one with references to anything but its definitions, is left to the tool.
     """
     schema: Any = tool.tool_call_schema
     given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
@@ -234,7 +234,7 @@ def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _referring(schema: Any, new: Mapping[str, str]) -> Any:
-    """Return a schema with new references in the place of others."""
+    """Return a schema with its references renamed."""
     if isinstance(schema, list):
         return [_referring(each, new) for each in schema]
     if not isinstance(schema, dict):
@@ -254,13 +254,13 @@ def _object(properties: dict[str, Any], required: list[str] | None = None) -> di
 
 
 _MESSAGES = "{messages}"
-"""Where LangChain puts the messages into the prompt."""
+"""Where LangChain inserts the messages in a prompt."""
 _AFTER = f"\n\n<messages>\n{_MESSAGES}\n</messages>"
-"""How they follow a prompt that does not say where."""
+"""What follows a prompt without that."""
 
 
 class Summarizing(AgentMiddleware[Any, Any, Any]):
-    """Sums up what a chat agent sees before its model is asked, as its `history=` says."""
+    """Sums up what a chat agent sees before its model is asked, by its `history=`."""
 
     transformers = SummarizationMiddleware.transformers
 
@@ -277,17 +277,17 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
 
     @property
     def name(self) -> str:
-        """The name of LangChain's middleware, which no other one of the agent has."""
+        """The name of LangChain's middleware; no other one of the agent has it."""
         return SUMMARY
 
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Sum up what there is too much of."""
+        """Sum up messages if there are too many."""
         if not self._may_be_due(state):
             return None
         return self._made().before_model(state, runtime)
 
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
-        """Sum up on the event loop; the model is made in a thread, for that imports packages."""
+        """Sum up on the event loop; the model is made in a thread, because that imports packages."""
         if not self._may_be_due(state):
             return None
         made = await asyncio.to_thread(self._made) if self._summing is None else self._summing
@@ -298,10 +298,10 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
 
     def _made(self) -> SummarizationMiddleware[Any, Any]:
-        """Return LangChain's middleware as the policy says.
+        """Return LangChain's middleware with the policy's settings.
 
         Raises:
-            AgentGraphError: The name of the model does not become one.
+            AgentGraphError: LangChain cannot make the named model.
         """
         if self._summing is not None:
             return self._summing
@@ -323,7 +323,7 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
 
 
 class _Checked(RunnableBinding[Any, Any]):
-    """A summarising model whose replies are checked; its attributes are those of the model."""
+    """A summarizing model whose replies are checked; has all attributes of the model."""
 
     agent: str
 
@@ -347,13 +347,13 @@ class _Checked(RunnableBinding[Any, Any]):
 
 
 def _is_estimate(policy: Summarized) -> bool:
-    """Return whether the counter is LangChain's own, which asks the model what it is of."""
+    """Return whether the counter is LangChain's estimate, which depends on the kind of model."""
     is_chat_model = isinstance(policy.model, str) or isinstance(core_of(policy.model), BaseChatModel)
     return policy.token_counter is count_tokens_approximately and is_chat_model
 
 
 def _prompt(instruction: str) -> str:
-    """Return an instruction as LangChain's template, in which all other braces are doubled."""
+    """Return an instruction as a template of LangChain's: all braces but "{messages}" are doubled."""
     text = instruction if _MESSAGES in instruction else instruction + _AFTER
     literal = text.replace("{", "{{").replace("}", "}}")
     return literal.replace(f"{{{_MESSAGES}}}", _MESSAGES)

@@ -56,7 +56,7 @@ from agentgraph.tree.leaf_faults import toolless
 
 
 class Models:
-    """The models of an agent; a model given by name is made when it is first asked."""
+    """The models of an agent; a model given by name is made when it is first needed."""
 
     def __init__(self, agent: ChatAgent) -> None:
         self._given: Any = agent.model
@@ -79,7 +79,7 @@ class Models:
         return given
 
     def named(self, name: str, where: str) -> Talk[Any]:
-        """Return the model of a name; async runs make it in a thread, for that imports packages."""
+        """Return a model by its name; async runs make it in a thread, because that imports packages."""
         if name not in self._named:
             made = yield Call(model_named, _amodel_named, (name, where))
             self._named.setdefault(name, made)
@@ -87,10 +87,10 @@ class Models:
 
 
 def model_named(name: str, where: str) -> Any:
-    """Return the model of a name of LangChain's, for what is at `where`.
+    """Return the model that LangChain makes for a name; `where` begins the text of errors.
 
     Raises:
-        AgentGraphError: The name does not become a model.
+        AgentGraphError: LangChain cannot make the model.
     """
     try:
         return init_chat_model(name)
@@ -117,10 +117,10 @@ def takes_tools(model: Any) -> bool:
 
 
 def check_tools(where: str, model: Any) -> None:
-    """Refuse a model that takes no tools, for an agent with tools.
+    """Refuse a model without `bind_tools`, for an agent with tools.
 
     Raises:
-        InvalidOutputError: The model that was chosen takes none.
+        InvalidOutputError: The model has no `bind_tools`.
     """
     for core in toolless(model):
         raise InvalidOutputError(
@@ -129,9 +129,9 @@ def check_tools(where: str, model: Any) -> None:
 
 
 def core_of(model: Any) -> Any:
-    """Return the chat model inside others, whose profile says how an answer may be asked for.
+    """Return the chat model inside others; its profile has which structured output it supports.
 
-    Of several that fall back on each other it is one without structured output, if there is any.
+    Of several with fallbacks it is the first without structured output, or else the first.
     """
     while isinstance(model, RunnableBinding):
         model = model.bound
@@ -143,7 +143,7 @@ def core_of(model: Any) -> Any:
 
 
 def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
-    """Return a model with tools, and with all that was bound to it before.
+    """Return a model with tools, which keeps all that was bound to it before.
 
     LangChain's own `bind_tools` drops what `bind`, `with_config` or `bind_tools` bound before. A tool
     that was bound in another form, such as with `strict=True`, stays in that form.
@@ -160,7 +160,7 @@ def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
 
 
 def _without_tools(bound: Any) -> Any:
-    """Return a model without the empty list of tools that was bound: providers refuse one."""
+    """Return a model without a bound empty list of tools: providers refuse one."""
     if not isinstance(bound, RunnableBinding) or "tools" not in bound.kwargs:
         return bound
     kept = {name: value for name, value in bound.kwargs.items() if name != "tools"}
@@ -168,7 +168,7 @@ def _without_tools(bound: Any) -> Any:
 
 
 class BoundModels:
-    """Models with the tools of an agent, the last one kept."""
+    """Binds the tools of an agent to models; the last bound model is reused."""
 
     def __init__(self) -> None:
         self._last: tuple[Any, list[Any], Any] = (None, [], None)
@@ -183,7 +183,7 @@ class BoundModels:
 
 
 def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
-    """Return tools, those that were bound before in the form that they were bound in."""
+    """Return tools; one that was bound before keeps the form that it was bound in."""
     forms = {_name(each): each for each in bound}
     named = [(_name(tool) if bound else None, tool) for tool in tools]
     others = [form for name, form in forms.items() if name not in [each for each, _ in named]]
@@ -191,7 +191,7 @@ def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
 
 
 def _name(tool: Any) -> Any:
-    """Return the name of a tool in any form; the whole text of one that a provider runs."""
+    """Return the name of a tool in any form; a provider's own tool without a name as text."""
     if isinstance(tool, dict):
         return tool.get("function", tool).get("name") or str(tool)
     return getattr(tool, "name", None) or convert_to_openai_tool(tool)["function"]["name"]
@@ -200,7 +200,7 @@ def _name(tool: Any) -> Any:
 CORRECTIONS = 2
 """How often a reply that does not fit goes back to the model."""
 _ANSWERING = {"response_format", "strict"}
-"""The settings by which LangChain asks a provider to keep to a schema."""
+"""LangChain's settings that make a provider keep to a schema."""
 
 
 @dataclass
@@ -209,15 +209,15 @@ class Asking:
 
     Attributes:
         activation: The activation of the agent.
-        context: What the agent knows.
-        hook: Its `model_input`, which has the last word on the messages that a model is sent.
+        context: The agent's context.
+        hook: Its `model_input`, which sees the final messages and may change them.
         model: The model, before middleware may choose another one.
-        system: The system message; None where there is none.
-        runs_tools: Whether a reply with calls leads to tools.
+        system: The system message, or None.
+        runs_tools: Whether tool calls of a reply are run.
         is_last: Whether the model is asked for its answer without tools.
-        wanted: What its answer must fit, as middleware left it; None for any text.
+        wanted: What its answer must fit, after middleware; None for any text.
         replies: How many replies there were.
-        step: What the agent sees, and the state of its middleware; None without any.
+        step: What the agent sees, and the state of its middleware; None without middleware.
     """
 
     activation: Activation
@@ -234,7 +234,7 @@ class Asking:
     def ask(
         self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
     ) -> Talk[AIMessage]:
-        """Ask a model, and again where its reply is not the answer that is wanted.
+        """Ask a model; ask it again if its reply does not fit the wanted answer.
 
         Raises:
             InvalidOutputError: No reply fits.
@@ -267,9 +267,9 @@ class Asking:
         return given
 
     def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
-        """Return why a reply is not the answer that is wanted, in a sentence.
+        """Return why a reply does not fit the wanted answer, as a sentence; None if it fits.
 
-        LangChain's node looks at a call that gives an answer, but for what it leaves as it is.
+        Calls that carry an answer are checked by LangChain's node, except what it lets pass.
         """
         if fault := wanted.call_fault(reply):
             return f"The reply does not fit the schema: {fault}."
@@ -283,7 +283,7 @@ class Asking:
 
 
 def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
-    """Return the messages that ask for a correction; each call gets a result."""
+    """Return the messages that ask for a correction; each tool call gets a result."""
     text = f"{fault} {wanted.again()}"
     if not wanted.call_fault(reply):
         return [HumanMessage(text)]
@@ -299,7 +299,7 @@ _ASKING: ContextVar[Asking] = ContextVar("asking")
 
 @contextmanager
 def asked_in(asking: Asking) -> Iterator[None]:
-    """Make the run of a node known to the models that it asks in a `with` block."""
+    """Make the run of a node known to the models that are asked in a `with` block."""
     token = _ASKING.set(asking)
     try:
         yield
@@ -323,9 +323,9 @@ class StandInModel:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class of the chat model inside: LangChain asks for it to choose a strategy.
+        """The class of the chat model inside, by which LangChain chooses a strategy.
 
-        Of a model that takes no tools it does not: there the answer is a text.
+        For a model without tools it is this class, so that the answer is a text.
         """
         return type(self._core) if takes_tools(self._model) else StandInModel
 
@@ -335,7 +335,7 @@ class StandInModel:
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any
     ) -> "_BoundStandIn":
-        """Return the model with tools; asked for its last answer, with those that give one alone."""
+        """Return the model with tools; for the last answer only with those that carry an answer."""
         asking, wanted = _ASKING.get(), self._wanted
         chosen = {**settings, **({} if tool_choice is None else {"tool_choice": tool_choice})}
         if wanted is None or wanted.response_format is None:
@@ -363,7 +363,7 @@ class StandInModel:
 
 
 class _BoundStandIn:
-    """A model with tools and settings, as LangChain's node calls it."""
+    """A model with tools and settings; LangChain's node calls it."""
 
     def __init__(self, model: Any, wanted: Wanted | None) -> None:
         self._model, self._wanted = model, wanted
@@ -380,15 +380,15 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
 
     @property
     def name(self) -> str:
-        """The name that no middleware of users has."""
+        """A name that no user's middleware has."""
         return "agentgraph.instruction"
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask that model, with that message."""
+        """Ask the model of this step, with its system message."""
         return handler(instructed(request))
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Ask that model, with that message."""
+        """Ask the model of this step, with its system message."""
         return await handler(instructed(request))
 
 
@@ -399,20 +399,21 @@ def instructed(request: Any) -> Any:
 
 
 class UseStandIn:
-    """Replaces the model that the user's middleware chose by a stand-in; inside that middleware."""
+    """Replaces the model that the user's middleware chose by a `StandInModel`."""
 
     def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
-        """Put stand-ins in.
+        """Make the change for an agent.
 
         Args:
-            wanted: What the answer must fit, where middleware does not change that.
-            is_ours: Whether nobody else sees the request, so that all of this step is put in here.
+            wanted: What the answer must fit, unless middleware changes that.
+            is_ours: Whether no user's middleware sees the request; then model and system message of
+                the step are set here.
         """
         self._own, self._is_ours = wanted, is_ours
         self._last: tuple[Any, Wanted | None, Any] = (None, None, None)
 
     def __call__(self, request: Any) -> Any:
-        """Return a request to the stand-in."""
+        """Return the request with the stand-in as its model."""
         given = instructed(request) if self._is_ours else request
         wanted = self._wanted(given.response_format)
         if self._last[0] is not given.model or self._last[1] is not wanted:
@@ -420,7 +421,7 @@ class UseStandIn:
         return _changed(given, model=self._last[2])
 
     def _wanted(self, response_format: Any) -> Wanted | None:
-        """Return what the answer must fit, which middleware may have changed for this call."""
+        """Return what the answer must fit; middleware may have changed it for this call."""
         is_own = response_format is (self._own.response_format if self._own else None)
         return self._own if is_own else wanted_by(response_format)
 
@@ -447,7 +448,7 @@ def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
 
 
 def _changed(request: Any, **attributes: Any) -> Any:
-    """Return a request with other attributes; its `override` filters the warnings of all threads."""
+    """Return a changed request; not by its `override`, which sets warning filters for all threads."""
     changed = copy(request)
     for name, value in attributes.items():
         object.__setattr__(changed, name, value)

@@ -1,22 +1,23 @@
-"""One run of one of LangChain's nodes: the state that it sees, and what it made of it.
+"""One run of one of LangChain's nodes: the state that the node gets, and what becomes of its update.
 
-The messages of the state are what the agent sees of the history, as its middleware left it. What a node
-gives is merged by the reducers of LangChain's own channels, and the outcome is compared with what was
-seen. New messages of models and tools are said. The agent's own are replaced where they stand, and so
-are the user's, for all. Everything else is an edit of what this agent sees.
+The messages in the state are what the agent sees of the history, as its middleware left it. The node's
+update is merged by the reducers of LangChain's own channels, and the result is compared with the
+messages before. New messages of models and tools enter the history. Replaced messages of this agent and
+of the user are replaced in the history, for all agents. All other changes are edits of what this agent
+sees.
 
-What outlasts the node: edits and state go to the agent's record, as changes; untracked state to a
-channel that is never saved; ephemeral state to the next node alone. A key that `values=` declares at
+After the node, edits and state are saved in the agent's record, as changes. Untracked state goes to a
+channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
 compile too is a value of the run.
 
-The history loses nothing of what users and other agents said. So what middleware removes, replaces or
-adds is kept beside it, as edits that name messages by their ids; what the history gains later is seen
-as it is. A summary costs one id and one message, however long the history before it is. Each edit is an
-entry of its own, so that what changes from step to step is small.
+The history keeps everything that users and other agents said. So what middleware removes, replaces or
+adds is saved as edits, which name messages by their ids and leave messages alone that the history gains
+later. A summary costs one id and one message, however long the history before it is. Each edit is a
+separate entry, so that little changes from step to step.
 
-LangGraph gives each task a function that reads channels, and one that writes to them; the files of
-deepagents are kept by these. In a lane they know the channels of the tree alone. So what runs inside a
-chat agent is given two that know the state of its middleware too.
+LangGraph gives each task one function to read channels and one to write them; deepagents stores its
+files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
+gets two functions that also know the state of its middleware.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,23 +43,23 @@ from agentgraph.graph.values import copied, is_same
 
 
 class Beginning(TypedDict, total=False):
-    """What is seen in the place of the first messages."""
+    """What replaces the first messages."""
 
     upto: str
-    """The id of the last message that is left out; without it none is."""
+    """The id of the last message that is left out; absent if none is."""
     head: list[BaseMessage]
-    """What comes in their place, or first of all."""
+    """The messages that replace them, or that come before all others."""
 
 
 class Edits(TypedDict, total=False):
-    """What middleware changed of what an agent sees."""
+    """What middleware changed in what an agent sees."""
 
     beginning: Beginning
-    """Where it begins."""
+    """What replaces the first messages."""
     replaced: Mapping[str, BaseMessage | None]
-    """Messages that are seen otherwise, by their ids; None for one that is left out."""
+    """New versions of messages, by their ids; None for one that is left out."""
     added: Mapping[str, list[BaseMessage]]
-    """What comes between, by the id of the visible message before it."""
+    """Messages that come between, by the id of the visible message before them."""
 
 
 SECTIONS = ("beginning", "replaced", "added")
@@ -68,7 +69,7 @@ SECTIONS = ("beginning", "replaced", "added")
 def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
     """Return the visible messages as middleware left them.
 
-    Where the last one that was left out is not among them, the beginning is seen as it is.
+    If the last message that was left out is not among them, the beginning stays as it is.
 
     >>> from langchain_core.messages import HumanMessage
     >>> said = [HumanMessage("one", id="1"), HumanMessage("two", id="2")]
@@ -93,7 +94,7 @@ def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
 def edits_between(
     before: Sequence[BaseMessage], after: Sequence[BaseMessage], said: Collection[str | None] = ()
 ) -> Edits:
-    """Return the edits that make of the visible messages what is seen after them.
+    """Return the edits that turn the messages before into those after.
 
     >>> from langchain_core.messages import HumanMessage
     >>> one, two = HumanMessage("one", id="1"), HumanMessage("two", id="2")
@@ -138,14 +139,14 @@ class Channels:
     """The channels of the state of an agent's middleware.
 
     Attributes:
-        names: The names of all, but for the messages and where to jump.
-        own: Those of the middleware alone, by name.
-        shared: The names of those that the values of the run declare too.
-        defaults: What channels begin with, by name, if with anything.
+        names: The names of all, except LangChain's own: "messages", "jump_to", "structured_response".
+        own: The channels that only the middleware has, by name.
+        shared: The names of the channels that are values of the run too.
+        defaults: The initial values of the channels that have one, by name.
     """
 
     def __init__(self, channels: Mapping[str, Any], declared: Collection[str]) -> None:
-        """Tell channels apart.
+        """Divide the channels.
 
         Args:
             channels: The channels of the state, by name.
@@ -164,11 +165,11 @@ class Step:
     """One run of a node.
 
     Attributes:
-        messages: What the agent sees; after `merge` what the node made of it.
-        own: The state of the agent's middleware, likewise.
-        edits: The edits of what the agent sees; after `say` with those of this node.
-        jump_to: Where the node wants to go, if it says so.
-        answer: What the agent came to so far, if it has a response format.
+        messages: What the agent sees; `merge` adds the node's changes.
+        own: The state of the agent's middleware; `merge` adds the node's changes.
+        edits: The edits of what the agent sees; `say` adds the node's.
+        jump_to: Where the node jumps to, if it does.
+        answer: The agent's structured response so far, if it has a response format.
     """
 
     def __init__(
@@ -185,11 +186,11 @@ class Step:
 
         Args:
             activation: The activation of the agent.
-            channels: Those of the state of its middleware.
-            visible: What the agent sees of the history.
-            answer: What the agent came to so far: LangChain's `structured_response`.
-            keeps_edits: Whether the edits of the last activation are still there.
-            is_open: Whether calls may have no results yet.
+            channels: The channels of the state of its middleware.
+            visible: The messages of the history that the agent sees.
+            answer: The agent's structured response so far.
+            keeps_edits: Whether the edits of the last activation remain.
+            is_open: Whether tool calls may lack results.
         """
         self.answer = answer
         self._activation = activation
@@ -214,11 +215,11 @@ class Step:
     def state(
         self, values: dict[str, Any] | None = None, updates: Sequence[Mapping[str, Any]] = ()
     ) -> dict[str, Any]:
-        """Return the state as LangChain's nodes take it, and the values of the run by their names.
+        """Return the state for LangChain's nodes, with each value of the run under its name.
 
         Args:
             values: The values of the run; None for those that the node sees.
-            updates: Updates of the middleware's own state, which it is after.
+            updates: Updates of the middleware's state that are merged first.
         """
         values = dict(self._values) if values is None else values
         if updates:
@@ -237,12 +238,12 @@ class Step:
         return {**state, "values": values, "messages": list(self.messages)}
 
     def config(self) -> RunnableConfig:
-        """Return the config for what runs in the node: LangGraph's ways to the state lead here."""
+        """Return the config for what runs in the node: state is read and written through it."""
         names = self._channels.names
         return with_state(self._activation.config, names, self.state, self.merge)
 
     def merge(self, given: Any) -> None:
-        """Take what a node gave: an update, a command, or several."""
+        """Merge what a node returned: an update, a `Command`, or several."""
         for update in _updates(given):
             for key, value in update.items():
                 if key == "messages":
@@ -257,14 +258,14 @@ class Step:
                     self._reduce(key, value)
 
     def merge_after(self, said: Sequence[BaseMessage], given: Any) -> None:
-        """Take what a node gave besides messages that the activation says: it comes after them."""
+        """Merge what a node returned after messages that the activation emits itself."""
         self.messages = [*self.messages, *said]
         self._seen = [*self._seen, *said]
         self._said = {message.id for message in said}
         self.merge(given)
 
     def say(self) -> None:
-        """Say what is new, write what was replaced, and keep the rest as edits."""
+        """Emit new messages, write replaced ones into the history, and save the rest as edits."""
         if not self._touched:
             return
         known = {message.id: message for message in self._seen}
@@ -282,7 +283,7 @@ class Step:
         self.edits = edits_between(visible, self.messages, said)
 
     def keep(self) -> dict[str, Any]:
-        """Write what outlasts the node, and return what is passed to the next one alone."""
+        """Save edits and state, and return the ephemeral state, which only the next node gets."""
         change: dict[str, Any] = {}
         if self.edits is not self._kept:
             change = change_between(self._kept, cast(Any, self.edits))
@@ -301,9 +302,9 @@ class Step:
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
     def _taken_back(self) -> set[str | None]:
-        """Void what this activation said that was removed by its id, and return the ids.
+        """Void messages of this activation that middleware removed by id, and return their ids.
 
-        What ran stays: only what a model said without calls can be taken back.
+        Only a model's message without tool calls can be taken back: calls that ran stay.
         """
         if not self._removed:
             return set()
@@ -350,14 +351,14 @@ class Step:
 
 
 def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
-    """Return the state of the agent's middleware that an activation finds."""
+    """Return the state of the agent's middleware at the start of a step."""
     saved, passed = activation.record.get("state", {}), activation.progress.get("passed", {})
     found = {**saved, **activation.untracked, **passed}
     return {name: found[name] for name in found if name in channels.own}
 
 
 def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:
-    """Return a channel with what is in it; a copy, for reducers may change it."""
+    """Return a channel that holds its current value, copied since reducers may change it."""
     channel = channels[key].copy()
     if key not in own:
         return channel
@@ -368,7 +369,7 @@ def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> A
 
 
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the updates in what a node gave."""
+    """Yield the updates in what a node returned."""
     match given:
         case None:
             return
@@ -389,13 +390,13 @@ def with_state(
     state: Callable[[], Mapping[str, Any]],
     write: Callable[[dict[str, Any]], None],
 ) -> RunnableConfig:
-    """Return a config by which the state of an agent's middleware is read and written.
+    """Return a config through which the state of an agent's middleware is read and written.
 
     Args:
-        config: The config of a task of LangGraph's.
-        names: The names of what is in that state; all else is read from and written to the channels.
-        state: Returns the state as it is now.
-        write: Takes an update of it.
+        config: The config of a LangGraph task.
+        names: The keys of that state; all other keys are read from and written to the tree's channels.
+        state: Returns the current state.
+        write: Merges an update into it.
     """
     configurable = config.get("configurable", {})
     outer_read, outer_send = configurable.get(CONFIG_KEY_READ), configurable.get(CONFIG_KEY_SEND)

@@ -164,7 +164,7 @@ class NodeContext:
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
         before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())
-        told = () if last > before[0] else before[1]  # only the first step of a run continues a step
+        emitted = () if last > before[0] else before[1]  # only the first step of a run continues one
         return RunState(
             state["messages"],
             state["values"],
@@ -172,7 +172,7 @@ class NodeContext:
             self.reducers,
             settled=position.get("settled", {}) if position else {},
             middleware=changes or {},
-            clock=Clock(turn, max(last, before[0]), told),
+            clock=Clock(turn, max(last, before[0]), emitted),
         )
 
     def limits(self, config: RunnableConfig) -> Limits:
