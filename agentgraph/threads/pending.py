@@ -71,8 +71,8 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
     """Return the questions that wait for answers, in the order of the tree.
 
     Raises:
-        UnknownThreadError: The saver knows nothing of the thread.
-        TreeChangedError: The thread was left by a tree of another shape.
+        UnknownThreadError: The saver has no such thread.
+        TreeChangedError: A tree of another shape ran the thread.
     """
     saved = yield from open_thread(tree, thread_id)
     return (yield from _pending_questions(tree, saved)).questions

@@ -256,6 +256,7 @@ class HookNode(ChatNode):
         self._go_on(activation, step, to)
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
+        """Write where the agent continues: in approval, a hook, its tools, or at its end."""
         place = self.node_context.place
         if self.hook == ASKS and is_chosen(step.own):
             self.built.continue_at(activation, place.approve_node, step)
