@@ -1,4 +1,4 @@
-"""Runs a compiled tree on threads that it holds, and reads them: all that asks LangGraph is here."""
+"""Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -62,12 +62,12 @@ class RunOptions(NamedTuple):
 
 
 class Engine:
-    """Runs a compiled tree on threads that it holds, and reads them.
+    """Runs a compiled tree on threads, and reads their state.
 
     Attributes:
         tree: The tree.
         graph: The LangGraph graph that it was compiled to.
-        saver: Where the threads are kept.
+        saver: The saver that stores the threads.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Engine:
         self.tree, self.graph, self.saver = tree, graph, saver
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
-        """Admit a run, and return its events."""
+        """Check and start a run, and return its events."""
         check_limits(how.limits)
         held = lock_thread(self.saver, thread_id)
         try:
@@ -90,7 +90,7 @@ class Engine:
         return Run(execution, held, partial(self.read, execution.generator, thread_id))
 
     def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
-        """Return the events of a run that is admitted when it is awaited."""
+        """Return the events of a run, which is checked and started when it is awaited."""
 
         async def admit() -> Driver:
             check_limits(how.limits)
@@ -121,10 +121,10 @@ class Engine:
         return execution
 
     def _options(self, thread_id: str, how: RunOptions, before: Before) -> dict[str, Any]:
-        """Return how streams are run: each step is on disk before the next one starts.
+        """Return the options of LangGraph's stream: each step is saved before the next one starts.
 
-        Only what the tree needs is asked for: each mode but "updates" makes LangGraph run every
-        step in another thread.
+        Only the stream modes that the tree needs are requested: every mode except "updates" makes
+        LangGraph run each step in another thread.
         """
         modes = [
             "updates",
@@ -145,7 +145,7 @@ class Engine:
         }
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
-        """Refuse a saver, an agent or a timeout that only the async calls can serve."""
+        """Refuse a saver, an agent or a timeout that needs the async methods."""
         self.check_saver()
         if fault := self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
@@ -157,17 +157,17 @@ class Engine:
             )
 
     def check_saver(self, mode: Mode = "sync") -> None:
-        """Refuse a saver that does not serve the calls of a mode."""
+        """Refuse a saver without the methods of a mode."""
         if fault := saver_fault(self.saver, mode):
             raise AgentGraphError(fault)
 
     def read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
-        """Run a function that reads a thread, and return its result; of a story the next event.
+        """Answer the requests of a generator, and return its result, or the next event that it yields.
 
         Args:
-            reads: The function.
+            reads: The generator.
             thread_id: The thread.
-            step: How it goes on; without it, it is just asked what it needs next.
+            step: Advances the generator; by default it is sent None.
 
         Raises:
             SaverError: The saver failed.
@@ -188,7 +188,7 @@ class Engine:
                 step = partial(reads.throw, self._named(error, asked, thread_id))
 
     async def aread(self, reads: Reads[T], thread_id: str) -> T:
-        """Run a function that reads a thread on the event loop, and return its result."""
+        """Answer the requests of a generator on the event loop, and return its result."""
         self.check_saver("async")
         return await self._aread(reads, thread_id)
 
@@ -232,7 +232,7 @@ class Engine:
     def _call(
         self, asked: GetCheckpoint | GetState | ListCheckpoints | PutWrite | CloseStream, thread_id: str
     ) -> tuple[Any, ...]:
-        """Return how a request is served: an object, the name of its sync method, and its arguments."""
+        """Return what answers a request: an object, the name of its sync method, and the arguments."""
         match asked:
             case GetCheckpoint():
                 return self.saver, "get_tuple", config_of(thread_id, *asked)
@@ -246,7 +246,7 @@ class Engine:
                 return stream, "close"
 
     def _named(self, error: BaseException, asked: Request, thread_id: str) -> BaseException:
-        """Return the error for one with which a request was answered: of the saver it is ours."""
+        """Return the error to raise for one that a request met; the saver's become a `SaverError`."""
         is_ours = isinstance(error, AgentGraphError) or isinstance(asked, GetNextPart | CloseStream)
         if is_ours or not isinstance(error, Exception):
             return error
@@ -258,10 +258,10 @@ class Engine:
 def config_of(
     thread_id: str, namespace: str | None = None, checkpoint_id: str | None = None
 ) -> RunnableConfig:
-    """Return LangGraph's config for a thread, or for a namespace of it, or a checkpoint there.
+    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace.
 
     Raises:
-        AgentGraphError: It cannot be a thread id.
+        AgentGraphError: The thread id is invalid.
     """
     configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
     if namespace is not None:

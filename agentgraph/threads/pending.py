@@ -39,7 +39,7 @@ from agentgraph.tree.addresses import address, as_cursor, parse_address
 from agentgraph.tree.places import Tree
 
 _SHOWN = 200
-"""How long a schema may be to be shown in a message."""
+"""The maximum length of a schema that an error shows."""
 _ID = re.compile("[0-9a-f]{32}")
 """The ids of questions."""
 
@@ -59,8 +59,9 @@ class PendingQuestions(NamedTuple):
 
     Attributes:
         questions: The questions, in the order of the tree.
-        answered: "by id"; or, where an edit of the state lets the step begin anew that asked them,
-            the node's own "by new id", the only one inside "bare", others when asked "anew".
+        answered: "by id". If an edit of the state makes their step begin anew: "by new id" for the
+            question of the node itself, "bare" for the only question inside it, otherwise "anew",
+            which means that they must be asked again first.
     """
 
     questions: list[Interrupt]
@@ -117,9 +118,9 @@ def resumption(
 def _by_name(
     tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
 ) -> Mapping[str, Any]:
-    """Return answers by id or address; a bare one is that to the only question.
+    """Return answers by id or address; a bare answer belongs to the only question.
 
-    A dict is bare, too, where none of its keys could name a question of the tree.
+    A dict is a bare answer too if none of its keys can name a question of the tree.
     """
     if answers is UNANSWERED or (answers is None and not questions):
         return {}
@@ -153,9 +154,9 @@ def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
 def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQuestions]:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
-    The step that asked them is to begin anew, so its node's own question has another id by now. A
-    lane's has none before it is asked again; but where there was only one, and nothing had been
-    answered, the next answer is for that.
+    The step that asked them begins anew. So the question of its node has a new id already, and one of a
+    lane gets its id only when it is asked again. But if there was only one, and nothing had been
+    answered, the next answer is for that one.
     """
     position = position_in(tree, origin)
     tasks = (yield GetState()).tasks
@@ -240,10 +241,10 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
 
 
 def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Any]]:
-    """Return the questions of a lane, those of the lanes inside it included.
+    """Return the questions of a lane and of the lanes inside it.
 
-    A task of LangGraph's keeps its last question also when it was answered and the task failed
-    then, so a question is looked for where it was asked, with the answers that came since.
+    A LangGraph task keeps its last question even if that was answered and the task then failed. So each
+    question is looked up where it was asked, together with the answers since then.
     """
     position = position_in(tree, saved) if saved else None
     place = place_of(tree, position)
@@ -266,7 +267,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
 
 
 def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
-    """Return the ids of the questions that wait in a graph, and in those inside; None if none ran."""
+    """Return the ids of the questions that wait in a graph and its subgraphs; None if none ran."""
     saved: CheckpointTuple | None = yield GetCheckpoint(namespace)
     if saved is None:
         return None
@@ -283,9 +284,9 @@ def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
 def _asked_by_tasks(
     tree: Tree, namespace: str, saved: CheckpointTuple, position: Position
 ) -> Reads[list[Any]]:
-    """Return the questions of the lanes and the tool calls that one node runs as tasks.
+    """Return the questions of the lanes and tool calls that one node runs as tasks.
 
-    A node that alone wrote anything ran a call without a task.
+    If only the node itself wrote anything, it ran a call without a task.
     """
     place = tree.by_node[str(position["next"])]
     asked, lanes = _asking(saved), tree.lanes(place)

@@ -1,7 +1,7 @@
-"""How savers fail, which calls they serve, and which threads of a SQLite file are held.
+"""The faults of savers: what they cannot do, how they fail; and the locks on a SQLite file's threads.
 
-Processes that share a file know by a lock file beside it which threads are held. A lock ends with the
-process that holds it, however that process ends.
+Processes that share a SQLite file lock threads in a lock file next to it. The operating system releases
+a lock when its process ends, in whatever way.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),
     "async": ("aget_tuple", "aput", "aput_writes"),
 }
-"""The methods that a saver needs to serve the calls of a mode."""
+"""The methods that a saver needs for the calls of a mode."""
 _CALLS = {
     "sync": "run, query, resume, pending, events and watch",
     "async": "arun, aquery, aresume, apending, aevents and awatch",
@@ -37,12 +37,12 @@ _WAYS_OUT = {
 }
 _CLOSED = ("closed", "no active connection")
 _DATABASES = {"sqlite3", "psycopg", "psycopg_pool"}
-"""The packages whose exceptions are a database's."""
+"""The packages of databases; their exceptions are errors of the saver."""
 _lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
-    """Return why a saver cannot serve sync or async calls, and which saver can; None if it can."""
+    """Return why a saver does not support sync or async calls, and which one does; None if it does."""
     is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
     needed = _NEEDED[mode]
     lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
@@ -66,7 +66,7 @@ def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
 def saver_error(
     error: BaseException, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
 ) -> SaverError:
-    """Return the error for one that a saver raised, to be raised from that.
+    """Return the error to raise from an exception of a saver.
 
     ```
     except sqlite3.Error as error:
@@ -95,7 +95,7 @@ def is_of_database(error: BaseException) -> bool:
 
 
 def way_out(error: BaseException) -> str:
-    """Return what to do about the error of a saver."""
+    """Return what to do about an exception of a saver."""
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _WAYS_OUT:
         return _WAYS_OUT[code]
@@ -108,7 +108,7 @@ def lock_file(path: str, thread_id: str) -> bool:
     """Lock a thread of a SQLite file for this process, and return whether it was free.
 
     Raises:
-        SaverError: The lock file beside it cannot be opened.
+        SaverError: The lock file cannot be opened.
     """
     if path not in _lock_files:
         try:
@@ -127,7 +127,7 @@ def lock_file(path: str, thread_id: str) -> bool:
 
 
 def unlock_file(path: str, thread_id: str) -> None:
-    """Let other processes have a thread of a SQLite file."""
+    """Unlock a thread of a SQLite file."""
     _unlock_byte(_lock_files[path], _offset(thread_id))
 
 

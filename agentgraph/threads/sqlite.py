@@ -23,8 +23,8 @@ _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
 class _Connection(sqlite3.Connection):
     """A connection that releases its lock on the file when it is closed.
 
-    SQLite keeps an open transaction over `close` as long as a cursor is held, and an event loop that
-    was killed leaves such cursors behind.
+    SQLite keeps an open transaction after `close` while any cursor exists, and an event loop that was
+    killed leaves cursors open.
     """
 
     def close(self) -> None:
