@@ -4,15 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from langchain_core.messages import BaseMessage
 from langchain_core.tools.base import _DirectlyInjectedToolArg
+from typing_extensions import TypeVar
 
 from agentgraph.agents.run_path import RunPath
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.runtime import Runtime
+    from langgraph.store.base import BaseStore
+
+RunContext = TypeVar("RunContext", default=Any)
+"""The type of LangGraph's runtime context."""
 
 PathOf = Callable[[str], RunPath | None]
 """Returns the run path of an address; None for an address that is not in the tree."""
@@ -47,7 +53,7 @@ class Entry:
         return (self.address and self._path_of(self.address)) or RunPath()
 
 
-class Context(_DirectlyInjectedToolArg, ABC):
+class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     """The view of the run for a function agent, the `until` of a loop, a check, or a tool.
 
     ```
@@ -58,6 +64,8 @@ class Context(_DirectlyInjectedToolArg, ABC):
     A tool gets it as the parameter annotated with `Context`, whatever its name; the model does not see
     that parameter, as with LangGraph's `ToolRuntime`, which has the same base class. For a tool,
     `messages` are all messages of the run.
+
+    `ctx: Context[Tenant]` says to type checkers that `ctx.context` is a `Tenant`.
 
     Attributes:
         values: The values of the run, as a read-only mapping; write them with `SetValues`.
@@ -102,6 +110,21 @@ class Context(_DirectlyInjectedToolArg, ABC):
     @abstractmethod
     def iteration(self) -> int | None:
         """The iteration of the nearest loop, counted from 0; None outside a loop."""
+
+    @property
+    @abstractmethod
+    def context(self) -> RunContext:
+        """LangGraph's runtime context, passed with `context=` to the run; None without one."""
+
+    @property
+    @abstractmethod
+    def config(self) -> "RunnableConfig":
+        """LangGraph's config of this node: callbacks, tags, metadata, and the `configurable` keys."""
+
+    @property
+    @abstractmethod
+    def store(self) -> "BaseStore | None":
+        """LangGraph's store, passed with `store=` to the runner or the graph; None without one."""
 
     @property
     @abstractmethod

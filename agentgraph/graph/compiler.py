@@ -5,6 +5,7 @@ of its branches, and all other composites become only edges.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -15,6 +16,8 @@ from langgraph.pregel import Pregel
 from langgraph.pregel._read import ChannelRead
 from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
+from pydantic import BaseModel
+from typing_extensions import is_typeddict
 
 from agentgraph.agents.agents import (
     Agent,
@@ -30,6 +33,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Capabilities
+from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode
@@ -40,6 +44,7 @@ from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, reading, state_types
 from agentgraph.graph.values import Reducers, declared
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
@@ -61,6 +66,7 @@ def compile_agent(
     *,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     store: BaseStore | None = None,
+    context_schema: type | None = None,
     limits: Limits | None = None,
     values: Any = None,
     middleware: Iterable[Any] = (),
@@ -82,7 +88,9 @@ def compile_agent(
         agent: The root of the tree.
         checkpointer: LangGraph's saver; without one nothing can pause, unless the graph runs
             on a LangGraph server, which has its own.
-        store: LangGraph's store, for `ctx.runtime.store`.
+        store: LangGraph's store, for `ctx.store`.
+        context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
+            `TypedDict` or a pydantic model. Studio and servers show a form for it.
         limits: What a turn may use; without them those of `Limits()`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for values that are merged.
@@ -96,12 +104,18 @@ def compile_agent(
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
-        AgentGraphError: `limits` is not a `Limits`.
+        AgentGraphError: `limits` is not a `Limits`, or `context_schema` not one of these types.
     """
     reducers = declared(values)
     tree = validate(agent, reducers.channels, middleware)
     return compile_tree(
-        tree, reducers, checkpointer=checkpointer, store=store, limits=limits, **options
+        tree,
+        reducers,
+        checkpointer=checkpointer,
+        store=store,
+        context_schema=context_schema,
+        limits=limits,
+        **options,
     )
 
 
@@ -109,6 +123,7 @@ def compile_tree(
     tree: Tree,
     reducers: Reducers = Reducers(),  # noqa: B008
     *,
+    context_schema: type | None = None,
     limits: Limits | None = None,
     **options: Any,
 ) -> Graph:
@@ -118,12 +133,28 @@ def compile_tree(
         from agentgraph.graph.chat.wiring import transformers
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
-    builder = _LaneBuilder(tree, reducers, check_limits(limits))
+    builder = _LaneBuilder(tree, reducers, check_limits(limits), _checked(context_schema))
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
         config["max_concurrency"] = builder.at_once + _SPARE_THREADS
     return graph.with_config(config)
+
+
+def _checked(context_schema: Any) -> Any:
+    """Return the type of the runtime context.
+
+    Raises:
+        AgentGraphError: LangGraph takes no such type.
+    """
+    kinds = (is_typeddict, is_dataclass, lambda each: issubclass(each, BaseModel))
+    is_type = isinstance(context_schema, type)
+    if context_schema is None or (is_type and any(is_kind(context_schema) for is_kind in kinds)):
+        return context_schema
+    raise AgentGraphError(
+        f"context_schema={shown(context_schema)} is not the type of a context; pass a dataclass, a "
+        "TypedDict or a pydantic model"
+    )
 
 
 class _LaneBuilder:
@@ -133,8 +164,11 @@ class _LaneBuilder:
         at_once: The most tasks that one node built so far may run at once.
     """
 
-    def __init__(self, tree: Tree, reducers: Reducers, limits: Limits) -> None:
+    def __init__(
+        self, tree: Tree, reducers: Reducers, limits: Limits, context_schema: type | None
+    ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
+        self.context_schema = context_schema
         self.types, self.at_once = state_types(reducers), 0
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
@@ -148,7 +182,8 @@ class _LaneBuilder:
         if keeps := any("middleware" in node.reads for node in nodes):
             self._keeping.add(lane)
         given = self.types.begun if is_root and keeps else outer
-        builder: Builder = StateGraph(state, input_schema=given, output_schema=outer)
+        context: Any = self.context_schema if is_root else None
+        builder: Builder = StateGraph(state, context, input_schema=given, output_schema=outer)
         begin = NodeContext(self.tree, lane, self.paths).first_position(lane)
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
+from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Begin, Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED, resumption
 from agentgraph.threads.replay import last_turn
@@ -19,6 +19,7 @@ from agentgraph.threads.turns import Input, as_input, new_turn
 from agentgraph.tree.places import Tree
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from rich.console import Console
 
     from agentgraph.show.screens import Screen
@@ -72,6 +73,8 @@ def watch(
     thread_id: str | None = None,
     answers: Any = UNANSWERED,
     values: Mapping[str, Any] | None = None,
+    context: Any = None,
+    config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     console: "Console | Screen | None" = None,
 ) -> Watched:
@@ -93,6 +96,8 @@ def watch(
         thread_id: The thread; a turn without one gets a new thread.
         answers: Answers to questions of the thread, as in `resume`.
         values: Values for the run.
+        context: LangGraph's runtime context, as in `Runner.run`.
+        config: LangGraph's config, as in `Runner.run`.
         drop_pending: Whether a turn drops the questions that wait on the thread.
         console: A console of rich to print to.
 
@@ -108,9 +113,11 @@ def watch(
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
-    begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
+    thread_id = _thread(messages, thread_id, config)
+    begin = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     heard: list[AgentEvent] = []
-    with engine.run(begin, thread_id, RunOptions(screen.streams, on_part=screen.see)) as events:
+    options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
+    with engine.run(begin, thread_id, options) as events:
         activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
         with screen.watching(activity):
@@ -127,15 +134,18 @@ async def awatch(
     thread_id: str | None = None,
     answers: Any = UNANSWERED,
     values: Mapping[str, Any] | None = None,
+    context: Any = None,
+    config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     console: "Console | Screen | None" = None,
 ) -> Watched:
     """Run or resume as `watch` does, on the event loop."""
     engine = _engine(runner)
     screen = _screen(console)
-    begin, thread_id = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
+    thread_id = _thread(messages, thread_id, config)
+    begin = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
     heard: list[AgentEvent] = []
-    options = RunOptions(screen.streams, on_part=screen.see)
+    options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
     async with engine.arun(begin, thread_id, options) as events:
         activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
         _WATCHED[engine] = (thread_id, activity)
@@ -164,25 +174,29 @@ def _screen(console: "Console | Screen | None") -> "Screen":
     return screen_for(console)
 
 
+def _thread(messages: Input | None, thread_id: str | None, config: "RunnableConfig | None") -> str:
+    """Return the thread to watch."""
+    if messages is None and thread_id is None:
+        raise AgentGraphError("there is nothing to watch; pass messages, or a thread_id to resume")
+    return thread_for(thread_id, config)
+
+
 def _beginning(
     tree: Tree,
     messages: Input | None,
-    thread_id: str | None,
+    thread_id: str,
     answers: Any,
     values: Mapping[str, Any] | None,
     drop_pending: bool,
-) -> tuple[Begin, str]:
-    """Return how the run begins, and its thread."""
+) -> Begin:
+    """Return how the run begins."""
     if messages is not None:
         if answers is not UNANSWERED:
             raise AgentGraphError(
                 f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
-        thread_id = str(uuid4()) if thread_id is None else thread_id
-        return partial(new_turn, tree, thread_id, as_input(messages, values), drop_pending), thread_id
-    if thread_id is None:
-        raise AgentGraphError("there is nothing to watch; pass messages, or a thread_id to resume")
-    return partial(resumption, tree, thread_id, answers, values), thread_id
+        return partial(new_turn, tree, thread_id, as_input(messages, values), drop_pending)
+    return partial(resumption, tree, thread_id, answers, values)
 
 
 def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:

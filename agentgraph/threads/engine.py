@@ -15,6 +15,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
+from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.runs import (
     Advance,
@@ -37,7 +38,6 @@ from agentgraph.threads.threads import (
     PutWrite,
     Reads,
     Request,
-    checked_id,
 )
 from agentgraph.tree.places import Tree
 
@@ -48,16 +48,20 @@ T = TypeVar("T")
 
 
 class RunOptions(NamedTuple):
-    """How a run is streamed, and its limits.
+    """The options of a run.
 
     Attributes:
         stream: Whether models' replies are streamed in chunks too.
         limits: The limits of the turn; None for those that the graph was compiled with.
+        config: LangGraph's config, merged with the engine's.
+        context: LangGraph's runtime context; None for the engine's.
         on_part: Called with each part of the stream before it is translated.
     """
 
     stream: bool
     limits: Limits | None = None
+    config: RunnableConfig | None = None
+    context: Any = None
     on_part: PartHook | None = None
 
 
@@ -68,6 +72,8 @@ class Engine:
         tree: The tree.
         graph: The LangGraph graph that it was compiled to.
         saver: The saver that stores the threads.
+        config: The config of all runs.
+        context: The runtime context of runs without their own.
     """
 
     def __init__(
@@ -75,8 +81,11 @@ class Engine:
         tree: Tree,
         graph: CompiledStateGraph[Any, Any, Any, Any],
         saver: BaseCheckpointSaver[Any],
+        config: RunnableConfig | None = None,
+        context: Any = None,
     ) -> None:
         self.tree, self.graph, self.saver = tree, graph, saver
+        self.config, self.context = check_config(config), context_as(graph.context_schema, context)
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events."""
@@ -132,12 +141,11 @@ class Engine:
             *["messages"] * how.stream,
             *["tasks"] * (how.on_part is not None),
         ]
-        config = config_of(thread_id)
-        config["configurable"][EMITTED_BEFORE] = before
-        if how.limits is not None:
-            config["configurable"][LIMITS] = how.limits
+        further = {EMITTED_BEFORE: before, **({} if how.limits is None else {LIMITS: how.limits})}
+        context = context_as(self.graph.context_schema, how.context)
         return {
-            "config": config,
+            "config": merged(thread_id, self.config, how.config, further=further),
+            "context": self.context if context is None else context,
             "stream_mode": modes,
             "subgraphs": self.tree.runs_tasks,
             "durability": "sync",
@@ -253,19 +261,3 @@ class Engine:
         named = saver_error(error, self.saver, thread_id)
         named.__cause__ = error
         return named
-
-
-def config_of(
-    thread_id: str, namespace: str | None = None, checkpoint_id: str | None = None
-) -> RunnableConfig:
-    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace.
-
-    Raises:
-        AgentGraphError: The thread id is invalid.
-    """
-    configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
-    if namespace is not None:
-        configurable["checkpoint_ns"] = namespace
-    if checkpoint_id is not None:
-        configurable["checkpoint_id"] = checkpoint_id
-    return {"configurable": configurable}

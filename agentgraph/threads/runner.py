@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
@@ -14,6 +14,7 @@ from agentgraph.agents.limits import Limits
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.values import declared
+from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
@@ -45,8 +46,11 @@ class Runner:
         *,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
         store: BaseStore | None = None,
+        context_schema: type | None = None,
         values: Any = None,
         limits: Limits | None = None,
+        config: RunnableConfig | None = None,
+        context: Any = None,
         middleware: Iterable[Any] = (),
     ) -> None:
         """Compile `agent`.
@@ -54,21 +58,32 @@ class Runner:
         Args:
             agent: The root of the tree.
             checkpointer: LangGraph's saver for the threads; by default they are stored in memory.
-            store: LangGraph's store, available to agents as `ctx.runtime.store`.
+            store: LangGraph's store, available to agents as `ctx.store`.
+            context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
             limits: The limits of each turn, unless a run passes its own.
+            config: LangGraph's config for all runs: callbacks, tags, metadata, `configurable`. That of
+                a run is merged with it.
+            context: LangGraph's runtime context, unless a run passes its own.
             middleware: LangChain middleware for every chat agent, as in `compile_agent`.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `limits` is not a `Limits`.
+            AgentGraphError: `limits`, `config`, `context` or its schema is invalid.
         """
         self.agent = agent
         self.saver = InMemorySaver() if checkpointer is None else checkpointer
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
-        self.graph = compile_tree(tree, reducers, limits=limits, checkpointer=self.saver, store=store)
-        self.engine = Engine(tree, self.graph, self.saver)
+        self.graph = compile_tree(
+            tree,
+            reducers,
+            context_schema=context_schema,
+            limits=limits,
+            checkpointer=self.saver,
+            store=store,
+        )
+        self.engine = Engine(tree, self.graph, self.saver, config, context)
 
     def run(
         self,
@@ -76,6 +91,8 @@ class Runner:
         *,
         thread_id: str | None = None,
         values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
         stream: bool = False,
         drop_pending: bool = False,
         limits: Limits | None = None,
@@ -84,8 +101,13 @@ class Runner:
 
         Args:
             messages: The input: a text, a message, or a list of messages.
-            thread_id: The thread to run on; by default a new one, whose id is on every event.
+            thread_id: The thread to run on; by default that of `config`, or else a new one, whose id is
+                on every event.
             values: Values to write before the turn; they replace or are merged with the thread's.
+            context: LangGraph's runtime context, available as `ctx.context`: an object, or a dict of
+                its fields. It is not saved, so pass it again to resume.
+            config: LangGraph's config: callbacks, tags, metadata, `run_name`, and `configurable` keys,
+                such as those of a model with `configurable_fields`.
             stream: Whether to yield a model's reply in chunks too, as `partial` events.
             drop_pending: Whether to drop questions that are pending on the thread.
             limits: The limits of this turn; by default those of the runner.
@@ -100,15 +122,15 @@ class Runner:
         Raises:
             PendingInterruptError: Questions are pending on the thread.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: The input cannot be read or saved, `thread_id` is invalid, an agent has a
-                timeout, or the saver supports async calls only.
+            AgentGraphError: The input cannot be read or saved, `thread_id`, `context` or `config` is
+                invalid, an agent has a timeout, or the saver supports async calls only.
             SaverError: The saver cannot be read or written.
         """
-        thread_id = str(uuid4()) if thread_id is None else thread_id
+        thread_id = thread_for(thread_id, config)
         given = as_input(messages, values)
         self.engine.check_sync()
         begin = partial(new_turn, self.engine.tree, thread_id, given, drop_pending)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits))
+        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
     def query(self, text: str, **options: Any) -> Run:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
@@ -128,6 +150,8 @@ class Runner:
         answers: Any = UNANSWERED,
         *,
         values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
         stream: bool = False,
         limits: Limits | None = None,
     ) -> Run:
@@ -140,6 +164,8 @@ class Runner:
                 is taken as keyed answers only if a key is an id, or an address of the tree. None is
                 an answer; omit the argument to continue without one.
             values: Values to write before the thread continues.
+            context: LangGraph's runtime context, as in `run`.
+            config: LangGraph's config, as in `run`.
             stream: Whether to yield a model's reply in chunks too.
             limits: The limits of the rest of the turn; by default those of the runner.
 
@@ -155,12 +181,12 @@ class Runner:
             InvalidAnswerError: An answer does not fit its question's schema.
             TreeChangedError: The thread was run by a tree of another shape.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: An answer has no JSON form, an agent has a timeout, or the saver
-                supports async calls only.
+            AgentGraphError: An answer has no JSON form, `context` or `config` is invalid, an agent has
+                a timeout, or the saver supports async calls only.
         """
         self.engine.check_sync()
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits))
+        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, in the order of the tree.
@@ -202,6 +228,8 @@ class Runner:
         *,
         thread_id: str | None = None,
         values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
         stream: bool = False,
         drop_pending: bool = False,
         limits: Limits | None = None,
@@ -217,12 +245,12 @@ class Runner:
             ...
         ```
         """
-        thread_id = str(uuid4()) if thread_id is None else thread_id
+        thread_id = thread_for(thread_id, config)
 
         def begin() -> Reads[Any]:
             return new_turn(self.engine.tree, thread_id, as_input(messages, values), drop_pending)
 
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
+        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
 
     def aquery(self, text: str, **options: Any) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
@@ -234,12 +262,14 @@ class Runner:
         answers: Any = UNANSWERED,
         *,
         values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
         stream: bool = False,
         limits: Limits | None = None,
     ) -> AsyncRun:
         """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits))
+        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, as `pending` does."""

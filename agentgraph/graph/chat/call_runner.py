@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from inspect import unwrap
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -334,7 +334,7 @@ def context_parameters(given: BaseTool) -> tuple[str, ...]:
 
 
 def _has_context(hint: Any) -> bool:
-    return hint is Context or any(_has_context(each) for each in get_args(hint))
+    return (get_origin(hint) or hint) is Context or any(map(_has_context, get_args(hint)))
 
 
 class _UnknownToolError(Exception):

@@ -8,7 +8,9 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.base import BaseStore
 from typing_extensions import override
 
 from agentgraph.agents.agents import HistoryPolicy
@@ -195,7 +197,7 @@ class NodeContext:
         return position
 
 
-class ActivationContext(Context):
+class ActivationContext(Context[Any]):
     """The context of one activation; messages, entries and run path are computed on first access."""
 
     def __init__(
@@ -252,6 +254,21 @@ class ActivationContext(Context):
     @override
     def iteration(self) -> int | None:
         return iteration(self._place, self._cursor)
+
+    @property
+    @override
+    def context(self) -> Any:
+        return get_runtime().context
+
+    @property
+    @override
+    def config(self) -> RunnableConfig:
+        return get_config()
+
+    @property
+    @override
+    def store(self) -> BaseStore | None:
+        return get_runtime().store
 
     @property
     @override

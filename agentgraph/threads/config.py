@@ -1,0 +1,104 @@
+"""The config and the context of a run: what a call passes, merged with what its runner has."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.pregel.main import _coerce_context
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.threads import checked_id
+
+_OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+"""The `configurable` keys by which LangGraph continues elsewhere than at the head of a thread."""
+
+
+def config_of(
+    thread_id: str, namespace: str | None = None, checkpoint_id: str | None = None
+) -> RunnableConfig:
+    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace.
+
+    Raises:
+        AgentGraphError: The thread id is invalid.
+    """
+    configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
+    if namespace is not None:
+        configurable["checkpoint_ns"] = namespace
+    if checkpoint_id is not None:
+        configurable["checkpoint_id"] = checkpoint_id
+    return {"configurable": configurable}
+
+
+def check_config(config: object) -> RunnableConfig:
+    """Return a user's config, or an empty one for None.
+
+    Raises:
+        AgentGraphError: It is not a config, or names a checkpoint.
+    """
+    if config is None:
+        return {}
+    configurable = config.get("configurable") or {} if isinstance(config, Mapping) else None
+    if not isinstance(config, Mapping) or not isinstance(configurable, Mapping):
+        raise AgentGraphError(
+            f"config must be LangGraph's config, got {shown(config)}; pass a dict such as "
+            "{'callbacks': [...], 'tags': [...], 'configurable': {...}}"
+        )
+    for key in configurable:
+        if key in _OF_CHECKPOINTS:
+            raise AgentGraphError(
+                f"config: the configurable {key!r} cannot be set, because a runner continues a thread "
+                "at its latest checkpoint; to continue at another one, use runner.graph"
+            )
+    return RunnableConfig(**config)  # type: ignore[typeddict-item]
+
+
+def thread_for(thread_id: str | None, config: Any) -> str:
+    """Return the thread of a turn: the one named, also in the config, or else a new one."""
+    return thread_id if thread_id is not None else (_thread_in(config) or str(uuid4()))
+
+
+def _thread_in(config: Any) -> Any:
+    configurable = config.get("configurable") if isinstance(config, Mapping) else None
+    return configurable.get("thread_id") if isinstance(configurable, Mapping) else None
+
+
+def merged(
+    thread_id: str, *configs: RunnableConfig | None, further: Mapping[str, Any]
+) -> RunnableConfig:
+    """Return the config of a run.
+
+    Args:
+        thread_id: The thread.
+        *configs: The configs of the runner and of the call; the later ones win.
+        further: Further keys of `configurable`.
+
+    Raises:
+        AgentGraphError: A config is invalid, or names another thread.
+    """
+    for named in filter(None, map(_thread_in, configs)):
+        if named != thread_id:
+            raise AgentGraphError(
+                f"thread_id={shown(thread_id)}, but config names the thread {shown(named)}; leave one "
+                "of them out"
+            )
+    config = merge_configs(*map(check_config, configs), config_of(thread_id))
+    config["configurable"].update(further)
+    return config
+
+
+def context_as(schema: Any, context: Any) -> Any:
+    """Return a context as LangGraph passes it on: for a dict an object of the schema.
+
+    Raises:
+        AgentGraphError: The dict does not fit the schema.
+    """
+    try:
+        return _coerce_context(schema, context)
+    except Exception as error:
+        raise AgentGraphError(
+            f"context={shown(context)} does not fit {schema.__name__} ({reason(error)}); pass a "
+            f"{schema.__name__}, or a dict of its fields"
+        ) from error
