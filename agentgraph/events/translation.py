@@ -170,7 +170,8 @@ class Translator:
             foreign = self._tree.is_foreign(namespace)
             if kind == "messages":
                 chunk, metadata = data
-                at = metadata.get(GRAPH_AGENT if foreign else "agent_address")
+                is_marked = foreign or "agent_step" in metadata  # not the models of tools
+                at = metadata.get(GRAPH_AGENT if foreign else "agent_address") if is_marked else None
                 yield from self._chunk(at, chunk, metadata)
             elif kind == "updates" and not namespace:
                 yield from self._updates(data)

@@ -43,6 +43,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, reading, state_types
+from agentgraph.graph.traces import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import RunPaths
@@ -188,10 +189,11 @@ class _LaneBuilder:
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
             self._add(builder, node)
-        graph = _compiled(builder, options)
+        graph = _compiled(builder, {"name": lane.name, **options})
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for node in nodes:
+            trace(graph, node.node)
             if node.picture is not None:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:

@@ -154,6 +154,20 @@ class NodeContext:
         first = start(self.tree, lane, cursor)
         return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
 
+    def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
+        """Return the metadata of an activation here for traces.
+
+        Args:
+            position: The position of the lane.
+            has_path: Whether to include the run path, whose text grows with the run.
+        """
+        name, cursor = self.place.name, as_cursor(self.arrived(position)["cursor"])
+        own = {"agent_name": name, "lc_agent_name": name, "agent_address": self.address(cursor)}
+        if not has_path:
+            return own
+        path = str(self.paths.at(self.place, cursor[: len(self.place.counts)]))
+        return {**own, "run_path": path, "iteration": iteration(self.place, cursor)}
+
     def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
         """Return the visible state: that of the lane, and of the enclosing lanes."""
         position = state.get("position")

@@ -12,6 +12,7 @@ from langchain_core.messages import (
     RemoveMessage,
     message_chunk_to_message,
 )
+from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.functions import allowed, is_async
@@ -49,6 +50,11 @@ class FunctionNode(LeafNode):
         )
         self.capabilities = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
+
+    def inner_config(self, activation: Activation) -> RunnableConfig:
+        """Return the config for the function, which assigns the chunks of its models to the agent."""
+        config = activation.config
+        return {**config, "metadata": {**config.get("metadata", {}), **activation.mark}}
 
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in a separate event loop."""
