@@ -61,6 +61,8 @@ from agentgraph.errors import (
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.threads.overview import Thread, ThreadSummary, Turn
+from agentgraph.threads.results import Result, Usage
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
 
@@ -105,6 +107,7 @@ __all__ = [
     "PendingInterruptError",
     "ReducerError",
     "RemoteRunError",
+    "Result",
     "Run",
     "RunPath",
     "RunStep",
@@ -115,13 +118,17 @@ __all__ = [
     "Step",
     "StepFailedError",
     "Summarized",
+    "Thread",
     "ThreadBusyError",
     "ThreadError",
+    "ThreadSummary",
     "TransferTo",
     "TreeChangedError",
     "Trimmed",
+    "Turn",
     "UnknownInterruptError",
     "UnknownThreadError",
+    "Usage",
     "ValueConflictError",
     "Watched",
     "WorkflowAgent",

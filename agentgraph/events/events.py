@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.json_forms import as_json, from_json, message_as_json, message_from_json
@@ -141,6 +142,11 @@ class AgentEvent:
     def text(self) -> str:
         """The text of the message; empty if there is no message."""
         return str(self.message.text) if self.message else ""
+
+    @property
+    def usage(self) -> UsageMetadata | None:
+        """The tokens that the model used for the message, as LangChain has them; None without any."""
+        return getattr(self.message, "usage_metadata", None)
 
     @property
     def partial(self) -> bool:

@@ -1,22 +1,21 @@
 """`watch`: runs a turn, shows it as a live tree, and returns its events."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.threads.config import thread_for
-from agentgraph.threads.engine import Begin, Engine, RunOptions
-from agentgraph.threads.pending import UNANSWERED, resumption
+from agentgraph.threads.beginning import beginning
+from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.replay import last_turn
+from agentgraph.threads.results import Result, result
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.threads import Reads
-from agentgraph.threads.turns import Input, as_input, new_turn
-from agentgraph.tree.places import Tree
+from agentgraph.threads.turns import Input
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -28,39 +27,17 @@ _WATCHED: WeakKeyDictionary[Engine, tuple[str, Activity]] = WeakKeyDictionary()
 """The thread that was watched last with each runner, and the state of its agents."""
 
 
-class Watched(tuple[AgentEvent, ...]):
-    """The events of a watched run, without chunks, as a tuple.
+class Watched(Result):
+    """The `Result` of a watched run, which is also the sequence of its events."""
 
-    Attributes:
-        thread_id: The thread.
-        pending: The questions that wait for answers, in the order of the tree.
-    """
+    def __iter__(self) -> Iterator[AgentEvent]:
+        return iter(self.events)
 
-    thread_id: str
-    pending: tuple[Interrupt, ...]
+    def __len__(self) -> int:
+        return len(self.events)
 
-    def __new__(
-        cls, thread_id: str, events: Sequence[AgentEvent], pending: Sequence[Interrupt] = ()
-    ) -> "Watched":
-        """Make the tuple.
-
-        Args:
-            thread_id: The thread.
-            events: The events of the run, without chunks.
-            pending: The questions that wait for answers.
-        """
-        made = super().__new__(cls, events)
-        made.thread_id, made.pending = thread_id, tuple(pending)
-        return made
-
-    @property
-    def text(self) -> str:
-        """The last text that was said; empty if there is none."""
-        return next((event.text for event in reversed(self) if event.text), "")
-
-    def __repr__(self) -> str:
-        questions = f", {len(self.pending)} pending" if self.pending else ""
-        return f"<Watched: {len(self)} events on thread {self.thread_id!r}{questions}>"
+    def __getitem__(self, index: Any) -> Any:
+        return self.events[index]
 
     def _ipython_display_(self) -> None:
         """Show nothing: the notebook shows the tree already."""
@@ -102,8 +79,7 @@ def watch(
         console: A console of rich to print to.
 
     Returns:
-        The events without chunks, as a tuple with `thread_id`, `text` (the last text) and
-        `pending` (the questions that wait).
+        The `Result`, as from `Runner.invoke`; it can be iterated for the events.
 
     Raises:
         Exception: An agent failed; the tree shows where. `watch(runner, thread_id=...)` tries the
@@ -113,18 +89,17 @@ def watch(
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
-    thread_id = _thread(messages, thread_id, config)
-    begin = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
+    begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
     options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
-    with engine.run(begin, thread_id, options) as events:
-        activity = engine.read(_activity(engine, thread_id, messages is None), thread_id)
-        _WATCHED[engine] = (thread_id, activity)
+    with engine.run(begin, thread, options) as events:
+        activity = engine.read(_activity(engine, thread, messages is None), thread)
+        _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
             for event in events:
                 screen.add(event)
                 heard += [] if event.partial else [event]
-    return Watched(thread_id, heard, runner.pending(thread_id) if _asked(heard) else ())
+    return Watched(**vars(engine.read(result(engine.tree, thread, heard), thread)))
 
 
 async def awatch(
@@ -142,18 +117,17 @@ async def awatch(
     """Run or resume as `watch` does, on the event loop."""
     engine = _engine(runner)
     screen = _screen(console)
-    thread_id = _thread(messages, thread_id, config)
-    begin = _beginning(engine.tree, messages, thread_id, answers, values, drop_pending)
+    begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
     options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
-    async with engine.arun(begin, thread_id, options) as events:
-        activity = await engine.aread(_activity(engine, thread_id, messages is None), thread_id)
-        _WATCHED[engine] = (thread_id, activity)
+    async with engine.arun(begin, thread, options) as events:
+        activity = await engine.aread(_activity(engine, thread, messages is None), thread)
+        _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
             async for event in events:
                 screen.add(event)
                 heard += [] if event.partial else [event]
-    return Watched(thread_id, heard, await runner.apending(thread_id) if _asked(heard) else ())
+    return Watched(**vars(await engine.aread(result(engine.tree, thread, heard), thread)))
 
 
 def _engine(runner: object) -> Engine:
@@ -174,31 +148,6 @@ def _screen(console: "Console | Screen | None") -> "Screen":
     return screen_for(console)
 
 
-def _thread(messages: Input | None, thread_id: str | None, config: "RunnableConfig | None") -> str:
-    """Return the thread to watch."""
-    if messages is None and thread_id is None:
-        raise AgentGraphError("there is nothing to watch; pass messages, or a thread_id to resume")
-    return thread_for(thread_id, config)
-
-
-def _beginning(
-    tree: Tree,
-    messages: Input | None,
-    thread_id: str,
-    answers: Any,
-    values: Mapping[str, Any] | None,
-    drop_pending: bool,
-) -> Begin:
-    """Return how the run begins."""
-    if messages is not None:
-        if answers is not UNANSWERED:
-            raise AgentGraphError(
-                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
-            )
-        return partial(new_turn, tree, thread_id, as_input(messages, values), drop_pending)
-    return partial(resumption, tree, thread_id, answers, values)
-
-
 def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:
     """Return the state to begin with; on a resume, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
@@ -207,7 +156,3 @@ def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:
     if resumes:
         activity.recall((yield from last_turn(engine.tree, thread_id)))
     return activity
-
-
-def _asked(events: Sequence[AgentEvent]) -> bool:
-    return any(event.kind == "interrupted" for event in events)

@@ -57,10 +57,11 @@ def check_config(config: object) -> RunnableConfig:
 
 def thread_for(thread_id: str | None, config: Any) -> str:
     """Return the thread of a turn: the one named, also in the config, or else a new one."""
-    return thread_id if thread_id is not None else (_thread_in(config) or str(uuid4()))
+    return thread_id if thread_id is not None else (thread_in(config) or str(uuid4()))
 
 
-def _thread_in(config: Any) -> Any:
+def thread_in(config: Any) -> Any:
+    """Return the thread that a config names; None if it names none."""
     configurable = config.get("configurable") if isinstance(config, Mapping) else None
     return configurable.get("thread_id") if isinstance(configurable, Mapping) else None
 
@@ -78,7 +79,7 @@ def merged(
     Raises:
         AgentGraphError: A config is invalid, or names another thread.
     """
-    for named in filter(None, map(_thread_in, configs)):
+    for named in filter(None, map(thread_in, configs)):
         if named != thread_id:
             raise AgentGraphError(
                 f"thread_id={shown(thread_id)}, but config names the thread {shown(named)}; leave one "

@@ -1,6 +1,6 @@
 """Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -15,6 +15,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
+from agentgraph.threads.beginning import Begin
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.runs import (
@@ -25,26 +26,32 @@ from agentgraph.threads.runs import (
     PartHook,
     Run,
     alock_thread,
+    is_locked,
     lock_thread,
 )
 from agentgraph.threads.savers import saver_error, saver_fault
 from agentgraph.threads.threads import (
     CloseStream,
+    DeleteThread,
     FindSaveFault,
     GetCheckpoint,
     GetNextPart,
     GetState,
     ListCheckpoints,
+    ListThreads,
+    PutCheckpoint,
     PutWrite,
+    PutWrites,
     Reads,
     Request,
+    SaverRequest,
 )
 from agentgraph.tree.places import Tree
 
-Begin = Callable[[], Reads[Any]]
-"""Checks the thread, and returns LangGraph's input; called while the thread is locked."""
-
 T = TypeVar("T")
+
+_FIRST = {"source": "input", "step": -1}
+"""The metadata of the first checkpoint of a thread, or of a lane."""
 
 
 class RunOptions(NamedTuple):
@@ -152,6 +159,22 @@ class Engine:
             "version": "v2",
         }
 
+    def locked(self, reads: Reads[T], thread_id: str) -> T:
+        """Answer the requests of a generator while no run can use the thread."""
+        self.check_saver()
+        with lock_thread(self.saver, thread_id):
+            return self.read(reads, thread_id)
+
+    async def alocked(self, reads: Reads[T], thread_id: str) -> T:
+        """Answer the requests of a generator on the event loop, as `locked` does."""
+        self.check_saver("async")
+        with await alock_thread(self.saver, thread_id):
+            return await self._aread(reads, thread_id)
+
+    def is_running(self, thread_id: str) -> bool:
+        """Return whether a run is active on a thread, also in another process of a SQLite file."""
+        return is_locked(self.saver, thread_id)
+
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
         self.check_saver()
@@ -224,6 +247,8 @@ class Engine:
                 return save_fault(self.saver.serde, value)
             case GetNextPart(stream):
                 return next(stream, None)
+            case ListThreads():
+                return [*self.saver.list(None, filter=_FIRST)]
         owner, method, *given = self._call(asked, thread_id)
         return getattr(owner, method)(*given)
 
@@ -233,21 +258,28 @@ class Engine:
                 return save_fault(self.saver.serde, value)
             case GetNextPart(stream):
                 return await anext(stream, None)
+            case ListThreads():
+                return [each async for each in self.saver.alist(None, filter=_FIRST)]
         owner, method, *given = self._call(asked, thread_id)
         answer = getattr(owner, f"a{method}")(*given)
         return [each async for each in answer] if method == "list" else await answer
 
-    def _call(
-        self, asked: GetCheckpoint | GetState | ListCheckpoints | PutWrite | CloseStream, thread_id: str
-    ) -> tuple[Any, ...]:
+    def _call(self, asked: SaverRequest, thread_id: str) -> tuple[Any, ...]:
         """Return what answers a request: an object, the name of its sync method, and the arguments."""
         match asked:
-            case GetCheckpoint():
-                return self.saver, "get_tuple", config_of(thread_id, *asked)
+            case GetCheckpoint(namespace, checkpoint_id, other):
+                return self.saver, "get_tuple", config_of(other or thread_id, namespace, checkpoint_id)
             case GetState():
                 return self.graph, "get_state", config_of(thread_id, *asked)
             case ListCheckpoints():
                 return self.saver, "list", config_of(thread_id)
+            case PutCheckpoint(config, saved):
+                versions = saved.checkpoint["channel_versions"]
+                return self.saver, "put", config, saved.checkpoint, saved.metadata, versions
+            case PutWrites():
+                return self.saver, "put_writes", *asked
+            case DeleteThread():
+                return self.saver, "delete_thread", thread_id
             case PutWrite(saved, task_id, channel, value):
                 return self.saver, "put_writes", saved.config, [(channel, value)], task_id
             case CloseStream(stream):

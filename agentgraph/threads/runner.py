@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -14,14 +15,30 @@ from agentgraph.agents.limits import Limits
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.values import declared
+from agentgraph.threads.beginning import beginning
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.overview import (
+    Status,
+    Thread,
+    ThreadSummary,
+    copy,
+    delete,
+    summary,
+    thread,
+    thread_ids,
+    with_status,
+)
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
+from agentgraph.threads.results import Result, result
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.threads import Reads
 from agentgraph.threads.turns import Input, as_input, new_turn
 from agentgraph.tree.validation import validate
+
+_ANY = "any"
+"""The thread of requests that are of no thread."""
 
 
 class Runner:
@@ -44,7 +61,7 @@ class Runner:
         self,
         agent: Agent,
         *,
-        checkpointer: BaseCheckpointSaver[Any] | None = None,
+        checkpointer: "BaseCheckpointSaver[Any] | str | PathLike[str] | None" = None,
         store: BaseStore | None = None,
         context_schema: type | None = None,
         values: Any = None,
@@ -57,7 +74,9 @@ class Runner:
 
         Args:
             agent: The root of the tree.
-            checkpointer: LangGraph's saver for the threads; by default they are stored in memory.
+            checkpointer: LangGraph's saver for the threads; by default they are stored in memory. Or
+                the path of a SQLite file, for sync and async calls; `close`, or the end of a `with`
+                block, closes it.
             store: LangGraph's store, available to agents as `ctx.store`.
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
@@ -72,7 +91,8 @@ class Runner:
             AgentGraphError: `limits`, `config`, `context` or its schema is invalid.
         """
         self.agent = agent
-        self.saver = InMemorySaver() if checkpointer is None else checkpointer
+        self.saver = _saver(checkpointer)
+        self._closes = self.saver is not checkpointer
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
         self.graph = compile_tree(
@@ -188,6 +208,52 @@ class Runner:
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
+    def invoke(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: Any = UNANSWERED,
+        values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
+        drop_pending: bool = False,
+        limits: Limits | None = None,
+    ) -> Result:
+        """Run a turn, or without `messages` resume a thread, to its end or its questions.
+
+        >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+        >>> runner.invoke("Go.").text
+        'A draft.'
+
+        Args:
+            messages: The input, as in `run`; without it the thread is resumed, as by `resume`.
+            thread_id: The thread; a turn without one gets a new thread.
+            answers: Answers to questions of the thread, as in `resume`.
+            values: Values to write before, as in `run`.
+            context: LangGraph's runtime context, as in `run`.
+            config: LangGraph's config, as in `run`.
+            drop_pending: Whether a turn drops the questions that are pending on the thread.
+            limits: The limits of this turn; by default those of the runner.
+
+        Returns:
+            The text, message and values that came of it, its events, the pending questions, and tokens.
+
+        Raises:
+            Exception: An agent failed; the thread can be resumed.
+            AgentGraphError: As in `run` and `resume`.
+        """
+        engine = self.engine
+        engine.check_sync()
+        begin, thread = beginning(
+            engine.tree, messages, thread_id, answers, values, config, drop_pending
+        )
+        with engine.run(
+            begin, thread, RunOptions(stream=False, limits=limits, config=config, context=context)
+        ) as run:
+            events = list(run)
+        return engine.read(result(engine.tree, thread, events), thread)
+
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, in the order of the tree.
 
@@ -221,6 +287,82 @@ class Runner:
         """
         self.engine.check_saver()
         return iter(self.engine.read(replayed(self.engine.tree, thread_id), thread_id))
+
+    def thread(self, thread_id: str) -> Thread:
+        """Return what is on a thread: its status, values, messages and turns.
+
+        >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> thread = runner.thread("monday")
+        >>> thread.status, [message.text for message in thread.turns[0].messages]
+        ('done', ['Go.'])
+
+        Args:
+            thread_id: The thread; one that the saver does not have is "new".
+
+        Raises:
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: The saver supports async calls only.
+        """
+        engine = self.engine
+        engine.check_saver()
+        is_running = engine.is_running(thread_id)
+        return engine.read(thread(engine.tree, thread_id, is_running=is_running), thread_id)
+
+    def threads(self, status: Status | None = None) -> list[ThreadSummary]:
+        """Return the threads of the saver, those that began last first.
+
+        Args:
+            status: Only threads with this status; see `Thread`.
+        """
+        engine = self.engine
+        engine.check_saver()
+        found = []
+        for each in engine.read(thread_ids(), _ANY):
+            reads = summary(engine.tree, each, is_running=engine.is_running(each))
+            found.append(engine.read(reads, each))
+        return with_status(found, status)
+
+    def delete(self, thread_id: str) -> None:
+        """Delete a thread from the saver.
+
+        Args:
+            thread_id: The thread.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadBusyError: A run is active on it.
+            AgentGraphError: The saver supports async calls only.
+        """
+        self.engine.locked(delete(thread_id), thread_id)
+
+    def copy(self, thread_id: str, to: str) -> None:
+        """Copy a thread, with its questions and events; each can then be continued on its own.
+
+        Args:
+            thread_id: The thread.
+            to: The id of the copy.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadBusyError: A run is active on it.
+            ThreadError: There is a thread `to` already.
+            AgentGraphError: The saver supports async calls only.
+        """
+        self.engine.locked(copy(thread_id, to), thread_id)
+
+    def close(self) -> None:
+        """Close the file that the runner opened; a saver that was passed stays open."""
+        if self._closes:
+            closing = getattr(self.saver, "conn", None)
+            if closing is not None:
+                closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def arun(
         self,
@@ -271,6 +413,29 @@ class Runner:
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
 
+    async def ainvoke(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: Any = UNANSWERED,
+        values: Mapping[str, Any] | None = None,
+        context: Any = None,
+        config: RunnableConfig | None = None,
+        drop_pending: bool = False,
+        limits: Limits | None = None,
+    ) -> Result:
+        """Run a turn or resume a thread as `invoke` does, asynchronously."""
+        engine = self.engine
+        begin, thread = beginning(
+            engine.tree, messages, thread_id, answers, values, config, drop_pending
+        )
+        async with engine.arun(
+            begin, thread, RunOptions(stream=False, limits=limits, config=config, context=context)
+        ) as run:
+            events = [event async for event in run]
+        return await engine.aread(result(engine.tree, thread, events), thread)
+
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, as `pending` does."""
         return await self.engine.aread(pending(self.engine.tree, thread_id), thread_id)
@@ -288,6 +453,40 @@ class Runner:
             return _each(await self.engine.aread(reads, thread_id))
 
         return AsyncRun(admit)
+
+    async def athread(self, thread_id: str) -> Thread:
+        """Return what is on a thread, as `thread` does."""
+        engine = self.engine
+        is_running = engine.is_running(thread_id)
+        return await engine.aread(thread(engine.tree, thread_id, is_running=is_running), thread_id)
+
+    async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
+        """Return the threads of the saver, as `threads` does."""
+        engine = self.engine
+        found = []
+        for each in await engine.aread(thread_ids(), _ANY):
+            reads = summary(engine.tree, each, is_running=engine.is_running(each))
+            found.append(await engine.aread(reads, each))
+        return with_status(found, status)
+
+    async def adelete(self, thread_id: str) -> None:
+        """Delete a thread from the saver, as `delete` does."""
+        await self.engine.alocked(delete(thread_id), thread_id)
+
+    async def acopy(self, thread_id: str, to: str) -> None:
+        """Copy a thread, as `copy` does."""
+        await self.engine.alocked(copy(thread_id, to), thread_id)
+
+
+def _saver(given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None") -> BaseCheckpointSaver[Any]:
+    """Return the saver that is given, or a new one in memory or on a file."""
+    if given is None:
+        return InMemorySaver()
+    if not isinstance(given, str | PathLike):
+        return given
+    from agentgraph.threads.sqlite import file_saver
+
+    return file_saver(given)
 
 
 async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:

@@ -37,7 +37,13 @@ from agentgraph.graph.failures import failures
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.safe_repr import shown
 from agentgraph.threads.replay import Continuation, save_heard
-from agentgraph.threads.savers import is_of_database, lock_file, saver_error, unlock_file
+from agentgraph.threads.savers import (
+    is_file_locked,
+    is_of_database,
+    lock_file,
+    saver_error,
+    unlock_file,
+)
 from agentgraph.threads.threads import (
     CloseStream,
     GetNextPart,
@@ -125,6 +131,14 @@ def _acquire(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> Thre
         "iterator that was left early ends when it is closed), or use another thread_id",
         thread_id,
     )
+
+
+def is_locked(saver: Any, thread_id: str) -> bool:
+    """Return whether a run has locked a thread of a saver."""
+    path: str | None = getattr(saver, "path", None)
+    with _guard:
+        held = (path or id(saver), thread_id) in _locks
+    return held or (path is not None and is_file_locked(path, thread_id))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -7,6 +7,7 @@ a lock when its process ends, in whatever way.
 import asyncio
 import hashlib
 import os
+import struct
 import sys
 from typing import Any
 
@@ -48,7 +49,8 @@ def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
     lacks = any(getattr(type(saver), each) is getattr(BaseCheckpointSaver, each) for each in needed)
     kinds = {kind.__name__ for kind in type(saver).__mro__}
     runs_on_loop = isinstance(getattr(saver, "loop", None), asyncio.AbstractEventLoop)
-    if not lacks and not (runs_on_loop if is_sync else "SqliteSaver" in kinds):
+    only_refuses = type(saver).aget_tuple.__qualname__.startswith("SqliteSaver.")
+    if not lacks and not (runs_on_loop if is_sync else only_refuses):
         return None
     if kinds & {"SqliteSaver", "AsyncSqliteSaver"}:
         instead = f"{'' if is_sync else 'async_'}sqlite_saver() on the same file"
@@ -110,6 +112,30 @@ def lock_file(path: str, thread_id: str) -> bool:
     Raises:
         SaverError: The lock file cannot be opened.
     """
+    file = _lock_file(path)
+    try:
+        _lock_byte(file, _offset(thread_id))
+    except OSError:
+        return False
+    return True
+
+
+def unlock_file(path: str, thread_id: str) -> None:
+    """Unlock a thread of a SQLite file."""
+    _unlock_byte(_lock_files[path], _offset(thread_id))
+
+
+def is_file_locked(path: str, thread_id: str) -> bool:
+    """Return whether another process has locked a thread of a SQLite file."""
+    return os.path.exists(f"{path}-lock") and _is_locked(_lock_file(path), _offset(thread_id))
+
+
+def _lock_file(path: str) -> int:
+    """Return the open lock file of a SQLite file.
+
+    Raises:
+        SaverError: It cannot be opened.
+    """
     if path not in _lock_files:
         try:
             _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -119,16 +145,7 @@ def lock_file(path: str, thread_id: str) -> bool:
                 "they share a thread, so its folder must be one that may be written to",
                 path=path,
             ) from error
-    try:
-        _lock_byte(_lock_files[path], _offset(thread_id))
-    except OSError:
-        return False
-    return True
-
-
-def unlock_file(path: str, thread_id: str) -> None:
-    """Unlock a thread of a SQLite file."""
-    _unlock_byte(_lock_files[path], _offset(thread_id))
+    return _lock_files[path]
 
 
 def _offset(thread_id: str) -> int:
@@ -156,3 +173,21 @@ else:
 
     def _unlock_byte(file: int, at: int) -> None:
         fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
+
+
+if sys.platform == "linux":
+
+    def _is_locked(file: int, at: int) -> bool:
+        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
+        kind: int = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
+        return kind != fcntl.F_UNLCK
+
+else:
+
+    def _is_locked(file: int, at: int) -> bool:
+        try:
+            _lock_byte(file, at)
+        except OSError:
+            return True
+        _unlock_byte(file, at)
+        return False

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import closing, suppress
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiosqlite
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -45,6 +47,31 @@ class _SqliteSaver(SqliteSaver):
 
     def __exit__(self, *_: object) -> None:
         self.conn.close()
+
+
+class _FileSaver(_SqliteSaver):
+    """A `SqliteSaver` that serves async calls too: in threads, so on any event loop."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self, config: RunnableConfig | None, **options: Any
+    ) -> AsyncIterator[CheckpointTuple]:
+        for each in await asyncio.to_thread(lambda: [*self.list(config, **options)]):
+            yield each
+
+    async def aput(self, *args: Any) -> RunnableConfig:
+        return await asyncio.to_thread(self.put, *args)
+
+    async def aput_writes(self, *args: Any) -> None:
+        await asyncio.to_thread(self.put_writes, *args)
+
+    async def aget_delta_channel_history(self, **options: Any) -> Any:
+        return await asyncio.to_thread(lambda: self.get_delta_channel_history(**options))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await asyncio.to_thread(self.delete_thread, thread_id)
 
 
 class _AsyncSqliteSaver(AsyncSqliteSaver):
@@ -105,6 +132,18 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
     Raises:
         SaverError: The file cannot be opened, or is not a SQLite file.
     """
+    return _opened(_SqliteSaver, path)
+
+
+def file_saver(path: str | PathLike[str]) -> _FileSaver:
+    """Open a saver for a `Runner`, as `sqlite_saver` does, for sync and async calls."""
+    return _opened(_FileSaver, path)
+
+
+S = TypeVar("S", bound=_SqliteSaver)
+
+
+def _opened(kind: type[S], path: str | PathLike[str]) -> S:
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(
@@ -115,7 +154,7 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
         if connection is not None:
             connection.close()
         raise _unopened(os.fspath(path), error) from error
-    saver = _SqliteSaver(connection)
+    saver = kind(connection)
     saver.path = _file(path)
     return saver
 

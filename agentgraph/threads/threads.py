@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
@@ -59,6 +60,8 @@ class GetCheckpoint(NamedTuple):
 
     namespace: str = ""
     checkpoint_id: str | None = None
+    thread_id: str | None = None
+    """Another thread than that of the reader."""
 
 
 class GetState(NamedTuple):
@@ -70,6 +73,10 @@ class GetState(NamedTuple):
 
 class ListCheckpoints(NamedTuple):
     """Asks for all `CheckpointTuple`s of the thread, in all namespaces, each newest first."""
+
+
+class ListThreads(NamedTuple):
+    """Asks for the first `CheckpointTuple` of each thread of the saver, in all namespaces."""
 
 
 class FindSaveFault(NamedTuple):
@@ -87,6 +94,29 @@ class PutWrite(NamedTuple):
     value: Any
 
 
+class PutCheckpoint(NamedTuple):
+    """Asks to save a checkpoint as it is, after the one that `config` names; and for its config."""
+
+    config: RunnableConfig
+    saved: CheckpointTuple
+
+
+class PutWrites(NamedTuple):
+    """Asks to save all writes of a task, as channels and values, with a checkpoint.
+
+    Savers return the writes of several tasks in the order of `path`.
+    """
+
+    config: RunnableConfig
+    writes: Sequence[tuple[str, Any]]
+    task_id: str
+    path: str
+
+
+class DeleteThread(NamedTuple):
+    """Asks to delete the thread."""
+
+
 class GetNextPart(NamedTuple):
     """Asks for the next part of a LangGraph stream, sync or async; None at its end."""
 
@@ -99,9 +129,18 @@ class CloseStream(NamedTuple):
     stream: Any
 
 
-Request = (
-    GetCheckpoint | GetState | ListCheckpoints | FindSaveFault | PutWrite | GetNextPart | CloseStream
+SaverRequest = (
+    GetCheckpoint
+    | GetState
+    | ListCheckpoints
+    | PutWrite
+    | PutWrites
+    | PutCheckpoint
+    | DeleteThread
+    | CloseStream
 )
+"""The requests that one method of the saver, the graph or the stream answers."""
+Request = SaverRequest | ListThreads | FindSaveFault | GetNextPart
 
 
 def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:

@@ -1,0 +1,45 @@
+"""How a call begins that may be a turn or a resume: `invoke` and `watch`."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
+from agentgraph.threads.config import thread_for, thread_in
+from agentgraph.threads.pending import UNANSWERED, resumption
+from agentgraph.threads.threads import Reads
+from agentgraph.threads.turns import Input, as_input, new_turn
+from agentgraph.tree.places import Tree
+
+Begin = Callable[[], Reads[Any]]
+"""Checks the thread, and returns LangGraph's input; called while the thread is locked."""
+
+
+def beginning(
+    tree: Tree,
+    messages: Input | None,
+    thread_id: str | None,
+    answers: Any,
+    values: Mapping[str, Any] | None,
+    config: RunnableConfig | None,
+    drop_pending: bool,
+) -> tuple[Begin, str]:
+    """Return how a call begins, and its thread: with messages a turn, otherwise a resume.
+
+    Raises:
+        AgentGraphError: There are neither messages nor a thread, or answers besides messages; or the
+            messages cannot be read.
+    """
+    thread = thread_for(thread_id, config)
+    if messages is not None:
+        if answers is not UNANSWERED:
+            raise AgentGraphError(
+                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
+            )
+        return partial(new_turn, tree, thread, as_input(messages, values), drop_pending), thread
+    if thread_id is None and thread_in(config) is None:
+        raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
+    return partial(resumption, tree, thread, answers, values), thread

@@ -1,0 +1,226 @@
+"""The threads of a saver: what is on one, which there are, and how they are deleted and copied."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import ThreadError, TreeChangedError, UnknownThreadError
+from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.state import address_of
+from agentgraph.safe_repr import shown
+from agentgraph.threads.config import config_of
+from agentgraph.threads.pending import pending
+from agentgraph.threads.replay import replayed
+from agentgraph.threads.results import Usage, usage_of
+from agentgraph.threads.threads import (
+    DeleteThread,
+    GetCheckpoint,
+    GetState,
+    ListCheckpoints,
+    ListThreads,
+    PutCheckpoint,
+    PutWrites,
+    Reads,
+    leading_checkpoints,
+    namespace_of,
+    next_node,
+    notes_at,
+    writes_by_task,
+)
+from agentgraph.tree.places import Tree
+
+Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a thread: what the user said, and what the agents did.
+
+    Attributes:
+        number: The number of the turn, from 0.
+        messages: The messages of the user.
+        events: The events, as `Runner.events` yields them.
+        began: When it began, in seconds since 1970.
+        ended: The time of its last event; if it has none, when it began.
+    """
+
+    number: int
+    messages: Sequence[BaseMessage]
+    events: Sequence[AgentEvent] = field(repr=False)
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread, as its saver has it.
+
+    Attributes:
+        thread_id: The id.
+        status: "new" (the saver has no such thread), "running", "paused" (questions wait for answers),
+            "failed", "stopped" (it can be resumed, but nothing runs it), or "done".
+        values: The values of the run.
+        messages: The history.
+        turns: The turns, first to last.
+        pending: The questions that wait for answers, in the order of the tree.
+    """
+
+    thread_id: str
+    status: Status
+    values: Mapping[str, Any] = field(default_factory=dict)
+    messages: Sequence[BaseMessage] = field(default=(), repr=False)
+    turns: Sequence[Turn] = field(default=(), repr=False)
+    pending: Sequence[Interrupt] = ()
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the messages of all turns used."""
+        return usage_of(event for turn in self.turns for event in turn.events)
+
+
+@dataclass(frozen=True)
+class ThreadSummary:
+    """A thread in a list of threads.
+
+    Attributes:
+        thread_id: The id.
+        status: As in `Thread`.
+        updated: When its saver last stored a step of it, in seconds since 1970.
+    """
+
+    thread_id: str
+    status: Status
+    updated: float
+
+
+def thread(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[Thread]:
+    """Return what is on a thread.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    saved: CheckpointTuple | None = yield GetCheckpoint()
+    if saved is None:
+        return Thread(thread_id, "running" if is_running else "new")
+    events = yield from replayed(tree, thread_id)
+    questions = yield from pending(tree, thread_id)
+    state = (yield GetState()).values
+    messages: list[BaseMessage] = state.get("messages", [])
+    turns = _turns((yield from leading_checkpoints()), messages, events)
+    status: Status = "running" if is_running else _status(saved, bool(questions))
+    return Thread(thread_id, status, state.get("values", {}), messages, turns, questions)
+
+
+def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSummary]:
+    """Return a thread in a list, whichever tree ran it."""
+    saved = yield from _known(thread_id)
+    try:
+        asks = bool((yield from pending(tree, thread_id)))
+    except TreeChangedError:
+        asks = any("__interrupt__" in writes for writes in writes_by_task(saved).values())
+    status: Status = "running" if is_running else _status(saved, asks)
+    return ThreadSummary(thread_id, status, _time(saved))
+
+
+def thread_ids() -> Reads[list[str]]:
+    """Return the ids of the threads that a tree ran, the newest first."""
+    first: list[CheckpointTuple] = yield ListThreads()
+    ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
+    return list(dict.fromkeys(ids))
+
+
+def with_status(threads: Iterable[ThreadSummary], status: Status | None) -> list[ThreadSummary]:
+    """Return the threads with a status; all for None."""
+    return [each for each in threads if status in (None, each.status)]
+
+
+def _status(saved: CheckpointTuple, asks: bool) -> Status:
+    if next_node(saved) is None:
+        return "done"
+    has_failed = any("__error__" in writes for writes in writes_by_task(saved).values())
+    if has_failed or any(note.kind == "error" for note in notes_at(saved)):
+        return "failed"
+    return "paused" if asks else "stopped"
+
+
+def _turns(
+    newest_first: Sequence[CheckpointTuple],
+    messages: Sequence[BaseMessage],
+    events: Sequence[AgentEvent],
+) -> list[Turn]:
+    """Return the turns of a thread; a user's message that was replaced since appears as it is now."""
+    now = {message.id: message for message in messages}
+    done: dict[int, list[AgentEvent]] = defaultdict(list)
+    for event in events:
+        done[event.turn or 0].append(event)
+    turns: list[Turn] = []
+    for saved in reversed(newest_first):
+        if namespace_of(saved) or (given := _input(saved)) is None:
+            continue
+        said = [now.get(each.id, each) for each in given if address_of(each) is None]
+        number, began = len(turns), _time(saved)
+        ended = done[number][-1].time if done[number] else None
+        turns.append(Turn(number, said, done[number], began, ended or began))
+    return turns
+
+
+def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
+    """Return the messages of the input after a checkpoint; None if no turn begins there."""
+    for writes in writes_by_task(saved).values():
+        if "outline" in (writes.get("position") or {}):
+            return list(writes.get("messages") or ())
+    return None
+
+
+def _time(saved: CheckpointTuple) -> float:
+    return datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
+
+
+def delete(thread_id: str) -> Reads[None]:
+    """Delete a thread.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+    """
+    yield from _known(thread_id)
+    yield DeleteThread()
+
+
+def copy(thread_id: str, to: str) -> Reads[None]:
+    """Copy a thread, checkpoint by checkpoint, oldest first.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        ThreadError: There is a thread `to` already.
+    """
+    yield from _known(thread_id)
+    if (yield GetCheckpoint(thread_id=to)) is not None:
+        raise ThreadError(
+            f"thread {shown(to)} exists already; copy to another id, or delete it first", to
+        )
+    every: Iterable[CheckpointTuple] = yield ListCheckpoints()
+    for saved in reversed([*every]):
+        at = config_of(to, namespace_of(saved))
+        if parent := saved.parent_config:
+            at["configurable"]["checkpoint_id"] = parent["configurable"]["checkpoint_id"]
+        at = yield PutCheckpoint(at, saved)
+        tasks: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        for task, channel, value in saved.pending_writes or ():
+            tasks[task].append((channel, value))
+        for number, (task, writes) in enumerate(tasks.items()):
+            yield PutWrites(at, writes, task, f"{number:06}")
+
+
+def _known(thread_id: str) -> Reads[CheckpointTuple]:
+    saved: CheckpointTuple | None = yield GetCheckpoint()
+    if saved is None:
+        raise UnknownThreadError(
+            f"thread {shown(thread_id)} is not known to this saver; threads() lists those that are",
+            thread_id,
+        )
+    return saved
