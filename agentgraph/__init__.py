@@ -61,6 +61,7 @@ from agentgraph.errors import (
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.graph.values import DELETE
 from agentgraph.threads.overview import Thread, ThreadSummary, Turn
 from agentgraph.threads.results import Result, Usage
 from agentgraph.threads.runner import Runner
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from agentgraph.threads.sqlite import async_sqlite_saver, sqlite_saver
 
 __all__ = [
+    "DELETE",
     "STREAM_MODES",
     "Action",
     "Agent",

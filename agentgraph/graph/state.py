@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.middleware_state import applied, collected
 from agentgraph.graph.moments import MOMENT
-from agentgraph.graph.values import Reducers, Write
+from agentgraph.graph.values import Reducers, ValuesChannel, Write
 
 SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
@@ -283,7 +283,8 @@ class StateTypes(NamedTuple):
 def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
     make: Any = TypedDict  # a checker wants the fields written out
-    values = Annotated[dict[str, Any], reducers.merged]
+    schema, annotated = reducers.schema, cast(Any, Annotated)  # made at runtime
+    values = annotated[schema, ValuesChannel(reducers)]
     writes = Annotated[
         list[Write], SnapshotList(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
     ]

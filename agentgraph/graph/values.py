@@ -9,6 +9,8 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
 - A value without a reducer is written over. Where two that ran concurrently wrote different values
   under one such name, neither is right: that is a conflict, and the join reports it.
 - LangGraph reads the declaration of reducers, and its channels apply the writes, `Overwrite` included.
+- A declared type is checked where a value is written, after its reducer. The value stays as it was
+  written: plain data, if the agent wrote plain data.
 """
 
 import copy
@@ -17,15 +19,17 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from langgraph._internal._typing import MISSING
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.last_value import LastValue
 from langgraph.graph import StateGraph
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from agentgraph.errors import InvalidAgentError, ReducerError
+from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
+from agentgraph.graph.declared import Declared, declared_fields
 from agentgraph.safe_repr import shown, shown_error
 
 _ROOT = "__root__"
@@ -54,17 +58,47 @@ def as_writes(given: Written) -> list[Write]:
     return list(given)
 
 
+DELETE: Final = {"$agentgraph": "delete"}
+"""Deletes a value, wherever values are written: `SetValues(topic=DELETE)`.
+
+A declared value gets its default again. As it is plain data, clients of a server can send it too.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Reducers:
     """How values are merged: by their declared reducers, else written over.
 
     Attributes:
         channels: LangGraph's channels for the names with a reducer.
-        names: All declared names.
+        fields: The declared types and defaults, by name.
     """
 
     channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()
+    fields: Mapping[str, Declared] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All declared names."""
+        return frozenset(self.fields)
+
+    @property
+    def schema(self) -> Any:
+        """The type of all values, for the schemas of a graph; no name is required."""
+        if not self.fields:
+            return dict[str, Any]
+        make: Any = TypedDict
+        return make("Values", {name: each.hint for name, each in self.fields.items()}, total=False)
+
+    def defaults(self) -> dict[str, Any]:
+        """Return new defaults of the names that have one."""
+        return {name: each.default() for name, each in self.fields.items() if each.default}
+
+    def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
+        """Return why a value does not fit its declared type; None if it fits, or is not there."""
+        if name not in self.fields or name not in values:
+            return None
+        return self.fields[name].fault(values[name])
 
     def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
         """Return `values` after writes, in order.
@@ -75,7 +109,13 @@ class Reducers:
         merged = dict(values)
         for write in as_writes(written):
             for name, value in write["values"].items():
-                merged[name] = self._reduced(merged, name, value) if name in self.channels else value
+                if isinstance(value, dict) and value == DELETE:
+                    merged.pop(name, None)
+                    merged |= {key: v for key, v in self.defaults().items() if key == name}
+                else:
+                    merged[name] = (
+                        self._reduced(merged, name, value) if name in self.channels else value
+                    )
         return merged
 
     def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
@@ -108,9 +148,17 @@ class Reducers:
     def merged(
         self, values: Mapping[str, Any], new: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """Return the values of the root after an update by a node or a user."""
+        """Return the values of the root after an update by a node or a user.
+
+        Raises:
+            AgentGraphError: A value does not fit its declared type.
+        """
         several = [new] if isinstance(new, Mapping) else new
-        return self.applied(values, [Write(by="", values=dict(each)) for each in several])
+        merged = self.applied(values, [Write(by="", values=dict(each)) for each in several])
+        for name in {name: None for each in several for name in each}:
+            if fault := self.fault(name, merged):
+                raise AgentGraphError(f"values: {fault}")
+        return merged
 
     def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
         """Return a value merged with the present one; as copies, for a reducer may change both."""
@@ -154,7 +202,30 @@ def declared(schema: Any) -> Reducers:
         for name, channel in read.channels.items()
         if isinstance(channel, BinaryOperatorAggregate)
     }
-    return Reducers(with_reducer, frozenset(read.channels))
+    return Reducers(with_reducer, declared_fields(schema))
+
+
+class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
+    """The values of the run in the root; it begins with the defaults."""
+
+    __slots__ = ("reducers",)
+
+    def __init__(self, reducers: Reducers) -> None:
+        super().__init__(dict, reducers.merged)
+        self.reducers = reducers
+        self.value = reducers.defaults()
+
+    def copy(self) -> "ValuesChannel":
+        """Return a copy of the channel."""
+        return self.from_checkpoint(self.value)
+
+    def from_checkpoint(self, checkpoint: Any) -> "ValuesChannel":
+        """Return the channel with saved values; names without one have their defaults."""
+        found = ValuesChannel(self.reducers)
+        found.key = self.key
+        if checkpoint is not MISSING:
+            found.value = {**found.value, **checkpoint}
+        return found
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:

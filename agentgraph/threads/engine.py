@@ -15,6 +15,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
+from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.replay import continuation
@@ -45,6 +46,7 @@ from agentgraph.threads.threads import (
     Reads,
     Request,
     SaverRequest,
+    check_types,
 )
 from agentgraph.tree.places import Tree
 
@@ -79,6 +81,7 @@ class Engine:
         tree: The tree.
         graph: The LangGraph graph that it was compiled to.
         saver: The saver that stores the threads.
+        reducers: How values are merged, and their types.
         config: The config of all runs.
         context: The runtime context of runs without their own.
     """
@@ -88,10 +91,11 @@ class Engine:
         tree: Tree,
         graph: CompiledStateGraph[Any, Any, Any, Any],
         saver: BaseCheckpointSaver[Any],
+        reducers: Reducers,
         config: RunnableConfig | None = None,
         context: Any = None,
     ) -> None:
-        self.tree, self.graph, self.saver = tree, graph, saver
+        self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
         self.config, self.context = check_config(config), context_as(graph.context_schema, context)
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
@@ -129,6 +133,7 @@ class Engine:
     ) -> Reads[Execution]:
         """Return the events of a run, after the checks of its start."""
         given = yield from reads
+        yield from check_types(self.reducers, given)
         on = yield from continuation(self.tree, thread_id, given)
         execution = Execution(self.tree, self.saver, thread_id, on, how.on_part)
         stream = self.graph.stream if mode == "sync" else self.graph.astream

@@ -30,6 +30,7 @@ from agentgraph.threads.threads import (
     namespace_of,
     next_node,
     notes_at,
+    position_of,
     writes_by_task,
 )
 from agentgraph.tree.places import Tree
@@ -116,9 +117,11 @@ def thread(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[Thread]:
     return Thread(thread_id, status, state.get("values", {}), messages, turns, questions)
 
 
-def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSummary]:
-    """Return a thread in a list, whichever tree ran it."""
+def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSummary | None]:
+    """Return a thread in a list, whichever tree ran it; None if no tree did."""
     saved = yield from _known(thread_id)
+    if position_of(saved) is None:
+        return None
     try:
         asks = bool((yield from pending(tree, thread_id)))
     except TreeChangedError:
@@ -128,15 +131,15 @@ def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSumm
 
 
 def thread_ids() -> Reads[list[str]]:
-    """Return the ids of the threads that a tree ran, the newest first."""
+    """Return the ids of all threads of the saver, those that began last first."""
     first: list[CheckpointTuple] = yield ListThreads()
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     return list(dict.fromkeys(ids))
 
 
-def with_status(threads: Iterable[ThreadSummary], status: Status | None) -> list[ThreadSummary]:
-    """Return the threads with a status; all for None."""
-    return [each for each in threads if status in (None, each.status)]
+def with_status(threads: Iterable[ThreadSummary | None], status: Status | None) -> list[ThreadSummary]:
+    """Return the threads with a status, all for None; without those that no tree ran."""
+    return [each for each in threads if each is not None and status in (None, each.status)]
 
 
 def _status(saved: CheckpointTuple, asks: bool) -> Status:

@@ -103,7 +103,7 @@ class Runner:
             checkpointer=self.saver,
             store=store,
         )
-        self.engine = Engine(tree, self.graph, self.saver, config, context)
+        self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
 
     def run(
         self,

@@ -25,11 +25,13 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
+from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.changes import can_resume, fingerprint_of
@@ -211,6 +213,24 @@ def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> R
             raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
         if (fault := (yield FindSaveFault(value))) is not None:
             raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
+
+
+def check_types(reducers: Reducers, given: Any) -> Reads[None]:
+    """Refuse input with values that do not fit their declared types, after their reducers.
+
+    Args:
+        reducers: How values are merged, and their types.
+        given: The input of a graph: a state, a command, or None.
+
+    Raises:
+        AgentGraphError: A value does not fit.
+        ReducerError: A reducer failed.
+    """
+    update = given.update if isinstance(given, Command) else given
+    values = update.get("values") if isinstance(update, Mapping) else None
+    if values and reducers.fields:
+        present = (yield GetState()).values.get("values", {})
+        reducers.merged(present, values)
 
 
 def _unsaved(named: str, fault: str) -> AgentGraphError:

@@ -290,7 +290,7 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        if self.node_context.reducers.channels:
+        if self.node_context.reducers.fields:
             self.seen.check(self.address, self._writes)
         completion, position = None, self._next
         if position is None:

@@ -18,7 +18,7 @@ from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import ReducerError, ValueConflictError
+from agentgraph.errors import InvalidOutputError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
@@ -63,15 +63,19 @@ class RunState:
         return replace(self, messages=with_changes(self.messages, messages), values=values)
 
     def check(self, where: str, writes: Sequence[Write]) -> None:
-        """Apply writes to a copy of the values, to find out whether a reducer fails.
+        """Apply writes to a copy of the values, to find out whether they can be merged.
 
         Raises:
             ReducerError: A reducer failed.
+            InvalidOutputError: A value does not fit its declared type.
         """
         try:
-            self.reducers.applied(self.values, writes)
+            values = self.reducers.applied(self.values, writes)
         except ReducerError as error:
             raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
+        for name in {name: None for write in writes for name in write["values"]}:
+            if fault := self.reducers.fault(name, values):
+                raise InvalidOutputError(f"{where}: the value {fault}")
 
     def joined(
         self,
@@ -101,7 +105,7 @@ class RunState:
         writes = [write for each in handed_back.values() for write in each]
         if found:
             writes.append(Write(by=where, values={name: self.settled[name] for name in found}))
-        if self.reducers.channels:
+        if self.reducers.fields:
             self.check(where, writes)
         return writes
 

@@ -1,0 +1,99 @@
+"""The declared types and defaults of values, from a user's `TypedDict`, pydantic model or dataclass."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cached_property, partial
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, to_json
+
+from agentgraph.safe_repr import shown
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One declared value.
+
+    Attributes:
+        name: Its name.
+        hint: Its type, with all that is annotated, such as its reducer.
+        default: Returns its default; None if it has none.
+    """
+
+    name: str
+    hint: Any
+    default: Callable[[], Any] | None = None
+
+    def fault(self, value: Any) -> str | None:
+        """Return why a value does not fit; None if it fits.
+
+        Nothing is converted: "3" is not an `int`. But data in JSON's form fits a type that has one,
+        such as a dict for a pydantic model.
+        """
+        try:
+            self._adapter.validate_python(value, strict=True)
+        except ValidationError as error:
+            if self._fits_as_json(value):
+                return None
+            first = error.errors(include_url=False)[0]
+            at = "".join(f"[{part!r}]" for part in first["loc"])
+            why = f"{self.name!r}{at} does not fit its declared type: {first['msg']}"
+            return f"{why}, got {shown(first['input'])}"
+        return None
+
+    def _fits_as_json(self, value: Any) -> bool:
+        try:
+            self._adapter.validate_json(to_json(value), strict=True)
+        except (ValidationError, PydanticSerializationError):
+            return False
+        return True
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        try:
+            return TypeAdapter(self.hint, config=ConfigDict(arbitrary_types_allowed=True))
+        except PydanticUserError:  # it has a config of its own
+            return TypeAdapter(self.hint)
+
+
+def declared_fields(schema: Any) -> dict[str, Declared]:
+    """Return what a schema that LangGraph takes as a state declares of each field."""
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        return {name: _of_model(name, info) for name, info in schema.model_fields.items()}
+    hints = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
+    defaults = _defaults(schema) if is_dataclass(schema) else {}
+    return {name: Declared(name, hint, defaults.get(name)) for name, hint in hints.items()}
+
+
+def _of_model(name: str, info: FieldInfo) -> Declared:
+    """Return a field of a pydantic model, whose schema keeps its title and description."""
+    named = Field(title=info.title, description=info.description)
+    annotated: Any = Annotated  # a checker wants the type written out
+    hint = annotated[(info.annotation, *info.metadata, named)]
+    if info.is_required():
+        return Declared(name, hint)
+    return Declared(name, hint, partial(info.get_default, call_default_factory=True, validated_data={}))
+
+
+def _bare(hint: Any) -> Any:
+    """Return a type without `Required` and `NotRequired`."""
+    if get_origin(hint) in (Required, NotRequired):
+        return _bare(get_args(hint)[0])
+    if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Required, NotRequired):
+        inner, *rest = get_args(hint)
+        return Annotated[(_bare(inner), *rest)]
+    return hint
+
+
+def _defaults(schema: Any) -> dict[str, Callable[[], Any]]:
+    """Return the defaults of a dataclass, by name."""
+    found: dict[str, Callable[[], Any]] = {}
+    for each in fields(schema):
+        if each.default_factory is not MISSING:
+            found[each.name] = each.default_factory
+        elif each.default is not MISSING:
+            found[each.name] = partial(copy, each.default)
+    return found
