@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agentgraph.agents.agents import Agent
+from agentgraph.agents.agents import Agent, ChatAgent, FunctionAgent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
@@ -128,7 +128,7 @@ class Translator:
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths, self._parts = RunPaths(tree), Parts()
-        self._begun: dict[str, AgentEvent] = {}
+        self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
         self._data: Any = None
@@ -239,6 +239,8 @@ class Translator:
         elif "failed" in ours:
             failure = Failure(*ours["failed"])
             self._failed[failure.address] = failure
+            if speaker_at(failure.address) not in self._chats:
+                yield from self._unfinished([failure.address])
         elif isinstance(entry := ours["entry"], list | tuple):
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
@@ -260,9 +262,13 @@ class Translator:
             self._asked[entry.id] = event
             yield from self._unfinished([entry.address])
             yield from self._void(entry.address, [entry.id] if before else [])
-        if event.address in self._begun and event.message is not None:
-            chunk = self._begun.pop(event.address)
-            yield from self._void(event.address, [chunk.id] if chunk.id != event.id else [])
+        if begun := self._begun.get(event.address):
+            for each in (
+                [event.id] if event.message else (event.action and event.action.discarded) or ()
+            ):
+                begun.pop(each, None)
+            if event.message and event.agent_name in self._chats:
+                yield from self._unfinished([event.address])
         if moment and moment.number > self.last.number:
             self.last = moment
         yield event
@@ -270,8 +276,7 @@ class Translator:
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
         """Void the chunks at some addresses that no whole message followed."""
         for at in addresses:
-            if at in self._begun:
-                yield from self._void(at, [self._begun.pop(at).id])
+            yield from self._void(at, [*self._begun.pop(at, ())])
 
     def _chunk(self, at: str | None, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
         if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
@@ -280,17 +285,22 @@ class Translator:
         moment = Moment(turn, time_ns() // 1000, step)
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", moment, output=output)
-        # in graph agents several models may be asked at a time
-        is_chat = speaker_at(at) in self._chats
-        if is_chat and self._begun.setdefault(at, event).id != event.id:
-            yield from self._unfinished([at])
-            self._begun[at] = event
+        if event.agent_name in self._chats and event.id not in self._begun.get(at, ()):
+            yield from self._unfinished([at])  # its models are asked one at a time
+        if event.agent_name in self._voiding:
+            self._begun.setdefault(at, {})[event.id] = None
         yield event
 
     @cached_property
     def _chats(self) -> set[str]:
         """The names of the chat agents."""
         return {place.name for place in self._tree.places if place.chat}
+
+    @cached_property
+    def _voiding(self) -> set[str]:
+        """The names of the agents whose chunks are voided if no whole message follows."""
+        kinds = ChatAgent, FunctionAgent
+        return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:

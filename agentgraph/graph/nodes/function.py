@@ -10,9 +10,8 @@ from langchain_core.messages import (
     BaseMessageChunk,
     HumanMessage,
     RemoveMessage,
-    message_chunk_to_message,
 )
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.functions import allowed, is_async
@@ -30,6 +29,7 @@ from agentgraph.agents.signals import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
@@ -51,77 +51,98 @@ class FunctionNode(LeafNode):
         self.capabilities = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
 
-    def inner_config(self, activation: Activation) -> RunnableConfig:
-        """Return the config for the function, which assigns the chunks of its models to the agent."""
-        config = activation.config
-        return {**config, "metadata": {**config.get("metadata", {}), **activation.mark}}
-
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in a separate event loop."""
-        left = self._start(activation)
+        call = FunctionCall(self, activation)
+        left = call.start()
         if left is not None:
-            run_coroutine(self._afinish(activation, left))
-        self._keep_output(activation)
+            run_coroutine(call.finish(left))
+        call.end()
 
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
-        if self.is_async:
-            left = self._start(activation)
-        else:
-            left = await run_in_thread(self._start, activation)
+        call = FunctionCall(self, activation)
+        left = call.start() if self.is_async else await run_in_thread(call.start)
         if left is not None:
-            await self._afinish(activation, left)
-        self._keep_output(activation)
+            await call.finish(left)
+        call.end()
 
-    def _start(self, activation: Activation) -> Awaitable[Any] | AsyncGenerator[Any] | None:
+
+class FunctionCall:
+    """One call of the function of an agent."""
+
+    def __init__(self, node: FunctionNode, activation: Activation) -> None:
+        """Make a call; LangChain and LangGraph find its config in the function.
+
+        Args:
+            node: The node.
+            activation: The activation.
+        """
+        self._node, self._activation, self._chunks = node, activation, Chunks(activation)
+        config = activation.config
+        metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
+        var_child_runnable_config.set(self._chunks.config({**config, "metadata": metadata}))
+
+    def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
         """Call the function and take its items; if it is async, return what to await."""
-        given: Any = self.agent.fn(activation.context(self.agent.history))
+        agent = self._node.agent
+        given: Any = agent.fn(self._activation.context(agent.history))
         if isinstance(given, AsyncGenerator | Awaitable):
             return given
         if isinstance(given, Generator):
             with closing(given):
-                self._follow(activation, given)
+                self._follow(given)
         else:
-            self._take(activation, given)
+            self._take(given)
         return None
 
-    def _follow(self, activation: Activation, given: Generator[Any, None, Any]) -> None:
+    async def finish(self, left: Awaitable[Any] | AsyncGenerator[Any]) -> None:
+        """Await the function, and take its items."""
+        with stoppable():
+            if not isinstance(left, AsyncGenerator):
+                self._take(await left)
+                return
+            async with aclosing(left):
+                async for item in left:
+                    if self._take(item, live=True):
+                        break
+
+    def end(self) -> None:
+        """Say what is left, void what was only streamed, and write the output."""
+        self._chunks.end(live=False)
+        self._chunks.void()
+        text = self._activation.last_text()
+        if self._node.agent.output_key and text is not None:
+            self._activation.set_values({self._node.agent.output_key: text})
+
+    def _follow(self, given: Generator[Any, None, Any]) -> None:
         """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:
                 item = next(given)
             except StopIteration as end:
-                self._take(activation, end.value, live=True)
+                self._take(end.value, live=True)
                 return
-            if self._take(activation, item, live=True):
+            if self._take(item, live=True):
                 return
 
-    async def _afinish(
-        self, activation: Activation, left: Awaitable[Any] | AsyncGenerator[Any]
-    ) -> None:
-        with stoppable():
-            if not isinstance(left, AsyncGenerator):
-                self._take(activation, await left)
-                return
-            async with aclosing(left):
-                async for item in left:
-                    if self._take(activation, item, live=True):
-                        break
-
-    def _take(self, activation: Activation, given: Any, *, live: bool = False) -> bool:
+    def _take(self, given: Any, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
         items = given if isinstance(given, list | tuple) else (given,)
-        return any(self._take_one(activation, item, live=live) for item in items)
+        return any(self._take_one(item, live=live) for item in items)
 
-    def _take_one(self, activation: Activation, item: Any, *, live: bool) -> bool:
+    def _take_one(self, item: Any, *, live: bool) -> bool:
         """Take an item; return whether it ends the activation."""
+        activation = self._activation
+        if isinstance(item, BaseMessageChunk):
+            self._chunks.add(item, live=live)
+            return False
+        self._chunks.end(live=live)
         match item:
             case None:
                 return False
             case str():
                 activation.emit_message(AIMessage(item), live=live)
-            case BaseMessageChunk():
-                activation.emit_message(message_chunk_to_message(item), live=live)
             case BaseMessage():
                 _say(activation, item, live=live)
             case Custom(data=data):
@@ -131,43 +152,38 @@ class FunctionNode(LeafNode):
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():
-                return self._signal(activation, "exit", item, self.capabilities.exit)
+                return self._signal("exit", item, self._node.capabilities.exit)
             case BreakLoop():
-                return self._signal(activation, "break_loop", item, self.capabilities.break_loop)
+                return self._signal("break_loop", item, self._node.capabilities.break_loop)
             case TransferTo(agent_name=target):
-                self._permit(activation, item, self.capabilities.transfer)
+                self._permit(item, self._node.capabilities.transfer)
                 activation.transfer(known_target(activation, target))
                 return True
             case Ask():
-                self._permit(activation, item, self.capabilities.ask)
+                self._permit(item, self._node.capabilities.ask)
                 question = _question(activation, item)
-                activation.continue_at(self.node_context.place.question_node, ask=question)
+                activation.continue_at(self._node.node_context.place.question_node, ask=question)
                 return True
             case _:
                 raise InvalidOutputError(
                     f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
-                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
-                    "SetValues(...) or None, or a list of these"
+                    "a LangChain message or chunk, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
+                    "Custom(...), SetValues(...) or None, or a list of these"
                 )
         return False
 
-    def _signal(self, activation: Activation, signal: Signal, item: Any, permitted: bool) -> bool:
-        self._permit(activation, item, permitted)
-        activation.signal(signal)
+    def _signal(self, signal: Signal, item: Any, permitted: bool) -> bool:
+        self._permit(item, permitted)
+        self._activation.signal(signal)
         return True
 
-    def _permit(self, activation: Activation, item: Any, permitted: bool) -> None:
+    def _permit(self, item: Any, permitted: bool) -> None:
         if not permitted:
             kind = type(item).__name__
             raise InvalidOutputError(
-                f"{activation.address}: the function gave {kind}, which its return annotation does not "
-                f"name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+                f"{self._activation.address}: the function gave {kind}, which its return annotation "
+                f"does not name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
             )
-
-    def _keep_output(self, activation: Activation) -> None:
-        text = activation.last_text()
-        if self.agent.output_key and text is not None:
-            activation.set_values({self.agent.output_key: text})
 
 
 def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:

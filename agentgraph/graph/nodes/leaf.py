@@ -55,17 +55,13 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run the agent without blocking the event loop."""
         self.run(activation)
 
-    def inner_config(self, activation: Activation) -> RunnableConfig:
-        """Return the config that LangChain and LangGraph find in the code of the agent."""
-        return activation.config
-
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run one activation, and return its update of the lane's state."""
         activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
         with activation.reported():
             if activation.has_ended:
                 return activation.update()
-            var_child_runnable_config.set(self.inner_config(activation))
+            var_child_runnable_config.set(activation.config)
             if self._timeout:
                 raise AgentGraphError(
                     f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
@@ -80,7 +76,7 @@ class LeafNode(Runnable[LaneState, Update]):
         with activation.reported():
             if activation.has_ended:
                 return activation.update()
-            var_child_runnable_config.set(self.inner_config(activation))
+            var_child_runnable_config.set(activation.config)
             if self._timeout and self._timeout.run_timeout:
                 async with _stopped(self.node_context.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                     await self.arun(activation)

@@ -1,0 +1,71 @@
+"""The chunks that a function yields, or that models stream which it calls.
+
+LangGraph streams the chunks of models by a callback handler. Chunks that a function yields itself are
+passed to the same handler, unless their model has streamed them already.
+"""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.graph.message import push_message
+from langgraph.pregel._messages import StreamMessagesHandler
+
+from agentgraph.graph.nodes.activation import Activation
+
+
+class Chunks(BaseCallbackHandler):
+    """Joins the chunks that a function yields, and streams them; voids what was streamed in vain."""
+
+    run_inline = True
+
+    def __init__(self, activation: Activation) -> None:
+        self._activation = activation
+        self._handlers = _handlers(activation.config)
+        self._joined: BaseMessageChunk | None = None
+        self._streamed: set[str] = set()
+
+    def config(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config for the function, whose models are listened to if chunks are streamed."""
+        return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
+
+    def on_llm_new_token(self, token: str, *, chunk: Any = None, run_id: UUID, **_: Any) -> None:
+        """Note that a model has streamed a chunk."""
+        if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
+            self._streamed.add(chunk.message.id)
+
+    def add(self, chunk: BaseMessageChunk, *, live: bool) -> None:
+        """Add a chunk to its message, and stream it; one with another id begins a new message."""
+        if self._joined is not None and chunk.id not in (None, self._joined.id):
+            self.end(live=live)
+        if chunk.id is None:
+            chunk = chunk.model_copy(update={"id": self._joined.id if self._joined else str(uuid4())})
+        is_new = self._joined is None
+        self._joined = chunk if self._joined is None else self._joined + chunk
+        if is_new:
+            self._is_ours = chunk.id not in self._streamed
+        if self._handlers and self._is_ours:
+            self._streamed.add(str(chunk.id))
+            push_message(chunk, state_key=None)
+
+    def end(self, *, live: bool) -> None:
+        """Say the message that the chunks make."""
+        if self._joined is not None:
+            whole, self._joined = message_chunk_to_message(self._joined), None
+            self._activation.emit_message(whole, live=live)
+
+    def void(self) -> None:
+        """Void the chunks of messages that the function did not say."""
+        if left := sorted(self._streamed - self._activation.said_ids):
+            self._activation.emitter.add_note("discarded", left)
+
+
+def _handlers(config: RunnableConfig) -> list[Any]:
+    """Return LangGraph's handlers that stream chunks."""
+    given = config.get("callbacks")
+    every = given.handlers if isinstance(given, BaseCallbackManager) else given or []
+    return [each for each in every if isinstance(each, StreamMessagesHandler)]
