@@ -5,7 +5,7 @@ passed to the same handler, unless their model has streamed them already.
 """
 
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
@@ -33,7 +33,7 @@ class Chunks(BaseCallbackHandler):
         """Return a config for the function, whose models are listened to if chunks are streamed."""
         return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
 
-    def on_llm_new_token(self, token: str, *, chunk: Any = None, run_id: UUID, **_: Any) -> None:
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
         """Note that a model has streamed a chunk."""
         if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
             self._streamed.add(chunk.message.id)
