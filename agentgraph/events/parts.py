@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, messages_from_d
 from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 
 from agentgraph.errors import AgentGraphError, RemoteRunError
+from agentgraph.events.protocol import Protocol
 from agentgraph.safe_repr import shown
 
 
@@ -42,6 +43,7 @@ class Parts:
     def __init__(self) -> None:
         self._metadata: dict[str, Mapping[str, Any]] = {}
         self._grown: dict[str, BaseMessage] = {}
+        self._protocol = Protocol()
 
     def open(self, part: Any) -> Sequence[Part]:
         """Return the parts that a part contains, with chunks and messages as LangChain messages.
@@ -54,7 +56,13 @@ class Parts:
         match opened.kind:
             case "messages":
                 message, metadata = opened.data
-                return (_chunk(as_message(message), metadata, opened.namespace),)
+                if isinstance(message, Mapping) and "event" in message:  # of version v3
+                    message = self._protocol.chunk(message, metadata)
+                return (
+                    ()
+                    if message is None
+                    else (_chunk(as_message(message), metadata, opened.namespace),)
+                )
             case "messages/metadata":
                 self._metadata.update({key: given["metadata"] for key, given in opened.data.items()})
                 return ()
@@ -89,7 +97,10 @@ def as_question(given: Any) -> Any:
 
 
 def _opened(part: Any) -> Part:
-    if isinstance(part, Mapping) and "type" in part:
+    match part:
+        case {"type": "event", "method": str(kind), "params": {"namespace": inside, "data": data}}:
+            return Part(kind, data, inside)
+    if isinstance(part, Mapping) and "data" in part and "type" in part:
         return Part(part["type"], part["data"], part.get("ns", ()))
     if hasattr(part, "event"):
         kind, *namespace = part.event.split("|")
