@@ -1,7 +1,7 @@
 """Reads the parts of LangGraph's v3 streams, which are in beta.
 
-A part is an envelope with a stream mode, a namespace and data. In mode "messages" the data are events of
-content blocks; pieces of text, reasoning and tool calls become chunks, as in the older versions.
+A part is an envelope with a stream mode, a namespace and data. In mode "messages" the data are events
+of content blocks; pieces of text, reasoning and tool calls become chunks, as in the older versions.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What `stream_events(version="v3")` must ask LangGraph for, so that `translate` can make events of it."""
+"""What LangGraph's v3 streams must contain, so that `translate` can make events of them."""
 
 from typing import Any
 
