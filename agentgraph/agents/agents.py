@@ -178,15 +178,17 @@ class GraphAgent(Shown):
     name: str
     """The name of the agent and of its node."""
     graph: Graph
-    """The compiled graph, whose state has the key `messages`."""
+    """The compiled graph; its state has the key `messages`, unless there is an `output`."""
     description: str = ""
     """What the agent is for, in one sentence for other agents."""
     output_key: str | None = None
     """The name of the value that stores the text of its last message."""
     history: HistoryPolicy = "shared"
     """Which messages the graph gets."""
-    input: Callable[[Context], dict[str, Any]] | None = None
+    input: Callable[[Context], Any] | None = None
     """Called with a `Context`; returns the input of the graph."""
+    output: Callable[[Any], Any] | None = None
+    """Called with the final state of the graph; returns what the agent says and sets."""
     retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Timeout = None

@@ -313,7 +313,8 @@ def graph_agent(
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    input: Callable[[Context], dict[str, Any]] | None = None,
+    input: Callable[[Context], Any] | None = None,
+    output: Callable[[Any], Any] | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
 ) -> GraphAgent:
@@ -333,16 +334,21 @@ def graph_agent(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        graph: The compiled graph, with `messages` in its state. Or a `RemoteGraph`, which runs on a
-            thread of the server. The server thread has the id of the run's thread if that is a UUID
-            and the agent is the first remote one outside of branches; otherwise a UUID made from that
-            id and the agent's place. The next turn uses that thread again; a call of the agent as a
-            tool starts a new one.
+        graph: The compiled graph, with `messages` in its state; with `output` a graph of any state, or
+            an `@entrypoint`. One compiled with `checkpointer=True` keeps its state over activations and
+            turns; any other begins each activation anew. Or a `RemoteGraph`, which runs on a thread of
+            the server. The server thread has the id of the run's thread if that is a UUID and the agent
+            is the first remote one outside of branches; otherwise a UUID made from that id and the
+            agent's place. The next turn uses that thread again; a call of the agent as a tool starts a
+            new one.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
         input: A sync function from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
+        output: A sync function from the final state of the graph (what an `@entrypoint` returns) to
+            what the agent says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list
+            of these; the agent says nothing else. By default it says the graph's new messages.
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
             async methods, because LangGraph cannot stop a sync call.

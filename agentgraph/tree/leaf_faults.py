@@ -88,10 +88,15 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
     if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
         if not hasattr(graph, "assistant_id"):  # a graph on a server
             yield f"{shown(graph)} is not a compiled LangGraph graph; call compile() on its builder"
-    elif "messages" not in getattr(graph, "channels", {"messages": None}):
-        yield "the state of its graph has no 'messages'; add them, as in MessagesState"
+    elif agent.output is None and "messages" not in getattr(graph, "channels", {"messages": None}):
+        yield (
+            "the state of its graph has no 'messages'; add them, as in MessagesState, or pass output=, "
+            "a function from the state to what the agent says"
+        )
     if agent.input is not None and not callable(agent.input):
         yield f"input={shown(agent.input)} cannot be called; pass a function that takes a context"
+    if agent.output is not None and not callable(agent.output):
+        yield f"output={shown(agent.output)} cannot be called; pass a function that takes the state"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     if isinstance(agent.history, Summarized):

@@ -49,6 +49,7 @@ from agentgraph.graph.history import call_id, calls_of, is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
+from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
@@ -297,13 +298,17 @@ class GraphNode(LeafNode):
 
     def _begun(self, activation: Activation) -> "_Run":
         context = activation.context(self.agent.history)
-        given = self.agent.input(context) if self.agent.input else {"messages": context.messages}
+        given: Any = {"messages": context.messages}
+        if self.agent.input:
+            given = self.agent.input(context)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
         task_id = info.task_id if info else ""
         before = self._tried.pop(task_id, None)
         is_retried = info is not None and info.node_attempt > 1
-        return _Run(activation, given, before if is_retried else None, task_id, saves=saves)
+        last = before if is_retried else None
+        reads = self.agent.output is None
+        return _Run(activation, given, last, task_id, saves=saves, reads_messages=reads)
 
     @contextmanager
     def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
@@ -332,7 +337,9 @@ class GraphNode(LeafNode):
     def _config(self, activation: Activation) -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}
         outer = activation.config.get("metadata", {})
-        metadata = {GRAPH_AGENT: activation.address, **outer, **activation.mark}
+        metadata = {**outer, **activation.mark}
+        if self.agent.output is None:  # otherwise what models stream is not what the agent says
+            metadata = {GRAPH_AGENT: activation.address, **metadata}
         limit = own.get("recursion_limit", _STEPS)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
         if getattr(self.agent.graph, "checkpointer", None) is False:
@@ -342,13 +349,18 @@ class GraphNode(LeafNode):
     def _end(self, activation: Activation, ran: "_Run") -> None:
         said = [*ran.log.said.values()]
         activation.add_emitted([*ran.log.rewritten.values(), *said])
+        text = str(said[-1].text) if said else None
         if ran.target is not None:
             inner = getattr(self.agent.graph, "channels", {})
             values = {key: value for key, value in ran.handed.items() if key not in inner}
             activation.set_values(values)
             activation.transfer(ran.target)
-        elif self.agent.output_key and said:
-            activation.set_values({self.agent.output_key: str(said[-1].text)})
+            return
+        if self.agent.output is not None:
+            take_output(activation, self.agent.output(ran.final))
+            text = activation.last_text()
+        if self.agent.output_key and text is not None:
+            activation.set_values({self.agent.output_key: text})
 
 
 def _is_sync(graph: Any) -> bool:
@@ -370,6 +382,7 @@ class _Run:
         input: The input of the graph.
         task_id: LangGraph's id of the node's task.
         log: Its messages in this run and the ones before.
+        final: The last state of the graph.
         target: The agent that the graph hands over to, if any.
         handed: The values that it writes with the handoff.
     """
@@ -377,11 +390,12 @@ class _Run:
     def __init__(
         self,
         activation: Activation,
-        given: dict[str, Any],
+        given: Any,
         before: "_Run | None",
         task_id: str,
         *,
         saves: bool,
+        reads_messages: bool,
     ) -> None:
         """Make a run.
 
@@ -391,12 +405,16 @@ class _Run:
             before: The failed run in this process, if this is a retry.
             task_id: LangGraph's id of the node's task.
             saves: Whether the graph saves its state, and continues from it on a resume.
+            reads_messages: Whether the agent says the messages in the state.
         """
+        self.final: Any = None
+        self._reads_messages = reads_messages
         self._activation, self.task_id, self._saves = activation, task_id, saves
         self.target: str | None = None
         self.handed: dict[str, Any] = {}
-        known = as_messages(given.get("messages", []), activation.address)
-        self.input = {**given, "messages": known}
+        has_messages = isinstance(given, Mapping) and "messages" in given
+        known = as_messages(given["messages"], activation.address) if has_messages else []
+        self.input = {**given, "messages": known} if has_messages or reads_messages else given
         self._last: list[BaseMessage] = known
         self._removed: set[str] = set()
         self._written: list[BaseMessage] = []
@@ -423,11 +441,15 @@ class _Run:
 
     def read_part(self, kind: str, part: Any) -> _Results:
         """Read a part of the graph's stream, and yield its changes; updates show removals by id."""
+        if kind == "values":
+            self.final = part
+        if not self._reads_messages:
+            return
         if kind == "updates":
             for update in part.values():
                 self._removed.update(removed_in(update))
                 self._written += written_in(update)
-        elif "messages" in part:
+        elif isinstance(part, Mapping) and "messages" in part:
             yield from self._compare(as_messages(part["messages"], self._unnamed))
 
     def _compare(self, messages: list[BaseMessage]) -> _Results:

@@ -1,0 +1,189 @@
+"""What functions return or yield: messages, chunks, signals, values; each is taken in order."""
+
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    BaseMessageChunk,
+    HumanMessage,
+    RemoveMessage,
+)
+
+from agentgraph.agents.schemas import json_schema, schema_fault
+from agentgraph.agents.signals import (
+    Ask,
+    BreakLoop,
+    Capabilities,
+    Custom,
+    Exit,
+    KeptValues,
+    SetValues,
+    Signal,
+    TransferTo,
+)
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.history import is_word
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.chunks import Chunks
+from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
+from agentgraph.graph.values import Write, is_same
+from agentgraph.safe_repr import shown
+
+
+class Items:
+    """Takes what the function of an agent gives.
+
+    Attributes:
+        chunks: Joins the chunks among the items.
+    """
+
+    def __init__(self, activation: Activation, capabilities: Capabilities) -> None:
+        """Begin without items.
+
+        Args:
+            activation: The activation of the agent.
+            capabilities: What the agent may do.
+        """
+        self._activation, self._capabilities = activation, capabilities
+        self.chunks = Chunks(activation)
+
+    def end(self) -> None:
+        """Say the last chunks, and void those that belong to no message."""
+        self.chunks.end(live=False)
+        self.chunks.void()
+
+    def take(self, given: Any, *, live: bool = False) -> bool:
+        """Take an item, or items up to one that ends the activation; return whether there was one."""
+        items = given if isinstance(given, list | tuple) else (given,)
+        return any(self._take_one(item, live=live) for item in items)
+
+    def _take_one(self, item: Any, *, live: bool) -> bool:
+        """Take an item; return whether it ends the activation."""
+        activation = self._activation
+        if isinstance(item, BaseMessageChunk):
+            self.chunks.add(item, live=live)
+            return False
+        self.chunks.end(live=live)
+        match item:
+            case None:
+                return False
+            case str():
+                activation.emit_message(AIMessage(item), live=live)
+            case BaseMessage():
+                _say(activation, item, live=live)
+            case Custom(data=data):
+                activation.emit_note("custom", activation.plain("custom data", data))
+            case KeptValues(values=values):
+                activation.write([Write(by="", values=dict(values))])
+            case SetValues(values=values):
+                activation.set_values(values)
+            case Exit():
+                return self._signal("exit", item, self._capabilities.exit)
+            case BreakLoop():
+                return self._signal("break_loop", item, self._capabilities.break_loop)
+            case TransferTo(agent_name=target):
+                self._permit(item, self._capabilities.transfer)
+                activation.transfer(known_target(activation, target))
+                return True
+            case Ask():
+                self._permit(item, self._capabilities.ask)
+                question = _question(activation, item)
+                activation.continue_at(activation.node_context.place.question_node, ask=question)
+                return True
+            case _:
+                raise InvalidOutputError(
+                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
+                    "a LangChain message or chunk, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
+                    "Custom(...), SetValues(...) or None, or a list of these"
+                )
+        return False
+
+    def _signal(self, signal: Signal, item: Any, permitted: bool) -> bool:
+        self._permit(item, permitted)
+        self._activation.signal(signal)
+        return True
+
+    def _permit(self, item: Any, permitted: bool) -> None:
+        if not permitted:
+            kind = type(item).__name__
+            raise InvalidOutputError(
+                f"{self._activation.address}: the function gave {kind}, which its return annotation "
+                f"does not name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+            )
+
+
+def take_output(activation: Activation, given: Any) -> None:
+    """Take what the `output` of a graph agent returned.
+
+    Raises:
+        InvalidOutputError: It is not something that an agent says or sets.
+    """
+    items = Items(activation, Capabilities())
+    for item in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(item, str | BaseMessage | Custom | SetValues | None):
+            raise InvalidOutputError(
+                f"{activation.address}: output= returned {shown(item)}; return a text, a message, "
+                "SetValues(...), Custom(...), None, or a list of these"
+            )
+        items.take(item)
+    items.end()
+
+
+def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
+    """Emit a message, or replace the one in the history that has its id.
+
+    A human message under the id of another agent's message does not replace it: functions see other
+    agents' messages as human messages.
+    """
+    if isinstance(message, RemoveMessage):
+        _remove(activation, message)
+        return
+    was = activation.current_message(message.id) if message.id else None
+    if was is None:
+        activation.emit_message(message, live=live)
+        return
+    at, is_human = address_of(was), isinstance(message, HumanMessage)
+    if is_same(message, was) or (at is not None and is_same(stamped(message, at), stamped(was, at))):
+        return
+    if at is None and is_human and was.type == "human":
+        if any(each.id == was.id for each in activation.written_here):
+            activation.replace_user_message(message)
+    elif at is None:
+        activation.emit_message(message, live=live)
+    elif not is_human or speaker_of(was) == activation.name:
+        activation.replace_message(message, was)
+
+
+def _remove(activation: Activation, removal: RemoveMessage) -> None:
+    """Remove a message from the history. A word becomes void; a call or its result stays.
+
+    A removal of all messages is ignored: it is for an agent's context, and a function has none.
+    """
+    was = None if is_remove_all(removal) else activation.current_message(removal.id)
+    if was is None:
+        return
+    if address_of(was) is None:
+        activation.emit_message(removal)
+    elif is_word(was):
+        activation.remove_message(str(was.id))
+
+
+def known_target(activation: Activation, target: str) -> str:
+    """Return the name of an agent that the activation may transfer to."""
+    there = activation.node_context.targets
+    if target not in there:
+        names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
+        raise InvalidOutputError(
+            f"{activation.address}: cannot transfer to {shown(target)} from here; possible: {names}"
+        )
+    return target
+
+
+def _question(activation: Activation, ask: Ask) -> Question:
+    if fault := schema_fault(ask.response_schema):
+        raise InvalidOutputError(f"{activation.address}: {fault}")
+    value = activation.plain("the question", ask.value)
+    question = Question(value=value, response_schema=json_schema(ask.response_schema))
+    activation.check("the question", question)
+    return question
