@@ -30,6 +30,7 @@ from agentgraph.agents.composites import loop, parallel, sequential, step, workf
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
+from agentgraph.agents.prebuilt.runnable import runnable_agent
 from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.prebuilt.validated import validated
 from agentgraph.agents.prebuilt.with_helpers import with_helpers
@@ -148,6 +149,7 @@ __all__ = [
     "loop",
     "parallel",
     "plan_execute",
+    "runnable_agent",
     "sequential",
     "sqlite_saver",
     "step",

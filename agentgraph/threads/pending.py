@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from langgraph._internal._config import recast_checkpoint_ns
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -257,9 +258,10 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     found: list[LangGraphInterrupt] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{next_}:{task}")
-        is_graph = place.kind.runs_graph and hasattr(getattr(place.agent, "graph", None), "channels")
-        if is_graph and not at_border:
-            waiting = yield from _asked_in_graph(inner)
+        graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
+        if hasattr(graph, "channels") and not at_border:
+            at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
+            waiting = yield from _asked_in_graph(at)
             found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
         else:
             found += _unanswered(inner, writes)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
+from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -27,7 +27,7 @@ class Chunks(BaseCallbackHandler):
         self._activation = activation
         self._handlers = _handlers(activation.config)
         self._joined: BaseMessageChunk | None = None
-        self._streamed: set[str] = set()
+        self._streamed: dict[str, str] = {}
 
     def config(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config for the function, whose models are listened to if chunks are streamed."""
@@ -36,7 +36,11 @@ class Chunks(BaseCallbackHandler):
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
         """Note that a model has streamed a chunk."""
         if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
-            self._streamed.add(chunk.message.id)
+            self._add(chunk.message)
+
+    def id_of(self, text: str) -> str | None:
+        """Return the id of the streamed message with a text, for what a function says; None if none."""
+        return next((key for key, streamed in self._streamed.items() if streamed == text), None)
 
     def add(self, chunk: BaseMessageChunk, *, live: bool) -> None:
         """Add a chunk to its message, and stream it; one with another id begins a new message."""
@@ -49,7 +53,7 @@ class Chunks(BaseCallbackHandler):
         if is_new:
             self._is_ours = chunk.id not in self._streamed
         if self._handlers and self._is_ours:
-            self._streamed.add(str(chunk.id))
+            self._add(chunk)
             push_message(chunk, state_key=None)
 
     def end(self, *, live: bool) -> None:
@@ -60,8 +64,12 @@ class Chunks(BaseCallbackHandler):
 
     def void(self) -> None:
         """Void the chunks of messages that the function did not say."""
-        if left := sorted(self._streamed - self._activation.said_ids):
+        if left := sorted(self._streamed.keys() - self._activation.said_ids):
             self._activation.emitter.add_note("discarded", left)
+
+    def _add(self, chunk: BaseMessage) -> None:
+        key = str(chunk.id)
+        self._streamed[key] = self._streamed.get(key, "") + str(chunk.text)
 
 
 def _handlers(config: RunnableConfig) -> list[Any]:

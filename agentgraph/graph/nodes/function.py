@@ -39,7 +39,10 @@ class FunctionNode(LeafNode):
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
         call = FunctionCall(self, activation)
-        left = call.start() if self.is_async else await run_in_thread(call.start)
+        if acall := getattr(self.agent.fn, "acall", None):
+            left = acall(activation.context(self.agent.history))
+        else:
+            left = call.start() if self.is_async else await run_in_thread(call.start)
         if left is not None:
             await call.finish(left)
         call.end()

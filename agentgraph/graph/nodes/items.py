@@ -69,7 +69,7 @@ class Items:
             case None:
                 return False
             case str():
-                activation.emit_message(AIMessage(item), live=live)
+                activation.emit_message(AIMessage(item, id=self.chunks.id_of(item)), live=live)
             case BaseMessage():
                 _say(activation, item, live=live)
             case Custom(data=data):

@@ -1,0 +1,116 @@
+"""A LangChain runnable as a leaf: a chain such as `prompt | model | parser`, or a retriever."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable
+
+from agentgraph.agents.agents import FunctionAgent, HistoryPolicy, Retry, Timeout
+from agentgraph.agents.builders import function_agent
+from agentgraph.agents.context import Context
+from agentgraph.agents.schemas import plain
+from agentgraph.agents.signals import Custom, SetValues
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
+
+
+def runnable_agent(
+    name: str,
+    runnable: Runnable[Any, Any],
+    *,
+    description: str = "",
+    output_key: str | None = None,
+    history: HistoryPolicy = "shared",
+    input: Callable[[Context], Any] | None = None,
+    output: Callable[[Any], Any] | None = None,
+    retry: Retry = None,
+    timeout: Timeout = None,
+) -> FunctionAgent:
+    """Make an agent that calls a LangChain runnable, such as `prompt | model | parser`.
+
+    Sync runs call `invoke`, async runs `ainvoke`. The chunks of models inside it are streamed.
+
+    >>> from langchain_core.prompts import ChatPromptTemplate
+    >>> from agentgraph.testing import ScriptedChatModel, transcript
+    >>> prompt = ChatPromptTemplate([("system", "Be short."), ("placeholder", "{messages}")])
+    >>> writer = runnable_agent("writer", prompt | ScriptedChatModel(responses=["Bees hum."]))
+    >>> transcript(Runner(writer).query("Go."))
+    ['writer: Bees hum.']
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        runnable: The runnable. For a compiled graph use `graph_agent`, for a model `chat_agent`.
+        description: What the agent is for, in one sentence for other agents.
+        output_key: The name of the value that stores the text of its last message.
+        history: Which messages `ctx.messages` holds; see `chat_agent`.
+        input: A sync function from a `Context` to the input of the runnable; by default the values of
+            the run and `messages`, in one dict; for a model the messages.
+        output: A sync function from the result to what the agent says and sets: a text, a message,
+            `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the result; what is
+            neither a text nor a message as JSON.
+        retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the async
+            methods.
+
+    Returns:
+        The agent; `compile_agent` checks it.
+
+    Raises:
+        AgentGraphError: `runnable` is not a runnable.
+    """
+    if not isinstance(runnable, Runnable):
+        raise AgentGraphError(
+            f"{name}: {shown(runnable)} is not a LangChain runnable; pass one, such as prompt | model, "
+            "or use function_agent for a function"
+        )
+    return function_agent(
+        name,
+        RunsRunnable(runnable, input, output),
+        description=description,
+        output_key=output_key,
+        history=history,
+        retry=retry,
+        timeout=timeout,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunsRunnable:
+    """The function of a runnable agent.
+
+    Attributes:
+        runnable: The runnable.
+        input: Makes its input; None for the default.
+        output: Makes the agent's output; None for the default.
+    """
+
+    runnable: Runnable[Any, Any]
+    input: Callable[[Context], Any] | None = None
+    output: Callable[[Any], Any] | None = None
+
+    def __call__(self, ctx: Context) -> str | BaseMessage | SetValues | Custom | None:
+        """Call the runnable."""
+        said: str | BaseMessage | None = self._said(self.runnable.invoke(self._given(ctx)))
+        return said
+
+    async def acall(self, ctx: Context) -> Any:
+        """Call the runnable on the event loop."""
+        return self._said(await self.runnable.ainvoke(self._given(ctx)))
+
+    def _given(self, ctx: Context) -> Any:
+        if self.input is not None:
+            return self.input(ctx)
+        if isinstance(self.runnable, BaseLanguageModel):
+            return ctx.messages
+        return {**ctx.values, "messages": ctx.messages}
+
+    def _said(self, result: Any) -> Any:
+        if self.output is not None:
+            return self.output(result)
+        if result is None or isinstance(result, str | BaseMessage):
+            return result
+        return json.dumps(plain(cast(Any, result)), ensure_ascii=False)
