@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from agentgraph.cli import saved
 from agentgraph.cli.answers import given_answers
+from agentgraph.cli.options import Refusal, db_option, existing, json_option, options, thread_option
 from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
@@ -33,15 +33,6 @@ from agentgraph.show.screens import Lines
 from agentgraph.skills import json_schema
 from agentgraph.threads.pending import UNANSWERED
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class _Refusal(click.ClickException):
-    exit_code = WRONG_USE
-
-    def format_message(self) -> str:
-        return without_controls(self.message)
-
 
 class _Group(click.Group):
     """Turns errors into messages with exit code 2, and Ctrl-C into exit code 130."""
@@ -50,7 +41,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except AgentGraphError as error:
-            raise _Refusal(str(error)) from error
+            raise Refusal(str(error)) from error
         except KeyboardInterrupt:
             sys.exit(STOPPED)
 
@@ -65,31 +56,15 @@ def _json_object(text: str) -> dict[str, Any]:
     return values
 
 
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator that adds several options in order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
-_thread = click.option("--thread", metavar="ID", required=True, help="The thread.")
-_db = click.option(
-    "--db",
-    metavar="PATH",
-    default="agentgraph.db",
-    show_default=True,
-    help="The SQLite file in which threads are saved.",
-)
-_as_json = click.option(
-    "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
-)
-_run_options = _options(
+_run_options = options(
     click.option(
         "--values",
         metavar="JSON",
         type=_json_object,
         help="""Values of the run, such as '{"topic": "bees"}'.""",
     ),
-    _db,
-    _as_json,
+    db_option,
+    json_option,
     click.option("--no-input", is_flag=True, help="Pause at questions instead of asking them."),
     click.option(
         "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
@@ -114,6 +89,7 @@ def commands() -> None:
 @click.argument("text", metavar="INPUT")
 @click.option("--thread", metavar="ID", help="The thread; by default a new one.")
 @_run_options
+@click.option("--stream", is_flag=True, help="Print the replies of models as they grow.")
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
 def run(
     target: Target,
@@ -122,6 +98,7 @@ def run(
     values: dict[str, Any] | None,
     db: str,
     as_json: bool,
+    stream: bool,
     drop_pending: bool,
     **options: bool,
 ) -> None:
@@ -130,13 +107,14 @@ def run(
     thread_id = new_thread_id() if thread is None else thread
     where = Whereabouts(target=target, thread_id=thread_id, db=db)
     given = _standard_input() if text == "-" else text
-    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
+    screen = screen_of(as_json=as_json, streams=stream)
+    with open_session(agent, where, screen, **options) as session:
         sys.exit(session.go(given, values=values, drop_pending=drop_pending))
 
 
 @commands.command()
 @takes_target
-@_thread
+@thread_option
 @click.option(
     "--answer",
     "answers",
@@ -161,7 +139,7 @@ def resume(
     begins like NAME= needs ADDRESS= before it.
     """
     agent = target.load()
-    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    where = Whereabouts(target=target, thread_id=thread, db=existing(db))
     with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
         given = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
         sys.exit(session.go(answers=given, values=values))
@@ -169,12 +147,12 @@ def resume(
 
 @commands.command()
 @takes_target
-@_thread
-@_options(_db, _as_json)
+@thread_option
+@options(db_option, json_option)
 def events(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Print the events of a thread again."""
     agent, screen = target.load(), screen_of(as_json=as_json)
-    where = Whereabouts(target=target, thread_id=thread, db=_there(db))
+    where = Whereabouts(target=target, thread_id=thread, db=existing(db))
     with open_session(agent, where, screen) as session:
         for event in session.runner.events(thread):
             screen.line(event)
@@ -238,13 +216,13 @@ def _demo_text(path: Path) -> str:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise _Refusal(f"{path} cannot be read: {error.strerror}") from error
+        raise Refusal(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise _Refusal(f"{path} is not UTF-8 text: {error}") from error
+        raise Refusal(f"{path} is not UTF-8 text: {error}") from error
     if "\0" in text:
-        raise _Refusal(f"{path} is not text: it has a zero byte")
+        raise Refusal(f"{path} is not text: it has a zero byte")
     if not text.strip():
-        raise _Refusal(f"{path} is empty; the demo needs some sentences to report on")
+        raise Refusal(f"{path} is empty; the demo needs some sentences to report on")
     return text
 
 
@@ -266,14 +244,12 @@ def _say(screen: Lines, text: str) -> None:
     screen.console.print(without_controls(text), soft_wrap=True)
 
 
-def _there(db: str) -> str:
-    if not Path(db).is_file():
-        raise _Refusal(f"there is no file {db}; name the file of the thread by --db")
-    return db
-
-
 def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise _Refusal(f"standard input is not UTF-8 text: {error}") from error
+        raise Refusal(f"standard input is not UTF-8 text: {error}") from error
+
+
+for each in (saved.threads, saved.show, saved.delete, saved.copy):
+    commands.add_command(each)

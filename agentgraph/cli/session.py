@@ -65,18 +65,51 @@ class Whereabouts:
 class Printed(Lines):
     """Prints each event, as JSON or as text, and which agents run when there was none for long."""
 
-    def __init__(self, console: Console, *, as_json: bool = False, quiet: float = QUIET) -> None:
+    def __init__(
+        self,
+        console: Console,
+        *,
+        as_json: bool = False,
+        streams: bool = False,
+        quiet: float = QUIET,
+    ) -> None:
         super().__init__(console)
-        self.as_json, self._quiet = as_json, quiet
+        self.as_json, self.streams, self._quiet = as_json, streams, quiet
+        self._growing: tuple[str, str | None] | None = None
         self._heard, self._is_over = threading.Event(), threading.Event()
+
+    def add(self, event: AgentEvent) -> None:
+        """Take an event; with `streams` chunks are printed too."""
+        if event.partial and self.as_json:
+            print(json.dumps(event.to_dict()), flush=True)
+        elif event.partial and event.text:
+            self._grow(event)
+        super().add(event)
 
     def line(self, event: AgentEvent) -> None:
         """Print an event."""
+        was_grown = self._end_line() == (event.address, event.id) and not event.partial
         if self.as_json:
             print(json.dumps(event.to_dict()), flush=True)
-        else:
+        elif not was_grown or bool(getattr(event.message, "tool_calls", None)):
             super().line(event)
         self._heard.set()
+
+    def _grow(self, event: AgentEvent) -> None:
+        """Print a chunk, after those of its message or as a new line."""
+        if self._growing != (event.address, event.id):
+            self._end_line()
+            self._growing = (event.address, event.id)
+            self.console.print(f"{event.address}: ", end="", soft_wrap=True)
+        self.console.print(without_controls(event.text), end="", soft_wrap=True)
+        self._heard.set()
+
+    def _end_line(self) -> tuple[str, str | None] | None:
+        """End the line of a growing message, and return which it was."""
+        was, self._growing = self._growing, None
+        if was is not None:
+            self.console.print()
+        return was
 
     def show(self) -> None:
         """Start the clock."""
@@ -99,10 +132,12 @@ class Printed(Lines):
                 self.note(_running_line(running))
 
 
-def screen_of(*, as_json: bool = False) -> Lines:
+def screen_of(*, as_json: bool = False, streams: bool = False) -> Lines:
     """Return the screen for a run: at a terminal, one with a live tree below the events."""
     console = text_console()
-    return Terminal(console) if is_live(console) and not as_json else Printed(console, as_json=as_json)
+    if is_live(console) and not as_json:
+        return Terminal(console)
+    return Printed(console, as_json=as_json, streams=streams)
 
 
 class Session:

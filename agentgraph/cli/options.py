@@ -1,0 +1,52 @@
+"""What commands share: their options, and how they refuse."""
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from agentgraph.cli.session import WRONG_USE
+from agentgraph.show.lines import without_controls
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Refusal(click.ClickException):
+    """An error of the user: a message on standard error, and exit code 2."""
+
+    exit_code = WRONG_USE
+
+    def format_message(self) -> str:
+        """Return the message without control characters."""
+        return without_controls(self.message)
+
+
+def options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator that adds several options in order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+thread_option = click.option("--thread", metavar="ID", required=True, help="The thread.")
+db_option = click.option(
+    "--db",
+    metavar="PATH",
+    default="agentgraph.db",
+    show_default=True,
+    help="The SQLite file in which threads are saved.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
+)
+
+
+def existing(db: str) -> str:
+    """Return the path of a file that exists.
+
+    Raises:
+        Refusal: It does not exist.
+    """
+    if not Path(db).is_file():
+        raise Refusal(f"there is no file {db}; name the file of the thread by --db")
+    return db
