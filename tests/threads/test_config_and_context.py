@@ -1,0 +1,255 @@
+"""LangGraph's config and runtime context: they reach all code of a tree, on each call of a runner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import pytest
+from helpers import Drive, asks, scripted
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import ConfigurableField
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
+from pydantic import BaseModel
+
+import agentgraph as ag
+from agentgraph.testing import call, calls
+
+
+@dataclass
+class Tenant:
+    name: str
+
+
+class TenantModel(BaseModel):
+    name: str
+
+
+class TenantDict(TypedDict):
+    name: str
+
+
+class Tagged(BaseCallbackHandler):
+    """Counts the runs by kind, and checks that each has the tag of the runner."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.begun: dict[str, int] = {}
+
+    def note(self, kind: str, tags: list[str] | None) -> None:
+        assert tags
+        assert "all" in tags
+        assert "mine" in tags
+        self.begun[kind] = self.begun.get(kind, 0) + 1
+
+    def on_chain_start(self, *_: Any, tags: Any = None, **__: Any) -> None:
+        self.note("chain", tags)
+
+    def on_chat_model_start(self, *_: Any, tags: Any = None, **__: Any) -> None:
+        self.note("model", tags)
+
+    def on_tool_start(self, *_: Any, tags: Any = None, **__: Any) -> None:
+        self.note("tool", tags)
+
+
+Seen = list[tuple[str, str, Any, Any]]
+
+
+def everywhere(seen: Seen) -> ag.Agent:
+    """Return a tree all of whose functions note where they are, and the context that they see."""
+
+    def note(what: str) -> Callable[..., Any]:
+        def fn(ctx: ag.Context[Tenant], *_: Any) -> Any:
+            temperature = ctx.config["configurable"].get("temperature")
+            assert ctx.store is not None
+            seen.append((what, ctx.context.name, temperature, ctx.config["metadata"].get("job")))
+            return {"until": False, "check": True}.get(what, what)
+
+        return fn
+
+    def check(ctx: ag.Context[Tenant], text: str) -> bool:
+        return bool(note("check")(ctx))
+
+    async def waits(ctx: ag.Context[Tenant]) -> str:
+        return str(note("coroutine")(ctx))
+
+    def look(word: str, ctx: ag.Context[Tenant]) -> str:
+        """Look."""
+        return str(note("tool")(ctx))
+
+    def greet(state: MessagesState, runtime: Runtime[Tenant]) -> Any:
+        seen.append(("graph", runtime.context.name, None, None))
+        return {"messages": [("ai", "Hello.")]}
+
+    inner = StateGraph(MessagesState, context_schema=Tenant).add_node(greet).add_edge(START, "greet")
+    agent = ag.function_agent
+    model = scripted(calls(call("look", word="x"), call("helper", request="y")), "Done.")
+    boss = ag.chat_agent(
+        "boss",
+        model,
+        instruction=note("instruction"),
+        tools=[look, ag.agent_tool(agent("helper", note("agent tool")))],
+    )
+    return ag.sequential(
+        "job",
+        [
+            ag.parallel("both", [agent("left", note("branch")), agent("right", waits)]),
+            boss,
+            ag.graph_agent("foreign", inner.compile()),
+            ag.loop("twice", [agent("again", note("loop"))], max_iterations=2, until=note("until")),
+            ag.validated(agent("checked", note("validated")), check),
+            asks("person"),
+            ag.parallel("more", [agent("later", note("resumed")), agent("other", waits)]),
+        ],
+    )
+
+
+CONTEXTS = {
+    "an object": (Tenant, Tenant("ada")),
+    "a dict for a dataclass": (Tenant, {"name": "ada"}),
+    "a dict for a model": (TenantModel, {"name": "ada"}),
+}
+
+
+@pytest.mark.parametrize(("schema", "context"), CONTEXTS.values(), ids=CONTEXTS)
+def test_they_reach_all_code_of_a_tree(drive: Drive, schema: type, context: Any) -> None:
+    seen: Seen = []
+    handler = Tagged()
+    runner = ag.Runner(
+        everywhere(seen),
+        store=InMemoryStore(),
+        context_schema=schema,
+        config={"callbacks": [handler], "tags": ["all"]},
+        context=context,
+    )
+    mine: Any = {"tags": ["mine"], "metadata": {"job": 1}, "configurable": {"temperature": 2}}
+    events = [*drive.run(runner, "Go.", thread_id="t", config=mine)]
+    assert events[-1].kind == "interrupted"
+    assert {what for what, *_ in seen} == {
+        "branch", "coroutine", "instruction", "tool", "agent tool", "graph", "loop", "until",
+        "validated", "check",
+    }  # fmt: skip
+    assert {tuple(found) for what, *found in seen if what != "graph"} == {("ada", 2, 1)}
+    assert handler.begun["model"] == 2
+    assert handler.begun["tool"] == 1
+    assert handler.begun["chain"] > 10
+
+    seen.clear()
+    other: Any = {"tags": ["mine"]}
+    given = schema(name="eve")
+    [*drive.resume(runner, "t", "yes", context=given, config=other)]
+    assert seen == [("resumed", "eve", None, None), ("coroutine", "eve", None, None)] or seen == [
+        ("coroutine", "eve", None, None),
+        ("resumed", "eve", None, None),
+    ]
+
+
+def test_a_typed_dict_is_passed_as_it_is() -> None:
+    runner = ag.Runner(
+        ag.function_agent("a", lambda ctx: ctx.context["name"]), context_schema=TenantDict
+    )
+    assert runner.invoke("Go.", context={"name": "ada"}).text == "ada"
+
+
+def test_without_a_context_there_is_none() -> None:
+    runner = ag.Runner(ag.function_agent("a", lambda ctx: f"{ctx.context} {ctx.store}"))
+    assert runner.invoke("Go.").text == "None None"
+
+
+class Warm(BaseChatModel):
+    """Says its temperature."""
+
+    temperature: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "warm"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(f"{self.temperature}"))])
+
+
+def test_models_with_configurable_fields_are_configured(drive: Drive) -> None:
+    model = Warm().configurable_fields(temperature=ConfigurableField(id="temperature"))
+    tree = ag.parallel("both", [ag.chat_agent("a", model), ag.chat_agent("b", model)])
+    config: Any = {"configurable": {"temperature": 5}}
+    texts = sorted(event.text for event in drive.run(ag.Runner(tree), "Go.", config=config))
+    assert texts == ["5", "5"]
+
+
+def test_the_run_has_the_name_of_the_config() -> None:
+    names: list[Any] = []
+
+    class Names(BaseCallbackHandler):
+        run_inline = True
+
+        def on_chain_start(
+            self, *_: Any, name: Any = None, parent_run_id: Any = None, **__: Any
+        ) -> None:
+            names.extend([name] if parent_run_id is None else [])
+
+    runner = ag.Runner(ag.function_agent("a", lambda ctx: "A"), config={"callbacks": [Names()]})
+    runner.invoke("Go.")
+    runner.invoke("Go.", config={"run_name": "monday"})
+    assert names == ["a", "monday"]
+
+
+def test_a_config_may_name_the_thread(drive: Drive) -> None:
+    runner = ag.Runner(asks("boss"))
+    (event,) = drive.run(runner, "Go.", config={"configurable": {"thread_id": "monday"}})
+    assert event.thread_id == "monday"
+    assert len(runner.pending("monday")) == 1
+    done = runner.invoke(config={"configurable": {"thread_id": "monday"}}, answers="yes")
+    assert done.status == "done"
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no config": (
+        {"config": 3},
+        "config must be LangGraph's config, got 3; pass a dict such as {'callbacks': [...], "
+        "'tags': [...], 'configurable': {...}}",
+    ),
+    "a checkpoint": (
+        {"config": {"configurable": {"checkpoint_id": "1"}}},
+        "config: the configurable 'checkpoint_id' cannot be set, because a runner continues a thread "
+        "at its latest checkpoint; to continue at another one, use runner.graph",
+    ),
+    "two threads": (
+        {"config": {"configurable": {"thread_id": "a"}}, "thread_id": "b"},
+        "thread_id='b', but config names the thread 'a'; leave one of them out",
+    ),
+    "a context that does not fit": (
+        {"context": {"nme": "ada"}},
+        "context={'nme': 'ada'} does not fit Tenant (Tenant.__init__() got an unexpected keyword "
+        "argument 'nme'); pass a Tenant, or a dict of its fields",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_what_is_refused_before_the_run(drive: Drive, given: dict[str, Any], message: str) -> None:
+    runner = ag.Runner(ag.function_agent("a", lambda ctx: "A"), context_schema=Tenant)
+    with pytest.raises(ag.AgentGraphError) as caught:
+        [*drive.run(runner, "Go.", **given)]
+    assert str(caught.value) == message
+    assert runner.threads() == []
+
+
+def test_a_schema_that_is_none_is_refused() -> None:
+    with pytest.raises(ag.AgentGraphError, match="context_schema=3 is not the type of a context; pass"):
+        ag.compile_agent(ag.function_agent("a", lambda ctx: "A"), context_schema=3)  # type: ignore[arg-type]
+
+
+def test_a_graph_has_the_schema_of_its_context() -> None:
+    graph = ag.compile_agent(
+        ag.function_agent("a", lambda ctx: ctx.context.name), context_schema=Tenant
+    )
+    schema = graph.get_context_jsonschema()
+    assert schema is not None
+    assert schema["properties"]["name"]["type"] == "string"
+    assert graph.invoke({"messages": ["Go."]}, context={"name": "ada"})["messages"][-1].text == "ada"  # type: ignore[arg-type]

@@ -1,0 +1,206 @@
+"""Results of runs, and the threads of a saver: `invoke`, `thread`, `threads`, `delete`, `copy`."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import asks, chat, fails, lines, says
+from langchain_core.messages import AIMessage, HumanMessage
+from pydantic import BaseModel
+
+import agentgraph as ag
+
+Call = Callable[..., Any]
+
+
+class Report(BaseModel):
+    title: str
+
+
+@pytest.fixture(params=["sync", "async"])
+def method(request: pytest.FixtureRequest) -> Call:
+    """Calls a method of a runner by its sync or its async name, in an event loop of its own."""
+
+    def called(runner: ag.Runner, name: str, *args: Any, **options: Any) -> Any:
+        if request.param == "sync":
+            return getattr(runner, name)(*args, **options)
+        return asyncio.run(getattr(runner, f"a{name}")(*args, **options))
+
+    return called
+
+
+@pytest.fixture(params=["memory", "file"])
+def runner_of(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[ag.Agent], ag.Runner]]:
+    """Makes runners, in memory or on one file that the runner opens itself."""
+    made: list[ag.Runner] = []
+
+    def make(tree: ag.Agent) -> ag.Runner:
+        made.append(
+            ag.Runner(tree, checkpointer=tmp_path / "runs.db" if request.param == "file" else None)
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def report() -> ag.Agent:
+    reply = AIMessage(
+        '{"title": "Bees"}', usage_metadata={"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}
+    )
+    writer = chat("writer", reply, reply, reply, output_schema=Report, output_key="report")
+    return ag.sequential("job", [writer, asks("boss", "Print it?"), says("printer", "Printed.")])
+
+
+Make = Callable[[ag.Agent], ag.Runner]
+
+
+def test_a_turn_and_its_resume_have_results(runner_of: Make, method: Call) -> None:
+    runner = runner_of(report())
+    paused = method(runner, "invoke", "Go.", thread_id="t")
+    assert (paused.thread_id, paused.status, paused.text) == ("t", "paused", '{"title": "Bees"}')
+    assert [question.address for question in paused.pending] == ["job/boss"]
+    assert paused.values == {"report": {"title": "Bees"}}
+    assert paused.output == Report(title="Bees")
+    assert paused.usage.total["total_tokens"] == 7
+    assert {name: used["output_tokens"] for name, used in paused.usage.by_agent.items()} == {
+        "writer": 4
+    }
+
+    done = method(runner, "invoke", thread_id="t", answers="yes")
+    assert (done.status, done.text, done.pending) == ("done", "Printed.", ())
+    assert lines(done.events) == ["job/boss: yes", "job/printer: Printed."]
+    assert done.message is not None
+    assert done.message.text == "Printed."
+    assert done.output == Report(title="Bees")  # of the whole turn
+    assert done.usage.total["total_tokens"] == 0
+
+
+def test_what_invoke_refuses(method: Call) -> None:
+    runner = ag.Runner(says("a"))
+    with pytest.raises(
+        ag.AgentGraphError, match="there is nothing to run; pass messages, or a thread_id"
+    ):
+        method(runner, "invoke")
+    with pytest.raises(ag.AgentGraphError, match="answers='x' can only be given to resume a thread"):
+        method(runner, "invoke", "Go.", answers="x")
+    with pytest.raises(ag.UnknownThreadError):
+        method(runner, "invoke", thread_id="t")
+
+
+def test_a_failure_is_raised_and_can_be_resumed(runner_of: Make, method: Call) -> None:
+    runner = runner_of(ag.sequential("job", [says("a"), fails("b")]))
+    with pytest.raises(ValueError, match="b failed, time 1"):
+        method(runner, "invoke", "Go.", thread_id="t")
+    assert method(runner, "thread", "t").status == "failed"
+    assert method(runner, "invoke", thread_id="t").text == "b"
+    assert method(runner, "thread", "t").status == "done"
+
+
+def test_a_thread_has_turns_with_what_the_user_said(runner_of: Make, method: Call) -> None:
+    runner = runner_of(report())
+    assert method(runner, "thread", "t") == ag.Thread("t", "new")
+    method(runner, "invoke", "Go.", thread_id="t", values={"topic": "bees"})
+    method(runner, "invoke", thread_id="t", answers="yes")
+    method(runner, "invoke", [HumanMessage("Again."), HumanMessage("Please.")], thread_id="t")
+    thread = method(runner, "thread", "t")
+    assert thread.status == "paused"
+    assert thread.values == {"topic": "bees", "report": {"title": "Bees"}}
+    assert [[message.text for message in turn.messages] for turn in thread.turns] == [
+        ["Go."],
+        ["Again.", "Please."],
+    ]
+    assert [lines(turn.events) for turn in thread.turns] == [
+        [
+            'job/writer: {"title": "Bees"}',
+            "job/boss: [asks] Print it?",
+            "job/boss: yes",
+            "job/printer: Printed.",
+        ],
+        ['job/writer: {"title": "Bees"}', "job/boss: [asks] Print it?"],
+    ]
+    assert thread.usage.by_agent["writer"]["total_tokens"] == 14
+    assert [question.address for question in thread.pending] == ["job/boss"]
+    assert all(turn.began <= turn.events[0].time <= turn.ended for turn in thread.turns)
+    assert len(thread.messages) == 7
+
+
+def test_a_redacted_message_is_shown_as_it_is_now(runner_of: Make) -> None:
+    def redact(ctx: ag.Context) -> Any:
+        return HumanMessage("[redacted]", id=ctx.messages[-1].id)
+
+    runner = runner_of(ag.function_agent("redact", redact))
+    runner.invoke("My card is 1234.", thread_id="t")
+    assert [message.text for message in runner.thread("t").turns[0].messages] == ["[redacted]"]
+
+
+def test_threads_are_listed_by_status(runner_of: Make, method: Call) -> None:
+    runner = runner_of(ag.sequential("job", [fails("a"), asks("boss")]))
+    with pytest.raises(ValueError, match="a failed"):
+        method(runner, "invoke", "Go.", thread_id="first")
+    method(runner, "invoke", "Go.", thread_id="second")
+    method(runner, "invoke", "Go.", thread_id="third")
+    method(runner, "invoke", thread_id="third", answers="yes")
+    found = {each.thread_id: each.status for each in method(runner, "threads")}
+    assert found == {"first": "failed", "second": "paused", "third": "done"}
+    assert [each.thread_id for each in method(runner, "threads", "paused")] == ["second"]
+
+
+def test_a_running_thread_is_running_and_a_left_one_stopped(runner_of: Make) -> None:
+    runner = runner_of(ag.sequential("job", [says("a"), says("b")]))
+    run = runner.run("Go.", thread_id="t")
+    next(run)
+    assert runner.thread("t").status == "running"
+    assert [each.status for each in runner.threads()] == ["running"]
+    with pytest.raises(ag.ThreadBusyError):
+        runner.delete("t")
+    run.close()
+    assert runner.thread("t").status == "stopped"
+
+
+def test_threads_of_other_trees_are_listed(runner_of: Make) -> None:
+    runner_of(ag.sequential("job", [says("a"), asks("boss")])).invoke("Go.", thread_id="theirs")
+    other = runner_of(says("b"))
+    statuses = {each.thread_id: each.status for each in other.threads()}
+    assert statuses in ({"theirs": "paused"}, {})  # memory is not shared
+
+
+def test_a_copy_is_a_thread_of_its_own(runner_of: Make, method: Call) -> None:
+    tree = ag.parallel("both", [ag.sequential("s", [says("a"), asks("b", "One?")]), asks("c", "Two?")])
+    runner = runner_of(ag.sequential("job", [tree, says("last")]))
+    method(runner, "invoke", "Go.", thread_id="t")
+    method(runner, "copy", "t", "u")
+    before = [(event.id, event.time) for event in runner.events("t")]
+    assert [(event.id, event.time) for event in runner.events("u")] == before
+    done = method(runner, "invoke", thread_id="u", answers={"job/both/s/b": "1", "job/both/c": "2"})
+    assert (done.status, done.text) == ("done", "last")
+    assert [(event.id, event.time) for event in runner.events("t")] == before
+    assert len(method(runner, "thread", "t").pending) == 2
+    with pytest.raises(ag.ThreadError, match="thread 'u' exists already"):
+        method(runner, "copy", "t", "u")
+
+
+def test_a_deleted_thread_is_gone(runner_of: Make, method: Call) -> None:
+    runner = runner_of(asks("boss"))
+    method(runner, "invoke", "Go.", thread_id="t")
+    method(runner, "delete", "t")
+    assert method(runner, "thread", "t").status == "new"
+    for name, args in (("delete", ["t"]), ("copy", ["t", "u"])):
+        with pytest.raises(ag.UnknownThreadError, match="thread 't' is not known to this saver"):
+            method(runner, name, *args)
+
+
+def test_a_runner_on_a_path_serves_both_kinds_of_calls_and_closes_its_file(tmp_path: Path) -> None:
+    with ag.Runner(report(), checkpointer=str(tmp_path / "runs.db")) as runner:
+        assert runner.invoke("Go.", thread_id="t").status == "paused"
+        assert asyncio.run(runner.ainvoke(thread_id="t", answers="yes")).status == "done"
+        assert asyncio.run(runner.ainvoke("Again.", thread_id="t")).status == "paused"  # a new loop
+    with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
+        runner.thread("t")
+    with ag.Runner(report(), checkpointer=tmp_path / "runs.db") as runner:
+        assert runner.thread("t").status == "paused"
