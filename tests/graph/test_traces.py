@@ -1,0 +1,205 @@
+"""A trace is read as the tree: lanes by their names, agents by their metadata, whatever reads it."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from helpers import Drive, asks, says, scripted
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.tracers.langchain import LangChainTracer
+from langsmith import Client
+
+import agentgraph as ag
+from agentgraph.testing import call, calls
+
+OURS = ("agent_name", "agent_address", "run_path", "iteration", "lc_agent_name")
+
+
+def tree() -> ag.Agent:
+    helper = ag.agent_tool(says("helper", "Bees."))
+    boss = ag.chat_agent("boss", scripted(calls(call("helper", request="x")), "Done."), tools=[helper])
+    return ag.sequential(
+        "job",
+        [
+            ag.loop("twice", [says("draft")], max_iterations=2),
+            boss,
+            ag.parallel("both", [ag.sequential("left", [says("one"), says("two")]), says("right")]),
+        ],
+    )
+
+
+class Traced(BaseCallbackHandler):
+    """Keeps each run under its id: its name, its metadata, its parent."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.runs: dict[UUID, tuple[str, dict[str, Any], UUID | None]] = {}
+
+    def on_chain_start(self, *_: Any, **run: Any) -> None:
+        self.runs[run["run_id"]] = (run.get("name") or "", run["metadata"], run["parent_run_id"])
+
+    def on_chat_model_start(self, *_: Any, **run: Any) -> None:
+        self.runs[run["run_id"]] = ("model", run["metadata"], run["parent_run_id"])
+
+    def on_tool_start(self, *_: Any, **run: Any) -> None:
+        self.runs[run["run_id"]] = (run.get("name") or "", run["metadata"], run["parent_run_id"])
+
+    def lines(self) -> set[str]:
+        """Return each run after the runs around it: `job > both > left > one`."""
+        return {" > ".join(self._names(run)) for run in self.runs}
+
+    def _names(self, run: UUID | None) -> Iterator[str]:
+        if run is not None:
+            name, _, parent = self.runs[run]
+            yield from self._names(parent)
+            yield name
+
+
+def test_a_callback_handler_sees_the_tree(drive: Drive) -> None:
+    handler = Traced()
+    list(drive.run(ag.Runner(tree(), config={"callbacks": [handler]}), "Go."))
+    assert handler.lines() == {
+        "job",
+        "job > draft",
+        "job > boss",
+        "job > boss > model",
+        "job > boss.tools",
+        "job > boss.tools > helper",
+        "job > boss.tools > helper > helper",
+        "job > boss.tools > helper > helper > helper",
+        "job > both",
+        "job > both > left",
+        "job > both > left > left",
+        "job > both > left > left > one",
+        "job > both > left > left > two",
+        "job > both > right",
+        "job > both > right > right",
+        "job > both > right > right > right",
+    }
+    leaves = {
+        (name, *(metadata[key] for key in OURS))
+        for name, metadata, _ in handler.runs.values()
+        if metadata.get("agent_name") == name
+    }
+    assert leaves >= {
+        ("draft", "draft", "job/twice[0]/draft", "job/twice/draft", 0, "draft"),
+        ("draft", "draft", "job/twice[1]/draft", "job/twice/draft/draft", 1, "draft"),
+        ("boss", "boss", "job/boss", "job/twice/boss", None, "boss"),
+        ("helper", "helper", "job/boss/helper(0)", "job/twice/boss/helper", None, "helper"),
+        ("two", "two", "job/both/left/two", "job/twice/boss/both/left/one/two", None, "two"),
+        ("right", "right", "job/both/right", "job/twice/boss/both/right", None, "right"),
+    }
+    models = [metadata for name, metadata, _ in handler.runs.values() if name == "model"]
+    assert {each["agent_address"] for each in models} == {"job/boss"}
+
+
+def test_a_resumed_run_is_traced_where_it_continues(drive: Drive) -> None:
+    handler = Traced()
+    runner = ag.Runner(ag.sequential("job", [asks("boss"), says("writer")]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    list(drive.resume(runner, "t", "yes", config={"callbacks": [handler]}))
+    assert handler.lines() == {"job", "job > boss", "job > writer"}
+
+
+class LangSmith(ThreadingHTTPServer):
+    """Takes the runs that LangSmith's client posts."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Posted)
+        self.bodies: list[bytes] = []
+
+
+class Posted(BaseHTTPRequestHandler):
+    server: LangSmith
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.command == "POST":  # a run begins
+            self.server.bodies.append(body)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_PATCH = do_POST  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def langsmith() -> Iterator[LangSmith]:
+    with LangSmith() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_langsmiths_tracer_writes_the_tree(langsmith: LangSmith) -> None:
+    client = Client(
+        api_url=f"http://127.0.0.1:{langsmith.server_port}", api_key="none", auto_batch_tracing=False
+    )
+    tracer = LangChainTracer(project_name="tests", client=client)
+    ag.Runner(tree()).invoke("Go.", config={"callbacks": [tracer]})
+    posted = [json.loads(body) for body in langsmith.bodies]
+    found = {
+        (run["name"], run["extra"]["metadata"].get("agent_address"))
+        for run in posted
+        if run["extra"]["metadata"].get("agent_name") == run["name"]
+    }
+    assert {
+        ("draft", "job/twice[1]/draft"),
+        ("boss", "job/boss"),
+        ("two", "job/both/left/two"),
+    } <= found
+    assert [run["name"] for run in posted if run.get("parent_run_id") is None] == ["job"]
+
+
+OPEN_TELEMETRY = """
+import json
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+exporter, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+LangChainInstrumentor().instrument(tracer_provider=provider)
+
+import agentgraph as ag
+from test_traces import tree
+
+ag.Runner(tree()).invoke("Go.")
+for span in exporter.get_finished_spans():
+    metadata = json.loads(span.attributes.get("metadata", "{}"))
+    print(json.dumps([span.name, metadata.get("agent_name"), metadata.get("agent_address")]))
+"""
+
+
+def test_openinference_makes_spans_of_the_agents() -> None:
+    here = Path(__file__).parent
+    found = subprocess.run(
+        [sys.executable, "-c", OPEN_TELEMETRY],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{here}:{here.parent}:{here.parent.parent}", "PATH": ""},
+    )
+    spans = {tuple(json.loads(line)) for line in found.stdout.splitlines()}
+    assert {
+        ("draft", "draft", "job/twice[0]/draft"),
+        ("boss", "boss", "job/boss"),
+        ("helper", "helper", "job/boss/helper(0)"),
+        ("two", "two", "job/both/left/two"),
+    } <= spans
+    assert "job" in {name for name, *_ in spans}
