@@ -172,6 +172,9 @@ class Translator:
                 chunk, metadata = data
                 is_marked = foreign or "agent_step" in metadata  # not the models of tools
                 at = metadata.get(GRAPH_AGENT if foreign else "agent_address") if is_marked else None
+                inner = metadata.get("lc_agent_name") if foreign else None
+                if inner and at and inner != speaker_at(at):
+                    chunk = chunk.model_copy(update={"name": inner})
                 yield from self._chunk(at, chunk, metadata)
             elif kind == "updates" and not namespace:
                 yield from self._updates(data)
