@@ -108,7 +108,9 @@ def _print(thread: Thread) -> None:
     for turn in thread.turns:
         _print_turn(turn)
     for question in thread.pending:
-        click.echo(without_controls(f"Waits: {question.address}: {one_line(as_text(question.value))}"))
+        value = question.value
+        asked = value if isinstance(value, str) else as_text(value)
+        click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
     if thread.values:
         click.echo(without_controls(f"Values: {as_text(thread.values)}"))
     for line in _usage_lines(thread.usage):
