@@ -36,7 +36,8 @@ def shown(cell: Any) -> list[str]:
 def answered(body: Body) -> str:
     """Answer a request in plain text, in which each agent finds what it needs; or by its schema."""
     if "response_format" in body:
-        return json.dumps({"customer": "Ada", "euros": 6, "is_closed": True, "title": "A", "sentences": 1})
+        report = {"title": "A", "sentences": 1}
+        return json.dumps({"customer": "Ada", "euros": 6, "is_closed": True, **report})
     return f"1. Answer to {len(body['messages'])} messages."
 
 
