@@ -1,0 +1,157 @@
+"""Questions that tools ask: answered in any order, by new runners, and never asked again."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from helpers import Disk, ask_person, chat, check_heard, echo, lines, results
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+import agentgraph as ag
+from agentgraph.testing import call, calls
+
+
+def asked_in(events: Iterable[ag.AgentEvent]) -> list[str]:
+    """Return the ids of the questions in events."""
+    return [event.id for event in events if event.kind == "interrupted"]
+
+
+ORDERS = ["0 1 2", "0 2 1", "1 0 2", "2 1 0", "0+1+2", "2+0 1", "1 2+0"]
+ANSWERS = [None, "", "C"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_questions_of_tools_are_answered_in_any_order_and_nothing_runs_twice(
+    disk: Disk, order: str
+) -> None:
+    """The calls are equal, even in their ids, and some of the answers are falsy."""
+    ran: Counter[str] = Counter()
+
+    def decide() -> str:
+        """Ask a person."""
+        answer = interrupt("Well?")
+        ran["decide"] += 1
+        return str(answer)
+
+    def count() -> str:
+        """Count."""
+        ran["count"] += 1
+        return "counted"
+
+    made = calls(call("decide", "1"), call("count", "2"), call("decide", "1"), call("decide", "1"))
+    writer = chat(
+        "writer", made, lambda messages: " | ".join(m.text for m in messages[2:]), tools=[decide, count]
+    )
+    tree = ag.loop("rounds", [ag.sequential("s", [writer])], max_iterations=1)
+
+    asked = asked_in(disk.run(tree))
+    assert len({*asked}) == 3
+    left = dict(zip(asked, ANSWERS, strict=True))
+    for part in order.split():
+        told = disk.resume(tree, {asked[int(n)]: left.pop(asked[int(n)]) for n in part.split("+")})
+        assert asked_in(told) == [*left]
+
+    assert disk.told[-1].text == "None | counted |  | C"
+    assert ran == {"decide": 3, "count": 1}
+    check_heard(disk.told, disk.events(tree))
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_tool_may_ask_twice(disk: Disk, others: int) -> None:
+    ran: list[str] = []
+
+    def twice() -> str:
+        """Ask two questions."""
+        first = interrupt("first?")
+        ran.append("between")
+        second = interrupt("second?")
+        ran.append("end")
+        return f"{first} {second}"
+
+    made = calls(call("twice", "1"), *[call("ask_person", "2", what="other?")] * others)
+    tree = chat("writer", made, results, tools=[twice, ask_person])
+
+    (first, *other) = asked_in(disk.run(tree))
+    second = asked_in(disk.resume(tree, {first: 1}))
+    assert second[1:] == other
+    assert second[0] != first
+    with pytest.raises(ag.UnknownInterruptError):
+        disk.resume(tree, {first: 1})
+    disk.resume(tree, dict.fromkeys(second, 2))
+    assert disk.told[-1].text == " | ".join(
+        ["1 twice success: 1 2", *["2 ask_person success: 2"] * others]
+    )
+    assert ran == ["between", "between", "end"]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_answer_to_a_tool_must_fit_its_schema(disk: Disk, others: int) -> None:
+    def choose() -> str:
+        """Choose."""
+        return f"chose {interrupt('Which?', response_schema={'enum': ['a', 'b']})}"
+
+    made = calls(call("choose", "1"), *[call("echo", "2", text="x")] * others)
+    tree = chat("writer", made, "Done.", tools=[choose, echo])
+    disk.run(tree)
+    with pytest.raises(ag.InvalidAnswerError) as caught:
+        disk.resume(tree, "c")
+    assert str(caught.value) == (
+        "the answer 'c' to writer does not fit: must be one of ['a', 'b']; the question is still "
+        "pending, answer it again to fit {'enum': ['a', 'b']}"
+    )
+    assert lines(disk.resume(tree, "b")) == ["writer: chose b", "writer: Done."]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_tool_that_fails_after_its_question_keeps_the_answer(disk: Disk, others: int) -> None:
+    answers: list[Any] = []
+
+    def flaky() -> str:
+        """Ask, and fail once."""
+        answers.append(interrupt("Well?"))
+        if len(answers) == 1:
+            raise ConnectionError("down")
+        return "up"
+
+    made = calls(call("flaky", "1"), *[call("echo", "2", text="x")] * others)
+    tree = chat("writer", made, "Done.", tools=[flaky, echo], on_tool_error="raise")
+    disk.run(tree)
+    with pytest.raises(ConnectionError, match="down"):
+        disk.resume(tree, "yes")
+    assert lines(disk.resume(tree)) == ["writer: up", "writer: Done."]
+    assert answers == ["yes", "yes"]
+
+
+def test_a_question_beside_a_failure_is_asked_when_the_failure_is_over(disk: Disk) -> None:
+    tries: list[int] = []
+
+    def flaky() -> str:
+        """Fail once."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError("down")
+        return "up"
+
+    made = calls(call("ask_person", "1", what="Well?"), call("flaky", "2"))
+    tree = chat("writer", made, results, tools=[ask_person, flaky], on_tool_error="raise")
+    disk.fail(tree, "run", ConnectionError)
+    told = disk.resume(tree)
+    assert {"writer: [asks] Well?", "writer: up"} <= {*lines(told)}
+    assert lines(disk.resume(tree, "yes")) == [
+        "writer: yes",
+        "writer: 1 ask_person success: yes | 2 flaky success: up",
+    ]
+    assert len(tries) == 2
+
+
+def test_langgraph_alone_resumes_a_compiled_agent() -> None:
+    made = calls(call("ask_person", "1", what="a"), call("ask_person", "2", what="b"))
+    graph = ag.compile_agent(
+        chat("writer", made, "Done.", tools=[ask_person]), checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t"}}
+    a, b = graph.invoke({"messages": ["Go."]}, config)["__interrupt__"]
+    done = graph.invoke(Command(resume={b.id: "B", a.id: "A"}), config)
+    assert [message.text for message in done["messages"]] == ["Go.", "", "A", "B", "Done."]
