@@ -302,6 +302,30 @@ def tool(name: str, *returned: Any, **options: Any) -> BaseTool:
     return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.", **options)
 
 
+def asking_tool(name: str, *calls: Sequence[Any]) -> BaseTool:
+    """Return a tool whose calls go through the items of one list after the other.
+
+    An `Ask` among the items is asked, an exception raised; a text is the result: `{}` is an answer.
+    """
+    left = list(calls)
+
+    def fn() -> Any:
+        answers, result = [], ""
+        for item in left[0]:
+            match item:
+                case ag.Ask(value=value, response_schema=schema):
+                    answers.append(interrupt(value, response_schema=schema))
+                case BaseException():
+                    left.pop(0)
+                    raise item
+                case _:
+                    result = item.format(*answers)
+        left.pop(0)
+        return result
+
+    return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.")
+
+
 def results(messages: Iterable[BaseMessage]) -> str:
     """Return the tool results among messages; a model may reply with it: `1 echo success: a`."""
     found = (each for each in messages if isinstance(each, ToolMessage))

@@ -1,16 +1,11 @@
 """Calls that fail or take too long, and tools that LangChain tries again or replaces."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, echo, failing, fails, lines, results, scripted
-from langchain.agents import create_agent
-from langchain.agents.middleware import ToolCallLimitMiddleware, ToolRetryMiddleware
-from langchain_core.messages import ToolMessage
+from helpers import Disk, Drive, chat, echo, failing, lines, results, scripted
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
@@ -20,10 +15,6 @@ import agentgraph as ag
 from agentgraph.testing import call, calls
 
 LONG = 60
-
-
-def texts_of_results(events: Iterable[ag.AgentEvent]) -> list[str]:
-    return [event.text for event in events if isinstance(event.message, ToolMessage)]
 
 
 # what becomes of an exception
@@ -103,38 +94,6 @@ def test_an_exception_goes_to_the_model_as_in_langgraph(given: str, kind: str) -
 def test_a_function_whose_annotation_says_nothing_is_given_all(drive: Drive) -> None:
     writer = chat("w", calls(call("fail", kind="key")), results, tools=[fail], on_tool_error=of_any)
     assert lines(drive.run(ag.Runner(writer), "Go."))[-1] == "w: 1 fail error: Failed: 'k'."
-
-
-def test_an_exception_in_the_function_itself_fails_the_agent(drive: Drive) -> None:
-    def worse(error: Exception) -> str:
-        raise RuntimeError("worse")
-
-    writer = chat("w", calls(call("fail", kind="key")), tools=[fail], on_tool_error=worse)
-    failing(drive.run(ag.Runner(writer), "Go."), RuntimeError)
-
-
-def test_bad_arguments_are_not_an_exception_of_the_tool(drive: Drive) -> None:
-    writer = chat(
-        "w", calls(call("fail", sort="k")), results, tools=[fail], on_tool_error=of_connections
-    )
-    assert lines(drive.run(ag.Runner(writer), "Go."))[-1].startswith(
-        "w: 1 fail error: Error invoking tool 'fail' with kwargs {'sort': 'k'} with error:"
-    )
-
-
-def test_an_agent_as_a_tool_fails_as_a_tool_does(drive: Drive) -> None:
-    def told(on_tool_error: Any) -> list[ag.AgentEvent]:
-        made = calls(call("broken", request="Go."))
-        tools = [ag.agent_tool(fails("broken"))]
-        return list(
-            drive.run(
-                ag.Runner(chat("w", made, results, tools=tools, on_tool_error=on_tool_error)), "Go."
-            )
-        )
-
-    assert told(lambda error: "It broke.")[-1].text == "1 broken error: It broke."
-    with pytest.raises(ValueError, match="broken failed, time 1"):
-        told((KeyError,))
 
 
 @pytest.mark.parametrize("on_tool_error", ["return", "raise"])
@@ -282,47 +241,42 @@ AT_ONCE: Any = {"wait_exponential_jitter": False}
 
 
 class Flaky:
-    """Tools that fail so often, each counting its attempts."""
+    """Tools that fail so often, and how often they were tried."""
 
     def __init__(self, failures: int) -> None:
-        self.failures = failures
-        self.tries: Counter[str] = Counter()
+        self.failures, self.tries = failures, 0
 
-    def attempt(self, name: str) -> None:
-        self.tries[name] += 1
-        if self.tries[name] <= self.failures:
+    def attempt(self) -> None:
+        self.tries += 1
+        if self.tries <= self.failures:
             raise ConnectionError("down")
 
-    def named(self, name: str) -> Any:
-        @tool
-        def search(topic: str, state: Annotated[dict[str, Any], InjectedState], ctx: ag.Context) -> str:
-            """Search the library."""
-            self.attempt("search")
-            return f"{topic} for {ctx.name}, {len(state['messages'])} messages"
+    def search(
+        self, topic: str, state: Annotated[dict[str, Any], InjectedState], ctx: ag.Context
+    ) -> str:
+        """Search the library."""
+        self.attempt()
+        return f"{topic} for {ctx.name}, {len(state['messages'])} messages"
 
-        @tool
-        async def asearch(topic: str, ctx: ag.Context) -> str:
-            """Search the library."""
-            self.attempt("asearch")
-            return f"{topic} for {ctx.name}"
+    async def asearch(self, topic: str, ctx: ag.Context) -> str:
+        """Search the library."""
+        self.attempt()
+        return f"{topic} for {ctx.name}"
 
-        @tool
-        def acting(topic: str) -> Any:
-            """Search the library."""
-            self.attempt("acting")
-            return [ag.SetValues(topic=topic), f"{topic} set"]
+    def acting(self, topic: str) -> Any:
+        """Search the library."""
+        self.attempt()
+        return [ag.SetValues(topic=topic), f"{topic} set"]
 
-        outer = self
 
-        class Searching(BaseTool):
-            name: str = "searching"
-            description: str = "Search the library."
+class Searching(BaseTool):
+    name: str = "searching"
+    description: str = "Search the library."
+    flaky: Any
 
-            def _run(self, topic: str, ctx: ag.Context) -> str:
-                outer.attempt("searching")
-                return f"{topic} for {ctx.name}"
-
-        return {each.name: each for each in (search, asearch, acting, Searching())}[name]
+    def _run(self, topic: str, ctx: ag.Context) -> str:
+        self.flaky.attempt()
+        return f"{topic} for {ctx.name}"
 
 
 @tool
@@ -340,53 +294,52 @@ WRAPPED: dict[str, Any] = {
 }
 
 
+TOOLS: dict[str, tuple[Any, str]] = {
+    "search": (lambda flaky: tool(flaky.search), "bees, 2 messages"),
+    "asearch": (lambda flaky: tool(flaky.asearch), "bees for w"),
+    "acting": (lambda flaky: tool(flaky.acting), "bees set"),
+    "searching": (lambda flaky: Searching(flaky=flaky), "bees for w"),
+}
+
+
 @pytest.mark.parametrize("how", WRAPPED)
-@pytest.mark.parametrize(
-    ("name", "result"),
-    [
-        ("search", "bees for w, 2 messages"),
-        ("asearch", "bees for w"),
-        ("acting", "bees set"),
-        ("searching", "bees for w"),
-    ],
-)
-def test_a_tool_with_retries_is_tried_again(drive: Drive, name: str, result: str, how: str) -> None:
-    flaky = Flaky(failures=2)
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_with_retries_is_tried_again(drive: Drive, name: str, how: str) -> None:
+    flaky, (made, result) = Flaky(failures=2), TOOLS[name]
     model = scripted(calls(call(name, topic="bees")), "Done.")
-    given = WRAPPED[how](flaky.named(name))
+    given = WRAPPED[how](made(flaky))
     writer = ag.chat_agent("w", model, tools=[given], on_tool_error="raise", instruction="On {topic?}.")
     assert lines(drive.run(ag.Runner(writer), "Go."))[1:] == [f"w: {result}", "w: Done."]
-    assert flaky.tries[name] == 3
+    assert flaky.tries == 3
     described = model.tools[0]["function"]
     assert (described["name"], described["description"]) == (name, "Search the library.")
     assert list(described["parameters"]["properties"]) == ["topic"]
     assert model.inputs[1][0].text == ("On bees." if name == "acting" else "On .")
 
 
-def test_a_tool_that_fails_too_often_fails_as_any_other(drive: Drive) -> None:
+@pytest.mark.parametrize("on_tool_error", ["return", "raise"])
+def test_a_tool_that_fails_too_often_fails_as_any_other(drive: Drive, on_tool_error: Any) -> None:
     flaky = Flaky(failures=5)
-    given = WRAPPED["retry"](flaky.named("search"))
+    given = WRAPPED["retry"](tool(flaky.search))
     made = calls(call("search", topic="bees"))
-    told = drive.run(ag.Runner(chat("w", made, "Done.", tools=[given])), "Go.")
-    assert texts_of_results(told) == ["Error: ConnectionError('down')\n Please fix your mistakes."]
-    assert flaky.tries["search"] == 3
-    flaky.tries.clear()
-    failing(
-        drive.run(ag.Runner(chat("w", made, tools=[given], on_tool_error="raise")), "Go."),
-        ConnectionError,
-    )
+    runner = ag.Runner(chat("w", made, results, tools=[given], on_tool_error=on_tool_error))
+    if on_tool_error == "raise":
+        failing(drive.run(runner, "Go."), ConnectionError)
+    else:
+        assert lines(drive.run(runner, "Go."))[-1] == (
+            "w: 1 search error: Error: ConnectionError('down')\n Please fix your mistakes."
+        )
+    assert flaky.tries == 3
 
 
 def test_a_tool_may_have_fallbacks(drive: Drive) -> None:
-    flaky = Flaky(failures=1)
-
     @tool
     def catalogue(topic: str) -> list[Any]:
         """Search the catalogue."""
         return ["Found.", ag.SetValues(topic=topic)]
 
     model = scripted(calls(call("search", topic="bees")), results)
-    given = flaky.named("search").with_fallbacks([catalogue])
+    given = tool(Flaky(failures=1).search).with_fallbacks([catalogue])
     writer = ag.chat_agent("w", model, tools=[given], instruction="On {topic?}.")
     assert lines(drive.run(ag.Runner(writer), "Go."))[-1] == "w: 1 search success: Found."
     assert model.inputs[1][0].text == "On bees."
@@ -410,54 +363,23 @@ def test_a_question_is_not_a_failure_that_is_tried_again(disk: Disk, how: str) -
 
 
 def test_bad_arguments_of_a_tool_with_retries_go_back_to_the_model(drive: Drive) -> None:
-    given = WRAPPED["retry"](Flaky(failures=0).named("search"))
-    made = calls(call("search", subject="bees"))
-    (told,) = texts_of_results(
-        drive.run(ag.Runner(chat("w", made, "Done.", tools=[given], on_tool_error="raise")), "Go.")
+    given = WRAPPED["retry"](tool(Flaky(failures=0).search))
+    writer = chat(
+        "w", calls(call("search", subject="bees")), "Done.", tools=[given], on_tool_error="raise"
     )
-    assert told.startswith("Error invoking tool 'search' with kwargs {'subject': 'bees'} with error:")
+    assert lines(drive.run(ag.Runner(writer), "Go."))[1].startswith(
+        "w: Error invoking tool 'search' with kwargs {'subject': 'bees'} with error:"
+    )
 
 
-@pytest.mark.parametrize(
-    ("options", "more"), [({"return_direct": True}, {}), ({}, {"return_directly": ["search"]})], ids=str
-)
-def test_a_tool_with_retries_may_return_directly(drive: Drive, options: Any, more: Any) -> None:
-    def search(topic: str) -> str:
-        """Search."""
-        return topic
-
-    given = StructuredTool.from_function(search, **options).with_retry(**AT_ONCE)
-    writer = chat("w", calls(call("search", topic="bees")), tools=[given], **more)
+@pytest.mark.parametrize("by_tool", [True, False])
+def test_a_tool_with_retries_may_return_directly(drive: Drive, by_tool: bool) -> None:
+    given = StructuredTool.from_function(echo, return_direct=by_tool).with_retry(**AT_ONCE)
+    directly = [] if by_tool else ["echo"]
+    writer = chat("w", calls(call("echo", text="bees")), tools=[given], return_directly=directly)
     assert lines(drive.run(ag.Runner(writer), "Go."))[1:] == ["w: bees"]
 
 
 def test_a_runnable_without_a_tool_in_it_is_not_a_tool() -> None:
     with pytest.raises(ag.InvalidAgentError, match="cannot be used as a tool"):
         ag.compile_agent(chat("w", tools=[scripted().with_retry()]))
-
-
-def test_retries_and_limits_for_one_tool_are_those_of_langchain(drive: Drive) -> None:
-    """The same as `create_agent` gives with the same middleware."""
-
-    def given() -> tuple[Any, list[Any], dict[str, Any], Flaky]:
-        flaky = Flaky(failures=1)
-
-        @tool
-        def search(topic: str) -> str:
-            """Search."""
-            flaky.attempt("search")
-            return topic
-
-        script = [calls(call("search", topic=n), call("echo", text=n)) for n in ("one", "two", "three")]
-        middleware = [
-            ToolRetryMiddleware(max_retries=2, tools=["search"], initial_delay=0.0, jitter=False),
-            ToolCallLimitMiddleware(tool_name="search", run_limit=2),
-        ]
-        return scripted(*script, "Done."), [search, tool(echo)], {"middleware": middleware}, flaky
-
-    model, tools, options, ours = given()
-    told = drive.run(ag.Runner(ag.chat_agent("w", model, tools=tools, **options)), "Go.")
-    model, tools, options, theirs = given()
-    said = create_agent(model, tools, **options).invoke({"messages": ["Go."]})["messages"]
-    assert sorted(texts_of_results(told)) == sorted(m.text for m in said if isinstance(m, ToolMessage))
-    assert ours.tries == theirs.tries == {"search": 3}

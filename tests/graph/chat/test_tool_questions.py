@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from helpers import Disk, ask_person, chat, check_heard, echo, lines, results
+from helpers import Disk, ask_person, chat, check_heard, lines, results
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -56,72 +56,6 @@ def test_questions_of_tools_are_answered_in_any_order_and_nothing_runs_twice(
     assert disk.told[-1].text == "None | counted |  | C"
     assert ran == {"decide": 3, "count": 1}
     check_heard(disk.told, disk.events(tree))
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_a_tool_may_ask_twice(disk: Disk, others: int) -> None:
-    ran: list[str] = []
-
-    def twice() -> str:
-        """Ask two questions."""
-        first = interrupt("first?")
-        ran.append("between")
-        second = interrupt("second?")
-        ran.append("end")
-        return f"{first} {second}"
-
-    made = calls(call("twice", "1"), *[call("ask_person", "2", what="other?")] * others)
-    tree = chat("writer", made, results, tools=[twice, ask_person])
-
-    (first, *other) = asked_in(disk.run(tree))
-    second = asked_in(disk.resume(tree, {first: 1}))
-    assert second[1:] == other
-    assert second[0] != first
-    with pytest.raises(ag.UnknownInterruptError):
-        disk.resume(tree, {first: 1})
-    disk.resume(tree, dict.fromkeys(second, 2))
-    assert disk.told[-1].text == " | ".join(
-        ["1 twice success: 1 2", *["2 ask_person success: 2"] * others]
-    )
-    assert ran == ["between", "between", "end"]
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_an_answer_to_a_tool_must_fit_its_schema(disk: Disk, others: int) -> None:
-    def choose() -> str:
-        """Choose."""
-        return f"chose {interrupt('Which?', response_schema={'enum': ['a', 'b']})}"
-
-    made = calls(call("choose", "1"), *[call("echo", "2", text="x")] * others)
-    tree = chat("writer", made, "Done.", tools=[choose, echo])
-    disk.run(tree)
-    with pytest.raises(ag.InvalidAnswerError) as caught:
-        disk.resume(tree, "c")
-    assert str(caught.value) == (
-        "the answer 'c' to writer does not fit: must be one of ['a', 'b']; the question is still "
-        "pending, answer it again to fit {'enum': ['a', 'b']}"
-    )
-    assert lines(disk.resume(tree, "b")) == ["writer: chose b", "writer: Done."]
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_a_tool_that_fails_after_its_question_keeps_the_answer(disk: Disk, others: int) -> None:
-    answers: list[Any] = []
-
-    def flaky() -> str:
-        """Ask, and fail once."""
-        answers.append(interrupt("Well?"))
-        if len(answers) == 1:
-            raise ConnectionError("down")
-        return "up"
-
-    made = calls(call("flaky", "1"), *[call("echo", "2", text="x")] * others)
-    tree = chat("writer", made, "Done.", tools=[flaky, echo], on_tool_error="raise")
-    disk.run(tree)
-    with pytest.raises(ConnectionError, match="down"):
-        disk.resume(tree, "yes")
-    assert lines(disk.resume(tree)) == ["writer: up", "writer: Done."]
-    assert answers == ["yes", "yes"]
 
 
 def test_a_question_beside_a_failure_is_asked_when_the_failure_is_over(disk: Disk) -> None:

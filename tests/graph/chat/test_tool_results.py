@@ -106,18 +106,6 @@ def test_a_model_may_give_its_calls_in_a_chunk(drive: Drive) -> None:
     ]
 
 
-def test_a_streamed_call_is_emitted_once_and_whole(drive: Drive) -> None:
-    runner = ag.Runner(chat("writer", calls(call("add", a=2, b=3)), "Five it is.", tools=[add]))
-    events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
-    assert lines(events) == [
-        'writer: [calls] add({"a": 2, "b": 3})',
-        "writer: 5",
-        "writer: Five it is.",
-    ]
-    assert [event.text for event in events if event.partial and event.text] == ["Five ", "it ", "is."]
-    assert list(runner.events("t")) == [event for event in events if not event.partial]
-
-
 # what reaches a tool
 
 
@@ -152,17 +140,6 @@ def test_state_store_runtime_config_and_call_id_reach_a_tool(drive: Drive) -> No
     assert seen["config"]["configurable"]["thread_id"] == "t"
     assert runtime.config["configurable"]["thread_id"] == "t"
     assert [each.name for each in runtime.tools] == ["look"]
-
-
-def test_a_tool_sees_the_values_that_earlier_rounds_wrote(drive: Drive) -> None:
-    def note(n: int, values: Annotated[dict[str, Any], InjectedState("values")]) -> list[Any]:
-        """Note a number."""
-        return [f"{values}", ag.SetValues(**{f"n{n}": n})]
-
-    writer = chat("writer", calls(call("note", n=1)), calls(call("note", n=2)), results, tools=[note])
-    assert lines(drive.run(ag.Runner(writer), "Go."))[-1] == (
-        "writer: 1 note success: {} | 1 note success: {'n1': 1}"
-    )
 
 
 def test_a_tool_in_a_branch_sees_what_was_before_the_fork(drive: Drive) -> None:
