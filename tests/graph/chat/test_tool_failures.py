@@ -295,7 +295,7 @@ WRAPPED: dict[str, Any] = {
 
 
 TOOLS: dict[str, tuple[Any, str]] = {
-    "search": (lambda flaky: tool(flaky.search), "bees, 2 messages"),
+    "search": (lambda flaky: tool(flaky.search), "bees for w, 2 messages"),
     "asearch": (lambda flaky: tool(flaky.asearch), "bees for w"),
     "acting": (lambda flaky: tool(flaky.acting), "bees set"),
     "searching": (lambda flaky: Searching(flaky=flaky), "bees for w"),
