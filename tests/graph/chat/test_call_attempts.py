@@ -97,6 +97,17 @@ def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
     check_heard(disk.told, disk.events(tree))
 
 
+def test_of_two_calls_of_a_tool_the_last_one_counts(drive: Drive) -> None:
+    given = [ag.SetValues(a=1), ag.Custom("a"), "first"], [ag.SetValues(b=2), "second"]
+    writer = chat("w", calls(call("note")), results, tools=[tool("note", *given)], middleware=[Twice()])
+    critic = ag.function_agent("critic", lambda ctx: f"{dict(ctx.values)}")
+    assert lines(drive.run(ag.Runner(ag.sequential("s", [writer, critic])), "Go."))[1:] == [
+        "s/w: second",
+        "s/w: 1 note success: second",
+        "s/critic: {'b': 2}",
+    ]
+
+
 def test_middleware_is_given_failures_again_as_they_were(disk: Disk) -> None:
     """With their class and arguments, so that it decides as it did."""
     seen: list[str] = []
@@ -291,4 +302,10 @@ def test_after_a_kill_only_the_step_in_flight_runs_again(
     assert ran == {at: 2 if at == point else 1 for at in each_step}
     again = read((program.folder / "again").read_text().splitlines())
     check_heard([*read(killed.lines), *read(ended.lines)], again)
-    assert [event.text for event in again][-3:] == ["work", "work", "Done."]
+    assert lines(again) == [
+        'boss: [calls] helper({"request": "Look."})',
+        "boss/helper(0.2)/begin: begin",
+        "boss/helper(0.2)/work: work",
+        "boss: work",
+        "boss: Done.",
+    ]
