@@ -159,7 +159,10 @@ def test_calls_in_sequence_do_not_overlap(drive: Drive) -> None:
 
 
 class Notes(AgentState[Any]):
-    notes: NotRequired[list[str]]
+    a: NotRequired[str]
+    b: NotRequired[str]
+    c: NotRequired[str]
+    d: NotRequired[str]
 
 
 class Noting(AgentMiddleware[Any, Any, Any]):
@@ -173,15 +176,20 @@ def test_calls_in_sequence_see_what_earlier_ones_made_of_the_state_of_middleware
         tool_call_id: Annotated[str, InjectedToolCallId],
     ) -> Any:
         """Add a note."""
-        notes = [*state.get("notes", ()), text]
-        messages = [ToolMessage("".join(notes), tool_call_id=tool_call_id)]
-        return Command(update={"notes": notes, "messages": messages})
+        seen = "".join(state.get(name, "") for name in "abcd")
+        messages = [ToolMessage(f"{text} after {seen}", tool_call_id=tool_call_id)]
+        return Command(update={text: text, "messages": messages})
 
-    several = calls(*(call("note", text=text) for text in "abc"))
-    script = [several, calls(call("note", text="d")), calls(call("note", text="e")), "Done."]
-    writer = chat("w", *script, tools=[note], middleware=[Noting()], parallel_tools=False)
-    told = [event.text for event in drive.run(ag.Runner(writer), "Go.") if event.text]
-    assert told == ["a", "ab", "abc", "abcd", "abcde", "Done."]
+    messages = [calls(*(call("note", text=text) for text in texts)) for texts in ("abc", "d", "a")]
+    options: Any = {"tools": [note], "middleware": [Noting()], "parallel_tools": False}
+    told = lines(drive.run(ag.Runner(chat("w", *messages, "Done.", **options)), "Go."))
+    assert [line for line in told if "after" in line] == [
+        "w: a after ",
+        "w: b after a",
+        "w: c after ab",
+        "w: d after abc",
+        "w: a after abcd",
+    ]
 
 
 # ids

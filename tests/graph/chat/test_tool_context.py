@@ -248,7 +248,7 @@ def test_a_tool_that_middleware_brings_or_puts_in_is_given_a_context(drive: Driv
 def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, middleware: Any) -> None:
     def add(n: int) -> ag.SetValues:
         """Write a value."""
-        return ag.SetValues(topic=n)
+        return ag.SetValues(topic=n, **{f"n{n}": True})
 
     def look(
         state: Annotated[dict[str, Any], InjectedState],
@@ -265,5 +265,7 @@ def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, middle
     options: Any = {"tools": [add, look], "parallel_tools": False, "middleware": middleware}
     seen = texts_of_results(drive, chat("writer", *script, **options), values={"topic": 1})
     assert [each for each in seen if each != "Done."] == [
-        f"{{{n}}} {{'topic': {n}}}" for n in (1, 2, 3, 3)
+        "{1} {'topic': 1}",
+        "{2} {'topic': 2, 'n2': True}",
+        *["{3} {'topic': 3, 'n2': True, 'n3': True}"] * 2,
     ]
