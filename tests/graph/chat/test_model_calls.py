@@ -28,8 +28,8 @@ class Offered(ScriptedChatModel):
 def test_the_model_is_asked_until_it_calls_no_tool(drive: Drive, rounds: int) -> None:
     model = scripted(*[LOOKS] * rounds, "Done.")
     writer = ag.chat_agent("w", model, tools=[tool("look", "a")], max_iterations=rounds + 1)
-    told = lines(drive.run(ag.Runner(writer), "Go."))
-    assert told == [*["w: [calls] look({})", "w: a"] * rounds, "w: Done."]
+    said = lines(drive.run(ag.Runner(writer), "Go."))
+    assert said == [*["w: [calls] look({})", "w: a"] * rounds, "w: Done."]
 
 
 def test_after_its_limit_an_agent_goes_on_with_a_higher_one(disk: Disk) -> None:
@@ -57,8 +57,8 @@ def test_the_limit_is_twenty_unless_another_is_given(drive: Drive, options: Any,
 
 def test_without_a_limit_a_model_may_be_asked_often(drive: Drive) -> None:
     writer = chat("w", *[LOOKS] * 30, "Done.", tools=[tool("look", "a")], max_iterations=None)
-    told = lines(drive.run(ag.Runner(writer), "Go."))
-    assert (len(told), told[-1]) == (61, "w: Done.")
+    said = lines(drive.run(ag.Runner(writer), "Go."))
+    assert (len(said), said[-1]) == (61, "w: Done.")
 
 
 # an answer at the limit

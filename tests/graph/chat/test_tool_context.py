@@ -156,9 +156,9 @@ async def async_function(word: str, ctx: ag.Context) -> str:
     return f"{word}: {whole(ctx)}"
 
 
-def annotated(word: str, around: Annotated[ag.Context, InjectedToolArg]) -> str:
+def annotated(word: str, context: Annotated[ag.Context, InjectedToolArg]) -> str:
     """Say it all."""
-    return f"{word}: {whole(around)}"
+    return f"{word}: {whole(context)}"
 
 
 def optional(word: str, ctx: Annotated[ag.Context | None, InjectedToolArg] = None) -> str:
@@ -201,7 +201,7 @@ def test_a_tool_sees_the_whole_run_through_a_context_that_the_model_does_not_see
 ) -> None:
     given: Any = GIVEN[kind]
     name = getattr(given, "name", kind)
-    forged = {"around" if kind == "annotated" else "ctx": "mine"}
+    forged = {"context" if kind == "annotated" else "ctx": "mine"}
     model = scripted(calls(call(name, word="Here")), calls(call(name, word="There", **forged)), "Done.")
     writer = ag.chat_agent("writer", model, tools=[given], history="input")
     first, second = texts_of_results(drive, writer, values={"n": 1})

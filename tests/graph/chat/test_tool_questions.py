@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from helpers import Disk, ask_person, chat, check_heard, lines, results
+from helpers import Disk, ask_person, chat, check_heard, lines, results, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -50,8 +50,8 @@ def test_questions_of_tools_are_answered_in_any_order_and_nothing_runs_twice(
     assert len({*asked}) == 3
     left = dict(zip(asked, ANSWERS, strict=True))
     for part in order.split():
-        told = disk.resume(tree, {asked[int(n)]: left.pop(asked[int(n)]) for n in part.split("+")})
-        assert asked_in(told) == [*left]
+        answers = {asked[int(n)]: left.pop(asked[int(n)]) for n in part.split("+")}
+        assert asked_in(disk.resume(tree, answers)) == [*left]
 
     assert disk.told[-1].text == "None | counted |  | C"
     assert ran == {"decide": 3, "count": 1}
@@ -59,25 +59,15 @@ def test_questions_of_tools_are_answered_in_any_order_and_nothing_runs_twice(
 
 
 def test_a_question_beside_a_failure_is_asked_when_the_failure_is_over(disk: Disk) -> None:
-    tries: list[int] = []
-
-    def flaky() -> str:
-        """Fail once."""
-        tries.append(1)
-        if len(tries) == 1:
-            raise ConnectionError("down")
-        return "up"
-
     made = calls(call("ask_person", "1", what="Well?"), call("flaky", "2"))
-    tree = chat("writer", made, results, tools=[ask_person, flaky], on_tool_error="raise")
+    tools = [ask_person, tool("flaky", ConnectionError("down"), "up", "again")]
+    tree = chat("writer", made, results, tools=tools, on_tool_error="raise")
     disk.fail(tree, "run", ConnectionError)
-    told = disk.resume(tree)
-    assert {"writer: [asks] Well?", "writer: up"} <= {*lines(told)}
+    assert {"writer: [asks] Well?", "writer: up"} <= {*lines(disk.resume(tree))}
     assert lines(disk.resume(tree, "yes")) == [
         "writer: yes",
         "writer: 1 ask_person success: yes | 2 flaky success: up",
     ]
-    assert len(tries) == 2
 
 
 def test_langgraph_alone_resumes_a_compiled_agent() -> None:
