@@ -309,7 +309,7 @@ def functions_called(count: int, **options: Any) -> int:
 def test_the_work_for_many_calls_in_one_message_is_linear(parallel_tools: bool) -> None:
     functions_called(2, parallel_tools=parallel_tools)
     few, many = (functions_called(n, parallel_tools=parallel_tools) for n in (15, 150))
-    assert many / few < 10 * 1.3
+    assert many < 10 * few
 
 
 # runs that are left
