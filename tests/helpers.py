@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain.agents.middleware import ToolRetryMiddleware
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import RetryPolicy, interrupt
 
 import agentgraph as ag
@@ -282,3 +284,65 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def tool(name: str, *returned: Any, **options: Any) -> BaseTool:
+    """Return a tool that returns one item after the other, the last one again and again.
+
+    An exception among the items is raised.
+    """
+    left = list(returned)
+
+    def fn() -> Any | ag.Exit | ag.BreakLoop:
+        item = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.", **options)
+
+
+def asking_tool(name: str, *calls: Sequence[Any]) -> BaseTool:
+    """Return a tool whose calls go through the items of one list after the other.
+
+    An `Ask` among the items is asked, an exception raised; a text is the result: `{}` is an answer.
+    """
+    left = list(calls)
+
+    def fn() -> Any:
+        answers, result = [], ""
+        for item in left[0]:
+            match item:
+                case ag.Ask(value=value, response_schema=schema):
+                    answers.append(interrupt(value, response_schema=schema))
+                case BaseException():
+                    left.pop(0)
+                    raise item
+                case _:
+                    result = item.format(*answers)
+        left.pop(0)
+        return result
+
+    return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.")
+
+
+def results(messages: Iterable[BaseMessage]) -> str:
+    """Return the tool results among messages; a model may reply with it: `1 echo success: a`."""
+    found = (each for each in messages if isinstance(each, ToolMessage))
+    return " | ".join(f"{each.tool_call_id} {each.name} {each.status}: {each.text}" for each in found)
+
+
+def sent(messages: Iterable[BaseMessage]) -> str:
+    """Return all messages; a model may reply with it, to show what it was sent."""
+    return " | ".join(texts(messages))
+
+
+def unreadable(name: str, args: str, id: str | None = "1", error: str | None = None) -> Any:
+    """Return a call whose arguments are not JSON."""
+    return {"name": name, "args": args, "id": id, "error": error, "type": "invalid_tool_call"}
+
+
+def tries_calls_again(times: int = 3, **options: Any) -> ToolRetryMiddleware:
+    """Return middleware that makes a call that fails with a `ConnectionError` so often in all."""
+    given = {"max_retries": times - 1, "retry_on": (ConnectionError,), **options}
+    return ToolRetryMiddleware(initial_delay=0.0, jitter=False, **given)
