@@ -282,3 +282,19 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def enforcing(*responses: Any) -> ScriptedChatModel:
+    """Return a scripted model whose provider enforces output schemas."""
+    return ScriptedChatModel(responses=list(responses), profile={"structured_output": True})
+
+
+def sent(messages: Iterable[BaseMessage]) -> str:
+    """Return what a model was sent, in one line. As a response of a script: the model repeats it."""
+    return " | ".join(texts(messages))
+
+
+def town() -> dict[str, Any]:
+    """Return the JSON schema of an answer that names a city."""
+    properties = {"city": {"type": "string"}, "people": {"type": "integer", "minimum": 1}}
+    return {"title": "Town", "type": "object", "properties": properties, "required": ["city"]}
