@@ -291,7 +291,7 @@ def enforcing(*responses: Any) -> ScriptedChatModel:
 
 def sent(messages: Iterable[BaseMessage]) -> str:
     """Return what a model was sent, in one line. As a response of a script: the model repeats it."""
-    return " | ".join(texts(messages))
+    return " | ".join(texts(messages)).replace("\n\n", " ")
 
 
 def town() -> dict[str, Any]:
