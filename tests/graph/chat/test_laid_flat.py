@@ -100,7 +100,8 @@ def test_a_hook_that_does_not_ask_by_interrupt_is_named() -> None:
     assert refused.value.part == "HumanInTheLoopMiddleware.after_model"
 
 
-def test_the_state_of_approval_has_the_key_of_edited_calls() -> None:
+def test_approval_asks_by_interrupt_and_its_state_has_the_key_of_edited_calls() -> None:
+    asking_by(HumanInTheLoopMiddleware.after_model, print)
     state = get_type_hints(HumanInTheLoopMiddleware.state_schema)
     named = [name for name in state if edited_calls({name: {"1": "edited"}})]
     assert named == ["hitl_edited_tool_calls"]

@@ -3,13 +3,11 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from commands import Commands
-from helpers import Async, Drive, echo, failing, lines, read, retrying, standing
+from helpers import Async, Disk, Drive, echo, failing, lines, retrying, standing
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Call, Failure, OpenAIServer, Reply
@@ -36,14 +34,17 @@ def sent(body: Body) -> list[tuple[str, str | None, str]]:
     return [(m["role"], m.get("name"), m["content"]) for m in body["messages"]]
 
 
-def partials(events: Iterable[ag.AgentEvent], agent_name: str) -> list[ag.AgentEvent]:
-    return [event for event in events if event.partial and event.agent_name == agent_name]
-
-
-def whole(events: Iterable[ag.AgentEvent], agent_name: str) -> ag.AgentEvent:
-    messages = (e for e in events if e.kind == "message" and not e.partial)
-    (event,) = (event for event in messages if event.agent_name == agent_name)
-    return event
+def check_chunks(events: Iterable[ag.AgentEvent]) -> None:
+    """Check that the chunks before each message are its own, and add up to it."""
+    chunks: list[ag.AgentEvent] = []
+    for event in events:
+        if event.partial:
+            chunks.append(event)
+        elif event.kind == "message":
+            assert "".join(chunk.text for chunk in chunks) in ("", event.text)
+            at = (event.id, event.agent_name, event.address, event.run_path, event.thread_id)
+            assert {(c.id, c.agent_name, c.address, c.run_path, c.thread_id) for c in chunks} <= {at}
+            chunks = []
 
 
 # texts
@@ -53,60 +54,40 @@ def whole(events: Iterable[ag.AgentEvent], agent_name: str) -> ag.AgentEvent:
 def test_a_loop_sends_instructions_and_what_others_said_by_name(
     openai_server: OpenAIServer, drive: Drive, stream: bool
 ) -> None:
-    openai_server.script = ["First draft.", "No.", "Second draft.", "Yes."]
-    tree = ag.loop("refine", [report(chat_model(openai_server))], max_iterations=2)
+    openai_server.script = ["First\n\n draft. ", "No.", "Second draft.", "Yes."]
+    tree = ag.loop("refine", [report(chat_model(openai_server, stream_usage=True))], max_iterations=2)
     runner = ag.Runner(tree)
     events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
     assert lines(events) == [
-        "refine[0]/report/writer: First draft.",
+        "refine[0]/report/writer: First\n\n draft. ",
         "refine[0]/report/critic: No.",
         "refine[1]/report/writer: Second draft.",
         "refine[1]/report/critic: Yes.",
     ]
-    assert list(runner.events("t")) == [event for event in events if not event.partial]
-    assert {event.partial for event in events} == {False, stream}
-    assert [body["stream"] for body in openai_server.requests] == [stream] * 4
-    assert {body["model"] for body in openai_server.requests} == {"test-model"}
+    check_chunks(events)
+    assert [event.text for event in events][:3] == (
+        ["First", "\n\n draft.", " "] if stream else ["First\n\n draft. ", "No.", "Second draft."]
+    )
+    kept = list(runner.events("t"))
+    assert kept == [event for event in events if not event.partial]
+    assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
+    usage: Any = getattr(kept[0].message, "usage_metadata", None)
+    assert (usage["input_tokens"], usage["output_tokens"]) == (4, 2)
     write, judge = ("system", None, "Write about bees."), ("system", None, "Judge the draft.")
-    go = ("user", None, "Go.")
+    go, first = ("user", None, "Go."), "First\n\n draft. "
     assert [sent(body) for body in openai_server.requests] == [
         [write, go],
-        [judge, go, ("user", "writer", "[writer] said: First draft.")],
-        [write, go, ("assistant", "writer", "First draft."), ("user", "critic", "[critic] said: No.")],
+        [judge, go, ("user", "writer", f"[writer] said: {first}")],
+        [write, go, ("assistant", "writer", first), ("user", "critic", "[critic] said: No.")],
         [
-            *[judge, go, ("user", "writer", "[writer] said: First draft.")],
+            *[judge, go, ("user", "writer", f"[writer] said: {first}")],
             *[("assistant", "critic", "No."), ("user", "writer", "[writer] said: Second draft.")],
         ],
     ]
-
-
-def test_chunks_have_the_name_path_address_and_id_of_their_message(
-    openai_server: OpenAIServer, drive: Drive
-) -> None:
-    openai_server.script = ["Bees dance in\n\n the  dark.", "Too short. "]
-    runner = ag.Runner(report(chat_model(openai_server)))
-    events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True))
-    writer, critic = ("report/writer", "report/writer"), ("report/writer/critic", "report/critic")
-    assert [((str(e.run_path), e.address), e.partial, e.text) for e in events] == [
-        (writer, True, "Bees"),
-        (writer, True, " dance"),
-        (writer, True, " in"),
-        (writer, True, "\n\n the"),
-        (writer, True, "  dark."),
-        (writer, False, "Bees dance in\n\n the  dark."),
-        (critic, True, "Too"),
-        (critic, True, " short."),
-        (critic, True, " "),
-        (critic, False, "Too short. "),
-    ]
-    for name in ("writer", "critic"):
-        message = whole(events, name)
-        assert {chunk.id for chunk in partials(events, name)} == {message.id}
-        assert message.message is not None
-        assert message.message.id == message.id
-    assert whole(events, "writer").id != whole(events, "critic").id
-    assert {event.thread_id for event in events} == {"t"}
-    assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
+    options = {"include_usage": True} if stream else None
+    for body in openai_server.requests:
+        assert (body["model"], body["stream"]) == ("test-model", stream)
+        assert body.get("stream_options") == options
 
 
 @pytest.mark.parametrize(
@@ -128,67 +109,17 @@ def test_a_model_decides_itself_whether_it_streams(
     assert [body["stream"] for body in openai_server.requests] == ["streaming" in options]
 
 
-@streamed
-def test_usage_is_what_the_server_counted(openai_server: OpenAIServer, stream: bool) -> None:
-    openai_server.script = ["Bees dance.", "Too short."]
-    runner = ag.Runner(report(chat_model(openai_server, stream_usage=True)))
-    events = list(runner.run("Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
-    for found in (events, list(runner.events("t"))):
-        usage = getattr(whole(found, "writer").message, "usage_metadata", None)
-        counts = ("input_tokens", "output_tokens", "total_tokens")
-        assert [usage[count] for count in counts] == [4, 2, 6]
-    asked = [body.get("stream_options") for body in openai_server.requests]
-    assert asked == ([{"include_usage": True}] * 2 if stream else [None, None])
-
-
-def test_branches_stream_at_once_each_under_its_own_agent(
-    openai_server: OpenAIServer, drive: Drive
-) -> None:
-    pieces = {"Be legal.": ["Sue ", "them ", "all."], "Be press.": ["Print ", "it ", "now."]}
-    both_were_heard = threading.Event()
-
-    def halting(body: Body) -> Reply:
-        first, *others = pieces[body["messages"][0]["content"]]
-
-        def until_both_were_heard() -> Iterator[str]:
-            yield first
-            assert both_were_heard.wait(20)
-            yield from others
-
-        return Reply(until_both_were_heard())
-
-    openai_server.script = [halting, halting]
-    model = chat_model(openai_server)
-    legal = ag.chat_agent("legal", model, instruction="Be legal.")
-    press = ag.chat_agent("press", model, instruction="Be press.")
-    runner = ag.Runner(ag.sequential("paper", [ag.parallel("review", [legal, press])]))
-    events: list[ag.AgentEvent] = []
-    for event in drive.run(runner, "Go.", stream=True):
-        events.append(event)
-        if partials(events, "legal") and partials(events, "press"):
-            both_were_heard.set()
-    for name in ("legal", "press"):
-        message, chunks = whole(events, name), partials(events, name)
-        assert [chunk.text for chunk in chunks] == pieces[f"Be {name}."]
-        at = (message.id, f"paper/review/{name}", f"paper/review/{name}")
-        assert {(each.id, each.address, str(each.run_path)) for each in [*chunks, message]} == {at}
-        assert events.index(message) > events.index(chunks[-1])
-
-
 # failures
 
 
 @streamed
-@pytest.mark.parametrize(
-    ("status", "error"), [(500, openai.InternalServerError), (429, openai.RateLimitError)]
-)
 def test_a_failure_of_the_server_is_an_error_and_a_resume_repeats_that_request_alone(
-    openai_server: OpenAIServer, drive: Drive, stream: bool, status: int, error: type[Exception]
+    openai_server: OpenAIServer, drive: Drive, stream: bool
 ) -> None:
-    openai_server.script = ["Bees dance.", Failure(status, "out of order"), "Too short."]
+    openai_server.script = ["Bees dance.", Failure(429, "out of order"), "Too short."]
     runner = ag.Runner(report(chat_model(openai_server)))
     run = drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream)
-    events, raised = failing(run, error)
+    events, raised = failing(run, openai.RateLimitError)
     assert "out of order" in str(raised)
     assert transcript(events)[1:] == [f"report/writer/critic: [error] {raised!r}"]
     resumed = list(drive.resume(runner, "t", stream=stream))
@@ -216,9 +147,9 @@ def test_the_chunks_of_a_reply_that_breaks_off_are_discarded(
     ]
     assert standing(events) == events[2:]
     resumed = list(drive.resume(runner, "t", stream=True))
-    chunks = partials(resumed, "writer")
-    assert [chunk.text for chunk in chunks] == ["Bees", " dance."]
-    assert {chunk.id for chunk in chunks} == {whole(resumed, "writer").id} != {events[0].id}
+    check_chunks(resumed)
+    assert [event.text for event in resumed][:3] == ["Bees", " dance.", "Bees dance."]
+    assert resumed[0].id != events[0].id
     assert sent(openai_server.requests[2])[2:] == [("user", "writer", "[writer] said: Bees dance.")]
 
 
@@ -294,94 +225,23 @@ def test_calls_run_at_once_and_their_results_go_back_in_order(
         assert {event.address for event in chunks} == {"l[0]/writer"}
 
 
-def test_arguments_that_are_not_json_go_back(openai_server: OpenAIServer, drive: Drive) -> None:
-    broken = Reply(calls=(Call("1", "add", ("", '{"a": 1,')),))
-    openai_server.script = [broken, "I give up."]
-    runner = ag.Runner(ag.chat_agent("writer", chat_model(openai_server), tools=[add]))
-    assert list(drive.run(runner, "Go."))[-1].text == "I give up."
-    result = openai_server.requests[1]["messages"][-1]["content"]
-    assert result.startswith("Error: the arguments of add cannot be read: ")
-
-
-TREE = """
-import json
-import sys
-import warnings
-from pathlib import Path
-
-warnings.simplefilter("error")
-
-from langchain_openai import ChatOpenAI
-
-import agentgraph as ag
-
-base_url, folder, *answers = sys.argv[1:]
-
-
-def note(line: str) -> None:
-    with Path(folder, "ledger").open("a") as ledger:
-        ledger.write(line)
-
-
-def add(a: int, b: int) -> int:
-    "Add two numbers."
-    note(f"add {a} {b}\\n")
-    return a + b
-
-
-def mail(to: str, text: str) -> str:
-    "Send a mail."
-    note(f"mail {to} {text}\\n")
-    return f"sent {text!r} to {to}"
-
-
-model = ChatOpenAI(base_url=base_url, api_key="test", model="test-model", max_retries=0)
-writer = ag.chat_agent("writer", model, tools=[add, mail], approve=["mail"], output_key="draft")
-printer = ag.chat_agent("printer", model, instruction="Print {draft}")
-with ag.sqlite_saver(Path(folder, "runs.db")) as saver:
-    runner = ag.Runner(ag.sequential("s", [writer, printer]), checkpointer=saver)
-    if answers:
-        events = runner.resume("t", {runner.pending("t")[0].id: json.loads(answers[0])}, stream=True)
-    else:
-        events = runner.run("Go.", thread_id="t", stream=True)
-    for event in events:
-        print(json.dumps(event.to_dict()))
-"""
-
-
-def test_one_process_pauses_for_an_approval_and_another_runs_what_was_edited(
-    openai_server: OpenAIServer, program: Commands, tmp_path: Path
-) -> None:
-    openai_server.script = [TWO_CALLS, "Three, and sent.", "Printed."]
-    (tmp_path / "tree.py").write_text(TREE)
-    ledger = tmp_path / "ledger"
-
-    def process(*answers: str) -> list[ag.AgentEvent]:
-        done = program(str(tmp_path / "tree.py"), openai_server.base_url, str(tmp_path), *answers)
-        assert (done.code, done.err) == (0, "")
-        return read(done.lines)
-
-    said, paused = process()
-    assert said.text == "I look."
-    assert paused.action is not None
-    assert paused.action.interrupted is not None
-    (asked,) = paused.action.interrupted.value["action_requests"]
-    assert (asked["name"], asked["args"]) == ("mail", {"to": "ann", "text": "{3}"})
-    assert not ledger.exists()
-
+def test_an_approval_may_edit_a_call(openai_server: OpenAIServer, disk: Disk) -> None:
+    openai_server.script = [TWO_CALLS, "Three, and sent."]
+    model = chat_model(openai_server)
+    writer = ag.chat_agent("writer", model, tools=[add, mail], approve=["mail"])
+    assert [event.kind for event in disk.run(writer)] == ["message", "interrupted"]
     action = {"name": "mail", "args": {"to": "bob", "text": "{3}"}}
     decision = {"decisions": [{"type": "edit", "edited_action": action}]}
-    assert transcript(process(json.dumps(decision)))[-2:] == [
-        "s/writer: Three, and sent.",
-        "s/writer/printer: Printed.",
-    ]
-    assert sorted(ledger.read_text().splitlines()) == ["add 1 2", "mail bob {3}"]
-    _, second, third = openai_server.requests
-    calls = second["messages"][1]["tool_calls"]
-    assert json.loads(calls[1]["function"]["arguments"]) == {"to": "ann", "text": "{3}"}
+    *results, last = lines(disk.resume(writer, decision))
+    assert last == "writer: Three, and sent."
+    assert "writer: 3" in results
+    calls, added, sent = openai_server.requests[1]["messages"][1:]
+    arguments = calls["tool_calls"][1]["function"]["arguments"]
+    assert json.loads(arguments) == {"to": "ann", "text": "{3}"}
+    assert added["content"] == "3"
+    assert "sent '{3}' to bob" in sent["content"]
     executed = f"Executed instead: mail with arguments {json.dumps(action['args'])}."
-    assert executed in second["messages"][3]["content"]
-    assert sent(third)[0] == ("system", None, "Print Three, and sent.")
+    assert executed in sent["content"]
 
 
 # structured answers
