@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Drive, echo, enforcing, failing, scripted, texts, town
+from helpers import Drive, echo, enforcing, failing, scripted, town
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, LLMToolSelectorMiddleware
 from langchain_core.language_models import FakeListChatModel
@@ -173,28 +173,6 @@ def test_an_error_of_a_function_names_the_agent(drive: Drive, what: str) -> None
     with pytest.raises(OSError, match="no line") as caught:
         ran(drive, **{"model": scripted("a"), what: fails})
     assert "This happened in the agent 'w', at s/w." in caught.value.__notes__
-
-
-@pytest.mark.parametrize(
-    ("what", "error"),
-    [
-        (
-            "model",
-            "s/w: the function model= returned 5; return a LangChain chat model, or a name such as "
-            "'openai:gpt-5'",
-        ),
-        (
-            "instruction",
-            "s/w: the function instruction= returned 5; return a template, or a SystemMessage",
-        ),
-    ],
-)
-def test_a_function_that_returns_something_else_is_an_error(
-    drive: Drive, what: str, error: str
-) -> None:
-    with pytest.raises(ag.InvalidOutputError) as caught:
-        ran(drive, **{"model": scripted("a"), what: lambda ctx: 5})
-    assert str(caught.value) == error
 
 
 @pytest.mark.parametrize(
@@ -369,37 +347,10 @@ def test_a_reply_keeps_its_id_blocks_and_metadata() -> None:
         usage_metadata={"input_tokens": 3, "output_tokens": 2, "total_tokens": 5},
         response_metadata={"finish_reason": "stop"},
     )
-    before = reply.model_copy(deep=True)
     (event,) = ag.Runner(ag.chat_agent("writer", scripted(reply))).query("Go.")
-    assert reply == before
-    assert event.message is not None
-    assert (event.id, event.message.id, event.message.name) == ("mine", "mine", "writer")
-    kept = event.message.model_copy(update={"name": None, "response_metadata": {}})
-    assert kept.model_dump(exclude={"additional_kwargs"}) == reply.model_copy(
-        update={"response_metadata": {}}
-    ).model_dump(exclude={"additional_kwargs"})
-    assert event.message.response_metadata["finish_reason"] == "stop"
+    message: Any = event.message
+    assert (event.id, message.id, message.name) == ("mine", "mine", "writer")
+    assert (message.content, message.usage_metadata) == (reply.content, reply.usage_metadata)
+    assert message.response_metadata["finish_reason"] == "stop"
+    assert reply.response_metadata == {"finish_reason": "stop"}
     assert ag.AgentEvent.from_dict(event.to_dict()) == event
-
-
-def test_a_missing_value_is_an_error_before_the_model_is_called_and_a_resume_may_give_it(
-    drive: Drive,
-) -> None:
-    model = scripted("Bees dance.")
-    runner = ag.Runner(ag.chat_agent("writer", model, instruction="On {topic}, {tone}, {length}."))
-    values = {"tone": "kind", "length": 9}
-    events, raised = failing(
-        drive.run(runner, "Go.", thread_id="t", values=values), ag.MissingValueError
-    )
-    assert str(raised) == (
-        "writer: the template names {topic}, but the run has no value of that name (there are: "
-        "length, tone); pass it with values=, or write {topic?} where it may be missing"
-    )
-    assert isinstance(raised, ag.MissingValueError)
-    assert (raised.agent_name, raised.placeholder) == ("writer", "topic")
-    assert raised.available == ("length", "tone")
-    assert transcript(events) == [f"writer: [error] {raised!r}"]
-    assert model.inputs == []
-    resumed = drive.resume(runner, "t", values={"topic": "bees"})
-    assert transcript(resumed) == ["writer: Bees dance."]
-    assert texts(model.inputs[0]) == ["system: On bees, kind, 9.", "human: Go."]
