@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware, before_model
 from langchain_core.exceptions import ContextOverflowError, ModelAuthenticationError
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import get_buffer_string
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from openai_server import OpenAIServer
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, call, calls, pairing_faults, transcript
+from agentgraph.testing import call, calls, pairing_faults, transcript
 
 HEAD = "human: Here is a summary of the conversation to date:\n\n"
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -137,14 +137,8 @@ def test_it_is_the_last_hook_before_the_model() -> None:
     def mine(state: Any, runtime: Any) -> None:
         return None
 
-    @before_model
-    def of_the_tree(state: Any, runtime: Any) -> None:
-        return None
-
-    tree = reader(scripted(), scripted(), middleware=[mine])
-    nodes = ag.compile_agent(tree, middleware=[of_the_tree]).get_graph()
-    ways = {each.source: each.target for each in nodes.edges}
-    assert ways["w.of_the_tree.before_model"] == "w.mine.before_model"
+    graph = ag.compile_agent(reader(scripted(), scripted()), middleware=[mine])
+    ways = {each.source: each.target for each in graph.get_graph().edges}
     assert ways["w.mine.before_model"] == "w.SummarizationMiddleware.before_model"
     assert ways["w.SummarizationMiddleware.before_model"] == "w"
 
@@ -262,28 +256,6 @@ def test_a_model_that_refuses_so_much_is_asked_without_the_middle(drive: Drive) 
     assert texts(model.inputs[0]) == [f"{HEAD}Sum.", "human: Well?"]
 
 
-@pytest.mark.parametrize(
-    ("instruction", "asked"),
-    [
-        (
-            "In {five} words.",
-            'In {five} words.\n\n<messages>\n<message type="human">{Go}.</message>\n</messages>',
-        ),
-        (
-            "In {five} words: {messages} {{Go}}!",
-            'In {five} words: <message type="human">{Go}.</message> {{Go}}!',
-        ),
-    ],
-    ids=["without a place for the messages", "with a place"],
-)
-def test_the_model_may_have_another_instruction(drive: Drive, instruction: str, asked: str) -> None:
-    sums = scripted("Sum.")
-    policy = ag.summarized(sums, 2, token_counter=len, instruction=instruction)
-    writer = ag.chat_agent("w", scripted("Done."), history=policy)
-    list(drive.run(ag.Runner(ag.sequential("s", [says("a"), writer])), "{Go}."))
-    assert [message.text for message in sums.inputs[0]] == [asked]
-
-
 # the budget
 
 
@@ -302,20 +274,6 @@ def test_tokens_that_the_provider_reports_count_with_langchains_counter_alone(
     list(drive.run(runner, "bees " * 45, thread_id="t"))
     list(drive.run(runner, "On.", thread_id="t"))
     assert len(sums.inputs) == summaries
-
-
-def test_one_message_beyond_the_budget_is_not_summed_up(drive: Drive) -> None:
-    model = scripted("Done.")
-    writer = ag.chat_agent("w", model, history=ag.summarized(scripted(), 1))
-    list(drive.run(ag.Runner(writer), "bees " * 100))
-    assert len(model.inputs[0]) == 1
-
-
-def test_one_round_of_calls_beyond_the_budget_is_not_summed_up(drive: Drive) -> None:
-    model = scripted(notes(2), "Done.")
-    tree = reader(model, scripted("Sum."), tools=[note])
-    list(drive.run(ag.Runner(tree), "Go."))
-    assert texts(model.inputs[1]) == [f"{HEAD}Sum.", "ai: ", "tool: Noted.", "tool: Noted."]
 
 
 def words(messages: Any) -> int:
@@ -367,9 +325,9 @@ class Mine(SummarizationMiddleware):
     """Sums up, too."""
 
 
-def faults(tree: Any, **options: Any) -> tuple[str, ...]:
+def faults(agent: Any, **options: Any) -> tuple[str, ...]:
     with pytest.raises(ag.InvalidAgentError) as refused:
-        ag.compile_agent(tree, **options)
+        ag.compile_agent(agent, **options)
     return refused.value.faults
 
 
@@ -377,35 +335,34 @@ def faults(tree: Any, **options: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize("of_the_tree", [False, True])
 def test_a_second_middleware_that_sums_up_is_a_fault(kind: Any, of_the_tree: bool) -> None:
     middleware = [kind(scripted())]
-    tree = reader(scripted(), scripted(), middleware=[] if of_the_tree else middleware)
-    assert faults(tree, middleware=middleware if of_the_tree else []) == (
+    own, others = ([], middleware) if of_the_tree else (middleware, [])
+    assert faults(reader(scripted(), scripted(), middleware=own), middleware=others) == (
         "w: it has both history=summarized(...) and a SummarizationMiddleware, its own or one of "
         "the whole tree, which would sum up twice; leave one out",
     )
 
 
-@pytest.mark.parametrize("model", [None, "", " ", 5, lambda ctx: ScriptedChatModel()], ids=repr)
+@pytest.mark.parametrize("model", [None, "", " ", 5, lambda ctx: scripted()], ids=str)
 def test_a_model_that_is_not_one_is_a_fault(model: Any) -> None:
-    [fault] = faults(reader(scripted(), model))
-    assert fault.startswith("w: the summarising model ")
-    assert fault.endswith(
-        "is not a LangChain chat model; pass one, such as ChatOpenAI(...), or a name, such as "
-        "'openai:gpt-5-mini'"
+    assert faults(reader(scripted(), model)) == (
+        f"w: the summarising model {model!r} is not a LangChain chat model; pass one, such as "
+        "ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'",
     )
 
 
-def test_an_instruction_that_is_not_a_text_is_a_fault() -> None:
-    policy: Any = ag.summarized(scripted(), 5, instruction=SystemMessage("x"))  # type: ignore[arg-type]
-    [fault] = faults(ag.chat_agent("w", scripted(), history=policy))
-    assert fault.endswith("of summarized(...) is not a text; pass one, or leave it out")
+INSTRUCTION = "w: the instruction 7 of summarized(...) is not a text; pass one, or leave it out"
+COUNTER = "w: token_counter=7 cannot be called; pass a function of a list of messages, such as len"
+WRONG: Any = 7
 
 
 @pytest.mark.parametrize(
-    "make",
-    [ag.trimmed, lambda n, **o: ag.summarized(scripted(), n, **o)],
-    ids=["trimmed", "summarized"],
+    ("policy", "fault"),
+    [
+        (ag.summarized(scripted(), 5, instruction=WRONG), INSTRUCTION),
+        (ag.summarized(scripted(), 5, token_counter=WRONG), COUNTER),
+        (ag.trimmed(5, token_counter=WRONG), COUNTER),
+    ],
+    ids=["an instruction", "a counter", "the counter of a trimmed history"],
 )
-def test_a_counter_that_cannot_be_called_is_a_fault(make: Any) -> None:
-    assert faults(ag.chat_agent("w", scripted(), history=make(5, token_counter=7))) == (
-        "w: token_counter=7 cannot be called; pass a function of a list of messages, such as len",
-    )
+def test_a_wrong_option_is_a_fault(policy: Any, fault: str) -> None:
+    assert faults(ag.chat_agent("w", scripted(), history=policy)) == (fault,)
