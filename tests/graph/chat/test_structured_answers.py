@@ -428,25 +428,3 @@ def test_a_jump_back_to_the_model_asks_for_another_answer(
         return jumps.pop() if jumps else None
 
     assert ran(drive, make(*replies), schema, middleware=[again])[1] == value
-
-
-# what reads the answer
-
-
-class Plan(BaseModel):
-    steps: list[str]
-
-
-@pytest.mark.parametrize(
-    ("make", "reply"),
-    [(enforcing, '{"steps": ["Look."]}'), (scripted, calling("Plan", steps=["Look."]))],
-    ids=["provider", "tool"],
-)
-def test_a_plan_may_be_a_structured_answer(drive: Drive, make: Any, reply: Any) -> None:
-    plan = ag.plan_execute(
-        "p",
-        planner=ag.chat_agent("planner", make(reply), output_schema=Plan),
-        executor=scripted("Seen."),
-        replanner=scripted('{"answer": "Yes."}'),
-    )
-    assert transcript(drive.run(ag.Runner(plan), "Go."))[-1] == "p: Yes."
