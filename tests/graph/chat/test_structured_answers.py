@@ -94,7 +94,7 @@ def test_a_provider_that_enforces_schemas_is_sent_the_schema_and_what_was_bound(
     [
         (scripted, Trip, ["Trip"], calling(city="Rome"), TRIP),
         (scripted, Place, ["Place"], calling("Place", city="Rome"), ROME),
-        (scripted, Dish, ["Dish"], calling("Dish", city="Rome"), ROME),
+        (scripted, Dish, ["Dish"], calling("Dish", city="Zürich"), {"city": "Zürich"}),
         (scripted, town(), ["Town"], calling("Town", city="Rome"), ROME),
         (scripted, Trip | Refusal, ["Trip", "Refusal"], NO, {"why": "No."}),
         (enforcing, Trip | Refusal, ["Trip", "Refusal"], NO, {"why": "No."}),
@@ -108,7 +108,7 @@ def test_other_models_answer_by_calling_a_tool(
     model = make(reply)
     lines, found = ran(drive, model, schema)
     assert found == value
-    assert lines[1:] == [f"w: {json.dumps(value)}"]
+    assert lines[1:] == [f"w: {json.dumps(value, ensure_ascii=False)}"]
     assert model.settings == [{"tool_choice": "any"}]
     assert tool_names(model) == names
 
@@ -354,6 +354,21 @@ def test_after_a_failure_middleware_sees_the_answer_in_another_process_and_may_r
     disk.fail(tree, "run", OSError)
     assert transcript(disk.resume(tree)) == ["s/w/days: 9"]
     assert seen == [Trip(city="Rome", begin=date(2026, 1, 2))] * 2
+
+
+def test_middleware_may_replace_the_answer_by_data_that_does_not_fit(drive: Drive) -> None:
+    seen: list[Any] = []
+
+    @after_model
+    def replace(state: Any, runtime: Any) -> Any:
+        return {"structured_response": {"found": "nothing"}}
+
+    @after_agent
+    def look(state: Any, runtime: Any) -> None:
+        seen.append(state["structured_response"])
+
+    _, value = ran(drive, scripted(calling(city="Rome")), Trip, middleware=[replace, look])
+    assert [value, *seen] == [{"found": "nothing"}] * 2
 
 
 def test_a_tool_that_failed_beside_the_answer_runs_again_in_another_process(disk: Disk) -> None:
