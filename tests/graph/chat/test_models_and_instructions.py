@@ -301,14 +301,14 @@ def test_middleware_chooses_the_tools_of_each_call_as_in_create_agent(drive: Dri
         return text
 
     def selecting() -> LLMToolSelectorMiddleware:
-        chosen = calls(call("ToolSelectionResponse", tools=["note"]))
-        return LLMToolSelectorMiddleware(model=scripted(chosen), max_tools=1)
+        chosen = [calls(call("ToolSelectionResponse", tools=[name])) for name in ("note", "echo")]
+        return LLMToolSelectorMiddleware(model=scripted(*chosen), max_tools=1)
 
-    ours, theirs = scripted("Done."), scripted("Done.")
+    ours, theirs = (scripted(calls(call("note", text="x")), "Done.") for _ in range(2))
     ran(drive, ours, tools=[echo, note], middleware=[selecting()])
     agent: Any = create_agent(theirs, [echo, note], middleware=[selecting()])
     agent.invoke({"messages": [("user", "Go.")]})
-    assert ours.tools == theirs.tools == [convert_to_openai_tool(note)]
+    assert ours.tools == theirs.tools == [convert_to_openai_tool(echo)]
 
 
 # what a model returns

@@ -159,7 +159,9 @@ def test_where_no_tool_can_be_called_the_instruction_has_the_schema(
     seen: list[list[BaseMessage]] = []
     model = make(responses=[lambda messages: seen.append(messages) or reply])
     ran(drive, model, schema, instruction="Be kind.")
-    head, _, sent = str(seen[0][0].text).rpartition("\n")
+    [system, human] = seen[0]
+    assert human.text == "Go."
+    head, _, sent = str(system.text).rpartition("\n")
     assert head == (
         "Be kind.\n\nYour last reply must be JSON that fits this JSON schema, and nothing else:"
     )
@@ -411,6 +413,19 @@ def test_middleware_may_ask_for_another_format(drive: Drive, later: Any) -> None
     assert value == {"why": "No."}
     assert tool_names(model) == ["Refusal"]
     assert model.inputs[1][-1].text.endswith("Reply again, by calling Refusal.")
+
+
+def test_middleware_may_ask_for_another_format_at_each_call(drive: Drive) -> None:
+    middleware = Changing(response_format=ToolStrategy(Trip))
+
+    def first(messages: Any) -> AIMessage:
+        middleware.changes["response_format"] = ToolStrategy(Refusal)
+        return calling("echo", text="")
+
+    model = scripted(first, NO)
+    schema = ToolStrategy(Trip | Refusal)
+    assert ran(drive, model, schema, tools=[echo], middleware=[middleware])[1] == {"why": "No."}
+    assert tool_names(model) == ["echo", "Refusal"]
 
 
 def test_middleware_may_ask_for_any_text(drive: Drive) -> None:
