@@ -157,8 +157,9 @@ def test_in_a_random_stack_of_middleware_the_answer_is_that_of_create_agent(
         (scripted, Place, calling("Place", city="Rome")),
         (scripted, town(), calling("Town", city="Rome")),
         (scripted, ToolStrategy(Trip | Refusal), calling("Refusal", why="x")),
+        (scripted, ToolStrategy(Place | Trip), calling(city="Rome")),
     ],
-    ids=["call", "provider", "dataclass", "JSON schema", "several types"],
+    ids=["call", "provider", "dataclass", "JSON schema", "several types", "types that both fit"],
 )
 def test_middleware_sees_the_answer_as_in_create_agent(
     drive: Drive, make: Any, schema: Any, reply: Any

@@ -28,6 +28,8 @@ ROME = {"city": "Rome"}
 
 
 class Trip(BaseModel):
+    """Où?"""
+
     city: str
     days: int = Field(default=1, ge=1)
     begin: date | None = None
@@ -165,7 +167,7 @@ def test_where_no_tool_can_be_called_the_instruction_has_the_schema(
     assert head == (
         "Be kind.\n\nYour last reply must be JSON that fits this JSON schema, and nothing else:"
     )
-    assert json.loads(sent) == TypeAdapter(schema).json_schema()
+    assert sent == json.dumps(TypeAdapter(schema).json_schema(), ensure_ascii=False)
 
 
 @pytest.mark.parametrize("first", [scripted, enforcing])
