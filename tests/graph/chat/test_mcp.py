@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Disk, Drive, failing, says, scripted
+from helpers import Async, Disk, Drive, failing, says, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_mcp_adapters.client import MultiServerMCPClient
@@ -56,9 +56,10 @@ def kinds(message: Any) -> list[str]:
     return [block["type"] for block in message.content]
 
 
-def test_all_that_mcp_tools_return_is_kept_in_sync_runs_too(
-    disk: Disk, tools: list[BaseTool], seen: list[list[str]]
+def test_all_that_mcp_tools_return_is_kept(
+    tmp_path: Path, tools: list[BaseTool], seen: list[list[str]]
 ) -> None:
+    disk = Disk(Async, tmp_path / "threads.db")
     names = ("book", "cover", "note", "lend")
     made = [call("shelf", topic="bees"), *(call(name, title="Bees") for name in names)]
     provider = {"type": "web_search"}
@@ -89,6 +90,7 @@ def test_all_that_mcp_tools_return_is_kept_in_sync_runs_too(
 def test_an_mcp_tool_may_be_retried_and_its_errors_raised(
     drive: Drive, raising: dict[str, BaseTool]
 ) -> None:
+    """The tools are async alone: a sync run awaits them in a loop of its own."""
     book = raising["book"].with_retry(wait_exponential_jitter=False)
     model = scripted(calls(call("book", title="Ants")), calls(call("lend", title="Bees")))
     writer = ag.chat_agent("w", model, tools=[book, raising["lend"]], on_tool_error="raise")
