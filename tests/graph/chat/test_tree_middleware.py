@@ -111,8 +111,8 @@ def test_each_agent_has_its_own_state_of_it() -> None:
     tree = ag.sequential("s", [chat("a", "one"), chat("b", "two")])
     runner = ag.Runner(tree, middleware=[limit])
     assert transcript(runner.run("Go.", thread_id="t")) == ["s/a: one", "s/a/b: two"]
-    limits = ["Model call limits exceeded: thread limit (1/1)"] * 2
-    assert [event.text for event in runner.run("Again.", thread_id="t")] == limits
+    again = transcript(runner.run("Again.", thread_id="t"))
+    assert ["limit" in line for line in again] == [True, True]
 
 
 def test_a_stream_is_translated_with_the_same_middleware() -> None:
