@@ -290,8 +290,13 @@ def enforcing(*responses: Any) -> ScriptedChatModel:
 
 
 def sent(messages: Iterable[BaseMessage]) -> str:
-    """Return what a model was sent, in one line. As a response of a script: the model repeats it."""
-    return " | ".join(texts(messages)).replace("\n\n", " ")
+    """Return what a model was sent. As a response of a script: the model repeats it."""
+    return " | ".join(texts(messages))
+
+
+def sent_flat(messages: Iterable[BaseMessage]) -> str:
+    """Return what a model was sent, without the empty lines in summaries."""
+    return sent(messages).replace("\n\n", " ")
 
 
 def town() -> dict[str, Any]:
