@@ -346,3 +346,19 @@ def tries_calls_again(times: int = 3, **options: Any) -> ToolRetryMiddleware:
     """Return middleware that makes a call that fails with a `ConnectionError` so often in all."""
     given = {"max_retries": times - 1, "retry_on": (ConnectionError,), **options}
     return ToolRetryMiddleware(initial_delay=0.0, jitter=False, **given)
+
+
+def enforcing(*responses: Any) -> ScriptedChatModel:
+    """Return a scripted model whose provider enforces output schemas."""
+    return ScriptedChatModel(responses=list(responses), profile={"structured_output": True})
+
+
+def sent_flat(messages: Iterable[BaseMessage]) -> str:
+    """Return what a model was sent, without the empty lines in summaries."""
+    return sent(messages).replace("\n\n", " ")
+
+
+def town() -> dict[str, Any]:
+    """Return the JSON schema of an answer that names a city."""
+    properties = {"city": {"type": "string"}, "people": {"type": "integer", "minimum": 1}}
+    return {"title": "Town", "type": "object", "properties": properties, "required": ["city"]}
