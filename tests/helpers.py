@@ -282,3 +282,17 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def writes(name: str, *values: dict[str, Any], **options: Any) -> ag.Agent:
+    """Return a function agent that says the values that it sees, and writes values in turn."""
+
+    def fn(ctx: ag.Context) -> list[Any]:
+        return [f"saw {dict(ctx.values)}", *(ag.SetValues(**each) for each in values)]
+
+    return ag.function_agent(name, fn, **options)
+
+
+def custom() -> ag.Custom:
+    """Emit data that has no JSON form."""
+    return ag.Custom(int)

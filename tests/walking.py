@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agentgraph import Agent, BreakLoop, Exit, agent_tool, chat_agent, function_agent
+from agentgraph import (
+    Agent,
+    BreakLoop,
+    Exit,
+    agent_tool,
+    chat_agent,
+    function_agent,
+    loop,
+    parallel,
+    sequential,
+)
 from agentgraph.agents.signals import Signal
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, address
@@ -43,6 +53,19 @@ def group(name: str, *sub_agents: Agent, tools: Any = (), **options: Any) -> Age
     """Return a chat agent that may transfer to its sub-agents, with agents as tools."""
     model, given = ScriptedChatModel(responses=[]), [agent_tool(tool) for tool in tools]
     return chat_agent(name, model, sub_agents=sub_agents, tools=given, **options)
+
+
+def seq(name: str, *agents: Any) -> Agent:
+    return sequential(name, agents)
+
+
+def par(name: str, *agents: Any, **options: Any) -> Agent:
+    return parallel(name, agents, **options)
+
+
+def rounds(times: int | None, name: str, *agents: Any, **options: Any) -> Agent:
+    """Return a loop of at most so many iterations."""
+    return loop(name, agents, max_iterations=times, **options)
 
 
 a, b, c, d, e, x, y = map(leaf, "abcdexy")
