@@ -25,7 +25,6 @@ from walking import (
     rounds,
     seq,
     stop,
-    transfers,
     walk,
     x,
     y,
@@ -33,9 +32,9 @@ from walking import (
 
 from agentgraph import Agent, Ask, human, parallel, sequential, step, workflow
 from agentgraph.agents.signals import Capabilities
-from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at
+from agentgraph.tree.addresses import Cursor, address, cursor_at
 from agentgraph.tree.places import Place, lay_out, targets
-from agentgraph.tree.position import Next, advance, capabilities_at, next_stops, start, transfer
+from agentgraph.tree.position import advance, capabilities_at, next_stops, start
 
 
 def addresses(agent: Agent, signals: Any = None, until: Any = None) -> str:
@@ -144,29 +143,6 @@ def test_a_jump_keeps_the_counters_of_the_loops_that_both_places_are_in() -> Non
     jumps = {name: cursor_at(named(tree, name), named(tree, "a"), (3, 5)) for name in "abcde"}
     assert jumps == {"a": (3, 5), "b": (3, 5), "c": (3, 0), "d": (3,), "e": ()}
     assert cursor_at(named(tree, "a"), None, ()) == (0, 0)
-
-
-def test_a_transfer_leads_to_the_first_stop_of_a_composite() -> None:
-    agent = group("P", rounds(2, "L", seq("S", a, b)), par("B", c, d))
-    tree, visited = transfers(agent, "L")
-    assert address(*visited[1]) == "P[1]/L[0]/S/a"
-    assert str(RunPaths(tree).at(*visited[1])) == "P/L/S/a"
-    assert address(*transfers(agent, "B")[1][1]) == "P[2]/B"
-
-
-@pytest.mark.parametrize("names", ["", "C", "C D", "C P"])
-def test_an_agent_that_ends_without_a_transfer_ends_the_group(names: str) -> None:
-    tree, visited = transfers(seq("s", group("P", group("C", group("D"))), x), *names.split())
-    assert advance(tree, *visited[-1], None, never) == Next(named(tree, "x"), ())
-
-
-def test_transfers_are_counted_anew_in_each_iteration() -> None:
-    tree = lay_out(rounds(3, "L", group("P", group("C"))))
-    inside = transfer(tree, named(tree, "P"), (1, ()), "C")
-    assert address(*inside[:2]) == "L[1]/P[1]/C"  # type: ignore[arg-type]
-    after = advance(tree, *inside[:2], None, never)  # type: ignore[arg-type]
-    assert address(*after[:2]) == "L[2]/P"  # type: ignore[arg-type]
-    assert [step.iteration for step in RunPaths(tree).at(*after[:2])] == [None, 0, 1, 2]  # type: ignore[arg-type]
 
 
 def test_a_transfer_may_lead_to_the_sub_agents_and_then_the_chat_agent_directly_above() -> None:
