@@ -1,4 +1,4 @@
-"""Addresses and run paths of loops, transfers, tools and attempts, as functions of places and cursors."""
+"""Addresses and run paths as functions of a place and a cursor: loops, transfers, tools, attempts."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
