@@ -296,3 +296,8 @@ def writes(name: str, *values: dict[str, Any], **options: Any) -> ag.Agent:
 def custom() -> ag.Custom:
     """Emit data that has no JSON form."""
     return ag.Custom(int)
+
+
+def route(where: str) -> list[Any]:
+    """Transfer to an agent."""
+    return [ag.SetValues(routed=where), ag.Custom({"routed": where}), ag.TransferTo(where)]
