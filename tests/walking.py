@@ -14,10 +14,9 @@ from agentgraph import (
     parallel,
     sequential,
 )
-from agentgraph.agents.signals import Signal
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, address
-from agentgraph.tree.places import Place, Tree, lay_out
+from agentgraph.tree.places import Place, Tree, lay_out, targets
 from agentgraph.tree.position import Next, advance, start, transfer
 
 
@@ -91,22 +90,32 @@ def named(tree: Tree, name: str) -> Place:
 
 
 def walk(
-    tree: Tree, signal_of: Callable[[Place, Cursor], Signal | None], until: Any = None
+    tree: Tree, ending_of: Callable[[Place, Cursor], str | None], until: Any = None
 ) -> Iterator[tuple[Place, Cursor, Next]]:
-    """Yield each stop that ends, and what runs after it; branches run one after the other."""
+    """Yield each stop that ends, and what runs after it; branches run one after the other.
+
+    Args:
+        tree: The tree.
+        ending_of: Returns the signal with which a leaf ends, or the agent that it transfers to.
+        until: Returns whether a loop ends.
+    """
 
     def lane(place: Place, cursor: Cursor) -> Any:
+        signal: Any
         following = start(tree, place, cursor)
         while following.place is not None:
             place, cursor = following.place, following.cursor
-            if place in tree.children:
+            if place.kind.is_fork:
                 ended = set()
                 for branch in tree.children[place]:
                     ended.add((yield from lane(branch, cursor)))
                 signal = next((s for s in ("exit", "break_loop") if s in ended), None)
             else:
-                signal = signal_of(place, cursor)
-            following = advance(tree, place, cursor, signal, Asked(until))
+                signal = ending_of(place, cursor)
+            if signal in targets(tree, place):
+                following = transfer(tree, place, cursor, signal)
+            else:
+                following = advance(tree, place, cursor, signal, Asked(until))
             yield place, cursor, following
         return following.signal
 
@@ -119,7 +128,7 @@ def activations(
     """Return the leaves that run, in order; `signals` maps addresses to signals."""
     tree = lay_out(agent)
     stops = walk(tree, lambda *leaf: (signals or {}).get(address(*leaf)), until)
-    return tree, [(place, cursor) for place, cursor, _ in stops if place not in tree.children]
+    return tree, [(place, cursor) for place, cursor, _ in stops if not place.kind.is_fork]
 
 
 def transfers(agent: Agent, *names: str) -> tuple[Tree, list[tuple[Any, Cursor]]]:

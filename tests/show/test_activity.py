@@ -113,6 +113,17 @@ def test_the_time_of_a_parallel_is_by_the_clock_and_not_a_sum() -> None:
     ]
 
 
+def test_the_time_of_an_agent_that_runs_twice_at_once_is_by_the_clock() -> None:
+    fed = Fed(ag.chat_agent("desk", scripted(), tools=[ag.agent_tool(says("find"))]))
+    fed.began("desk", 0)
+    fed.began("desk/find(0)", 1)
+    fed.began("desk/find(1)", 2)
+    fed.ended("desk/find(0)", 4)
+    assert fed.lines(5) == ["desk: running | 5 s", "└─ find: running | 2x | 4 s"]
+    fed.ended("desk/find(1)", 6)
+    assert fed.lines(9) == ["desk: running | 9 s", "└─ find: done | 2x | 5 s"]
+
+
 @pytest.mark.parametrize(("failed", "left"), [(True, "failed"), (False, "stopped")])
 def test_agents_that_still_run_at_the_end_have_stopped_or_failed_with_an_agent_in_them(
     failed: bool, left: str

@@ -1,23 +1,18 @@
 """Addresses and run paths as functions of a place and a cursor: loops, transfers, tools, attempts."""
 
 import tracemalloc
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from walking import (
     a,
     activations,
-    anything,
     b,
     c,
     d,
     group,
     leaf,
     named,
-    never,
     par,
     rounds,
     seq,
@@ -26,8 +21,8 @@ from walking import (
     y,
 )
 
-from agentgraph import Agent, parallel, sequential
-from agentgraph.agents.agents import ChatAgent, CheckedAgent, LoopAgent, ParallelAgent
+from agentgraph import Agent
+from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.agents.signals import CheckResult
 from agentgraph.tree.addresses import (
@@ -39,7 +34,7 @@ from agentgraph.tree.addresses import (
     parse_address,
     settled,
 )
-from agentgraph.tree.places import Place, Tree, lay_out, targets
+from agentgraph.tree.places import Place, lay_out
 from agentgraph.tree.position import Next, advance, earlier_cursors, next_stops, start, transfer
 
 # run paths
@@ -345,99 +340,3 @@ def test_a_checked_sub_agent_is_checked_where_it_was_transferred_to() -> None:
     again = advance(tree, named(tree, "d"), ((1, 1), 0), None, Sends(w=1))
     assert (again.place, shown(again)) == (w, "s[1]/w{1}")
     assert settled(tree, tree.root, ((1, 1),)) == ((),)
-
-
-# random trees
-
-Choose = Callable[[list[str]], str | None]
-
-
-@st.composite
-def groups(draw: st.DrawFn) -> Agent:
-    """Draw a tree with chat agents that transfer; every agent has a name of its own."""
-    count = iter(range(1_000))
-    kinds = ["leaf", "chat", "group", "group", "sequential", "parallel", "loop"]
-
-    def agent(depth: int) -> Agent:
-        kind = draw(st.sampled_from(kinds if depth else ["leaf", "chat"]))
-        name = f"{kind}{next(count)}"
-        if kind == "leaf":
-            return leaf(name, anything)
-        inside = [agent(depth - 1) for _ in range(draw(st.integers(1, 3)))] if depth else []
-        if kind in ("chat", "group"):
-            return group(name, *(inside if kind == "group" else ()))
-        if kind == "loop":
-            return rounds(draw(st.integers(1, 2)), name, *inside)
-        return (sequential if kind == "sequential" else parallel)(name, inside)
-
-    return agent(3)
-
-
-def transferring(tree: Tree, choose: Choose) -> Iterator[tuple[Place, Cursor]]:
-    """Walk a tree as a run does, and yield the leaves; lanes run one after the other."""
-
-    def lane(place: Place, cursor: Cursor) -> Any:
-        at = start(tree, place, cursor)
-        while at.place is not None:
-            place, cursor = at.place, at.cursor
-            target = None
-            if place.kind.is_fork:
-                for branch in tree.children[place]:
-                    yield from lane(branch, cursor)
-            else:
-                yield place, cursor
-                target = choose(list(targets(tree, place)))
-            if target:
-                at = transfer(tree, place, cursor, target)
-            else:
-                at = advance(tree, place, cursor, None, never)
-            assert at.place in next_stops(tree, place)
-
-    yield from lane(tree.root, ())
-
-
-def reference(agent: Any, path: list[str], above: str | None, choose: Choose) -> Any:
-    """Yield the run paths of an agent by their definition alone.
-
-    Returns the name of the agent above, if it transfers there, and its own last path.
-    """
-    if isinstance(agent, ChatAgent) or not hasattr(agent, "sub_agents"):
-        below = {each.name: each for each in getattr(agent, "sub_agents", ())}
-        while True:
-            yield path
-            chosen = choose([*below, *([above] if above else [])])
-            if chosen not in below:
-                return chosen, path
-            back, path = yield from reference(below[chosen], [*path, chosen], agent.name, choose)
-            if back is None:
-                return None, path
-            path = [*path, agent.name]
-    for _ in range(agent.max_iterations or 0 if isinstance(agent, LoopAgent) else 1):
-        for child in agent.sub_agents:
-            if isinstance(agent, ParallelAgent):
-                yield from reference(child, [*path, child.name], None, choose)
-            else:
-                path = [*path, child.name]
-                yield from reference(child, path, None, choose)
-    return None, path
-
-
-@given(groups(), st.data())
-def test_random_transfers_give_unique_addresses_and_the_run_paths_of_the_reference(
-    agent: Agent, data: Any
-) -> None:
-    tree = lay_out(agent)
-    chosen: list[str | None] = []
-
-    def choose(names: list[str]) -> str | None:
-        chosen.append(data.draw(st.sampled_from([None, *names] if len(chosen) < 30 else [None])))
-        return chosen[-1]
-
-    visited = list(transferring(tree, choose))
-    found = [address(*each) for each in visited]
-    assert len(set(found)) == len(found)
-    assert [parse_address(tree, text) for text in found] == visited
-    again = iter(chosen)
-    paths = list(reference(agent, [agent.name], None, lambda names: next(again)))
-    assert [list(RunPaths(tree).of(text).names) for text in found] == paths  # type: ignore[union-attr]
-    assert next(again, "none") == "none"

@@ -23,6 +23,7 @@ from walking import (
     never,
     par,
     rounds,
+    say,
     seq,
     stop,
     walk,
@@ -30,9 +31,9 @@ from walking import (
     y,
 )
 
-from agentgraph import Agent, Ask, human, parallel, sequential, step, workflow
+from agentgraph import Agent, Ask, human, step, workflow
 from agentgraph.agents.signals import Capabilities
-from agentgraph.tree.addresses import Cursor, address, cursor_at
+from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, lay_out, targets
 from agentgraph.tree.position import advance, capabilities_at, next_stops, start
 
@@ -253,7 +254,7 @@ def test_what_a_stop_may_do_is_read_from_its_annotation() -> None:
     ]
 
 
-LEAVES: list[Any] = [None, stop, may_stop, may_leave, anything]
+FUNCTIONS: list[Any] = [say, stop, may_stop, may_leave, anything]
 
 
 @st.composite
@@ -262,31 +263,44 @@ def trees(draw: st.DrawFn) -> Agent:
     count = iter(range(1_000))
 
     def agent(depth: int) -> Agent:
-        kind = draw(st.sampled_from(["leaf", "sequential", "parallel", "loop"] if depth else ["leaf"]))
+        kinds = ["leaf", "sequential", "parallel", "loop", "chat", "chat"]
+        kind = draw(st.sampled_from(kinds if depth else ["leaf"]))
         name = f"{kind}{next(count)}"
         if kind == "leaf":
-            fn = draw(st.sampled_from(LEAVES))
-            return leaf(name, fn) if fn else leaf(name)
+            return leaf(name, draw(st.sampled_from(FUNCTIONS)))
         inside = [agent(depth - 1) for _ in range(draw(st.integers(1, 3)))]
-        if kind == "loop":
-            return rounds(draw(st.integers(1, 3)), name, *inside)
-        return (sequential if kind == "sequential" else parallel)(name, inside)
+        match kind:
+            case "loop":
+                return rounds(draw(st.integers(1, 3)), name, *inside)
+            case "chat":
+                return group(name, *inside)
+        return (seq if kind == "sequential" else par)(name, *inside)
 
     return agent(3)
 
 
 @given(trees(), st.data())
-def test_a_run_takes_only_edges_that_are_drawn_each_once(agent: Agent, data: Any) -> None:
-    tree = lay_out(agent)
+def test_a_run_takes_only_edges_that_are_drawn_and_visits_each_address_once(
+    agent: Agent, data: Any
+) -> None:
+    tree, transferred, visited = lay_out(agent), [0], []
+    paths = RunPaths(tree)
 
-    def signal_of(place: Place, cursor: Cursor) -> Any:
+    def ending_of(place: Place, cursor: Cursor) -> Any:
         may = capabilities_at(tree, place)
         choices = [None] * may.go_on + ["exit"] * may.exit + ["break_loop"] * may.break_loop
-        return data.draw(st.sampled_from(choices))
+        if transferred[0] < 30 and may.transfer:
+            choices += targets(tree, place)
+        chosen = data.draw(st.sampled_from(choices))
+        transferred[0] += chosen not in (None, "exit", "break_loop")
+        return chosen
 
-    for place, cursor, following in walk(tree, signal_of):
+    for place, cursor, following in walk(tree, ending_of):
         stops = next_stops(tree, place)
         assert following.place in stops
         assert len(stops) == len(set(stops))
-        assert len(cursor) == len(place.counts)
         assert following.place is None or len(following.cursor) == len(following.place.counts)
+        assert parse_address(tree, address(place, cursor)) == (place, cursor)
+        assert paths.at(place, cursor).names[-1] == place.name
+        visited.append((address(place, cursor), paths.at(place, cursor)))
+    assert len(dict(visited)) == len(visited)
