@@ -100,14 +100,6 @@ NAMES = {
 }
 
 
-TEXT = Path(__file__).with_name("faults.txt").read_text()
-CASES = [
-    pytest.param(expression, expected, id=expression[:70])
-    for expression, expected in re.findall(r"^>>> (.*)\n((?:(?!>>> |== ).*\n?)*)", TEXT, re.MULTILINE)
-]
-"""Expressions that make a tree, or several, each with the faults."""
-
-
 def faults(agent: Any) -> tuple[str, ...]:
     with pytest.raises(ag.InvalidAgentError) as refused:
         validate(agent)
@@ -122,14 +114,16 @@ def faults_or_allowed(agent: Any) -> list[str]:
     return ["allowed"]
 
 
-@pytest.mark.parametrize(("expression", "expected"), CASES)
+@pytest.mark.parametrize(
+    ("expression", "expected"), walking.cases(Path(__file__).with_name("faults.txt"))
+)
 def test_the_faults_of(expression: str, expected: str) -> None:
     made = eval(expression, dict(NAMES))
     found = [faults_or_allowed(agent) for agent in (made if isinstance(made, list) else [made])]
     if all(each == ["allowed"] for each in found):
-        assert expected.strip() == "allowed"
+        assert expected == "allowed"
     else:
-        assert "\n".join(fault for each in found for fault in each) == expected.strip()
+        assert "\n".join(fault for each in found for fault in each) == expected
 
 
 def test_the_error_is_the_fault_if_there_is_one_and_a_list_otherwise() -> None:
