@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import helpers
 import pytest
 
+import agentgraph
 from agentgraph import (
     Agent,
     BreakLoop,
@@ -17,6 +19,7 @@ from agentgraph import (
     loop,
     parallel,
     sequential,
+    testing,
 )
 from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.signals import CheckResult
@@ -151,3 +154,10 @@ def cases(path: Path) -> list[Any]:
     """Return the cases of a text file: expressions after `>>>`, each with the lines below it."""
     found = re.findall(r"^>>> (.*)\n((?:(?!>>> |== ).*\n?)*)", path.read_text(), re.MULTILINE)
     return [pytest.param(each, expected.strip(), id=each[:70]) for each, expected in found]
+
+
+NAMES: dict[str, Any] = {
+    **{name: each for module in (agentgraph, helpers, testing) for name, each in vars(module).items()},
+    **globals(),
+}
+"""The names that the expressions of text files may use."""

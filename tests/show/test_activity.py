@@ -1,13 +1,15 @@
 """The state of each agent in a live tree, fed by hand and from what LangGraph streams."""
 
 from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import fails, gives, says, scripted
+from helpers import says, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
-from walking import par, rounds, seq
+from walking import NAMES, cases, par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES, Translator
@@ -249,97 +251,30 @@ class Streamed:
 GO: Any = {"messages": [("user", "Go.")]}
 
 
-def test_the_stream_of_a_run_gives_what_begins_ends_and_comes_next() -> None:
-    loop = rounds(5, "l", says("a"), gives("b", "no", ag.BreakLoop()))
-    streamed = Streamed(seq("s", loop, par("p", says("c")), ag.human("h", "?")))
-    streamed.go(GO)
-    assert streamed.changes == [
-        *["+ s/l[0]/a", "- s/l[0]/a done > s/l[0]/b", "+ s/l[0]/b", "- s/l[0]/b done > s/l[1]/a"],
-        *["+ s/l[1]/a", "- s/l[1]/a done > s/l[1]/b", "+ s/l[1]/b", "- s/l[1]/b done > s/p"],
-        *["+ s/p", "+ s/p/c", "- s/p/c done", "- s/p done > s/h", "+ s/h", "- s/h asks"],
-    ]
-
-
 def until_third(ctx: ag.Context) -> bool:
     return ctx.iteration == 2
 
 
-HOTEL = ag.step(says("hotel", "Room 7."), compensate=says("undo", "Cancelled."))
-FLIGHT = ag.step(fails("flight"), depends_on=["hotel"])
-INNER = ag.graph_agent("inner", ag.compile_agent(seq("s", says("a"), says("b"))))
-# A tree, and its rows after a run.
-RUNS: dict[str, tuple[ag.Agent, list[str]]] = {
-    "a loop counts as people do, and its body how often it ran": (
-        seq("s", rounds(None, "l", says("a"), until=until_third), rounds(2, "m", says("b"))),
-        [
-            "s: done",
-            "├─ l: done | 3",
-            "│  └─ a: done | 3x | a",
-            "└─ m: done | 2 of 2",
-            "   └─ b: done | 2x | b",
-        ],
-    ),
-    "the steps of a workflow, and what undoes them": (
-        ag.workflow("trip", [HOTEL, FLIGHT, ag.step(says("taxi"), depends_on=["flight"])]),
-        [
-            "trip: failed | [error] StepFailedError(\"trip: the step 'flight' failed: "
-            "ValueError('flight failed, time 1'); undone: hotel\")",
-            "├─ hotel: done | Room 7.",
-            "├─ flight: failed | [error] ValueError('flight failed, time 1')",
-            "├─ taxi: waiting",
-            "└─ undo: done | Cancelled.",
-        ],
-    ),
-    "a failed branch that is collected does not fail the rest": (
-        seq("s", par("p", fails("a"), says("b"), on_error="collect"), says("c")),
-        [
-            "s: done",
-            "├─ p: done",
-            "│  ├─ a: failed | Failed: ValueError('a failed, time 1')",
-            "│  └─ b: done | b",
-            "└─ c: done | c",
-        ],
-    ),
-    "a failure is shown all the way up": (
-        seq("s", par("p", rounds(2, "l", says("a"), fails("b"))), says("c")),
-        [
-            "s: failed",
-            "├─ p: failed",
-            "│  └─ l: failed | 1 of 2",
-            "│     ├─ a: done | a",
-            "│     └─ b: failed | [error] ValueError('b failed, time 1')",
-            "└─ c: waiting",
-        ],
-    ),
-    "the nodes of a graph agent are not agents": (
-        seq("s", says("a"), INNER),
-        ["s: done", "├─ a: done | a", "└─ inner: done | b"],
-    ),
-}
+@pytest.mark.parametrize(("expression", "expected"), cases(Path(__file__).with_name("activities.txt")))
+def test_the_changes_and_the_rows_of_a_run(expression: str, expected: str) -> None:
+    assert followed(eval(expression, {**NAMES, "until_third": until_third})) == expected
 
 
-@pytest.mark.parametrize(("agent", "rows"), RUNS.values(), ids=RUNS)
-def test_the_rows_after_a_run(agent: ag.Agent, rows: list[str]) -> None:
-    assert Streamed(agent).go(GO) == rows
+def followed(agent: ag.Agent) -> str:
+    """Return what begins and ends, each once in a row, and the rows in the end."""
+    streamed = Streamed(agent)
+    rows = streamed.go(GO)
+    changes = [each for each, _ in groupby(streamed.changes)]
+    return "\n".join([*changes, *rows])
 
 
-def test_a_chat_agent_with_tools_runs_once_and_agents_as_its_tools_are_below_it() -> None:
+def test_an_agent_as_a_tool_that_runs_twice_at_once_is_below_its_caller() -> None:
     both = [call("research", request="bees"), call("research", request="ants")]
     research = ag.chat_agent("research", scripted("They hum.", "They walk."))
     writer = ag.chat_agent("writer", scripted(calls(*both), "Done."), tools=[ag.agent_tool(research)])
     writer_row, research_row = Streamed(writer).go(GO)
     assert writer_row == "writer: done | Done."
     assert research_row.startswith("└─ research: done | 2x | They ")
-
-
-def test_a_transfer_ends_one_agent_and_begins_another() -> None:
-    bills = ag.chat_agent("bills", scripted("Paid."))
-    desk = scripted(calls(call("transfer_to_bills")))
-    streamed = Streamed(ag.chat_agent("desk", desk, sub_agents=[bills]))
-    assert streamed.go(GO) == ["desk: done | [transfer_to] bills", "└─ bills: done | Paid."]
-    assert streamed.changes[-3:] == [
-        *["- desk done > desk[1]/bills", "+ desk[1]/bills", "- desk[1]/bills done"]
-    ]
 
 
 def test_questions_in_branches_and_what_goes_on_with_an_answer() -> None:

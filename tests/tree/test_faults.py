@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import helpers
 import pytest
 import walking
 from helpers import lines, says, scripted
@@ -94,7 +93,7 @@ USED = (
     *(SystemMessage, timedelta),
 )
 NAMES = {
-    **{name: value for module in (ag, helpers, walking) for name, value in vars(module).items()},
+    **walking.NAMES,
     **globals(),
     **{each.__name__: each for each in USED},
 }

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import walking
 from hypothesis import given
 from hypothesis import strategies as st
 from walking import (
+    NAMES,
     Endings,
     a,
     anything,
@@ -32,14 +32,11 @@ from walking import (
     y,
 )
 
-import agentgraph
 from agentgraph import Agent, Ask, human
 from agentgraph.agents.signals import Capabilities
 from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, Tree, lay_out, targets
 from agentgraph.tree.position import advance, capabilities_at, next_stops, start
-
-NAMES = {**vars(agentgraph), **vars(walking)}
 
 
 @pytest.mark.parametrize(("expression", "expected"), cases(Path(__file__).with_name("runs.txt")))
