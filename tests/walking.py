@@ -1,4 +1,4 @@
-"""Walks laid-out trees as a run does, for tests of positions, addresses and run paths."""
+"""Trees in short, walked as a run does, and the cases of text files, each an expression and its lines."""
 
 import re
 from collections.abc import Iterator, Mapping
