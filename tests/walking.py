@@ -1,4 +1,4 @@
-"""Trees in short, walked as a run does, and the cases of text files, each an expression and its lines."""
+"""Trees in short, walked as a run does, and the cases of text files: expressions and lines."""
 
 import re
 from collections.abc import Iterator, Mapping
