@@ -76,30 +76,28 @@ def test_a_tool_may_have_any_name_also_one_that_is_unknown(drive: Drive, name: s
     assert results(model.inputs[1]) == [fault, "2 echo success: ok"]
 
 
-@pytest.mark.parametrize("id", [*ODD[:6], "a|b:c", "1" * 9999], ids=lambda text: ascii(text)[:20])
-def test_a_tool_may_be_called_under_any_id(drive: Drive, id: str) -> None:
-    model = scripted(calls(call("echo", id, text="a"), call("echo", f"{id}2", text="b")), "Done.")
-    run(drive, ag.chat_agent("writer", model, tools=[echo]))
-    assert results(model.inputs[1]) == [f"{id} echo success: a", f"{id}2 echo success: b"]
+IDS = [*ODD[:6], "a|b:c", "1" * 9999]
+ARGUMENTS: list[tuple[Any, str]] = [
+    ({"text": "a", "more": 1}, "success"),
+    ({"text": None}, "error"),
+    ({"text": {"deep": [1]}}, "error"),
+    ({}, "error"),
+    ({"": ""}, "error"),
+    ({"self": 1, "config": {}, "run_manager": None, "callbacks": []}, "error"),
+]
 
 
-@pytest.mark.parametrize(
-    ("args", "status"),
-    [
-        ({"text": "a", "more": 1}, "success"),
-        ({"text": None}, "error"),
-        ({"text": {"deep": [1]}}, "error"),
-        ({}, "error"),
-        ({"": ""}, "error"),
-        ({"self": 1, "config": {}, "run_manager": None, "callbacks": []}, "error"),
-    ],
-    ids=str,
-)
-def test_a_tool_may_be_called_with_any_arguments(drive: Drive, args: Any, status: str) -> None:
-    model = scripted(calls({"name": "echo", "args": args, "id": "1", "type": "tool_call"}), "Done.")
-    events = run(drive, ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise"))
-    assert events[-1].text == "Done."
-    assert [line.split(":")[0] for line in results(model.inputs[1])] == [f"1 echo {status}"]
+def test_a_tool_may_be_called_under_any_id_and_with_any_arguments(drive: Drive) -> None:
+    asked = [call("echo", key, text=str(n)) for n, key in enumerate(IDS)]
+    asked += [{**call("echo", f"{n}"), "args": args} for n, (args, _) in enumerate(ARGUMENTS)]
+    model = scripted(calls(*asked), "Done.")
+    run(drive, ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise"))
+    assert [line.partition(": ")[0] for line in results(model.inputs[1])[len(IDS) :]] == [
+        f"{n} echo {status}" for n, (_, status) in enumerate(ARGUMENTS)
+    ]
+    assert results(model.inputs[1])[: len(IDS)] == [
+        f"{key} echo success: {n}" for n, key in enumerate(IDS)
+    ]
 
 
 RESULTS: list[tuple[Any, str]] = [
@@ -163,15 +161,6 @@ def test_a_template_fills_neither_values_nor_descriptions_again(drive: Drive) ->
     assert "Knows {secret} and {missing}." in first
 
 
-@pytest.mark.parametrize("text", ODD, ids=ascii)
-def test_a_question_and_its_answer_may_be_any_text(drive: Drive, text: str) -> None:
-    model = scripted(calls(call("ask_person", text, what=text)), "Done.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[ask_person]))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    assert [question.value for question in runner.pending("t")] == [text]
-    assert [event.text for event in drive.resume(runner, "t", text)] == [text, "Done."]
-
-
 def test_agents_whose_names_begin_alike_have_their_own_messages_and_questions(drive: Drive) -> None:
     names = ["write", "writer", "writer2", "write-r", "write_r"]
     models = {
@@ -215,18 +204,19 @@ def test_calls_of_a_model_that_has_no_tools_are_answered_in_the_next_turn(drive:
     assert results(model.inputs[1]) == ["1 nope error: No result of this call was kept."]
 
 
-def test_a_model_may_make_many_calls_at_once_that_ask(drive: Drive) -> None:
-    made = [call("ask_person", f"id{n}", what=f"{n}") for n in range(20)]
+def test_a_model_may_make_many_calls_at_once_that_ask_any_text(drive: Drive) -> None:
+    texts = [*ODD, *(f"{n}" for n in range(12))]
+    made = [call("ask_person", f"id{n}", what=text) for n, text in enumerate(texts)]
     model = scripted(calls(*made, call("nope", "no")), "Done.")
     runner = ag.Runner(ag.chat_agent("writer", model, tools=[ask_person]))
     list(drive.run(runner, "Go.", thread_id="t"))
     questions = runner.pending("t")
-    assert [question.value for question in questions] == [f"{n}" for n in range(20)]
-    list(drive.resume(runner, "t", {q.id: f"{q.value}!" for q in questions[::2]}))
-    assert [question.value for question in runner.pending("t")] == [f"{n}" for n in range(1, 20, 2)]
-    list(drive.resume(runner, "t", {q.id: f"{q.value}?" for q in questions[1::2]}))
+    assert [question.value for question in questions] == texts
+    list(drive.resume(runner, "t", {q.id: q.value for q in questions[::2]}))
+    assert [question.value for question in runner.pending("t")] == texts[1::2]
+    list(drive.resume(runner, "t", {q.id: q.value for q in questions[1::2]}))
     assert results(model.inputs[1]) == [
-        *[f"id{n} ask_person success: {n}{'?' if n % 2 else '!'}" for n in range(20)],
+        *[f"id{n} ask_person success: {text}" for n, text in enumerate(texts)],
         "no nope error: Error: nope is not a valid tool, try one of [ask_person].",
     ]
 
