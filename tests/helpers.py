@@ -362,3 +362,22 @@ def town() -> dict[str, Any]:
     """Return the JSON schema of an answer that names a city."""
     properties = {"city": {"type": "string"}, "people": {"type": "integer", "minimum": 1}}
     return {"title": "Town", "type": "object", "properties": properties, "required": ["city"]}
+
+
+def writes(name: str, *values: dict[str, Any], **options: Any) -> ag.Agent:
+    """Return a function agent that says the values that it sees, and writes values in turn."""
+
+    def fn(ctx: ag.Context) -> list[Any]:
+        return [f"saw {dict(ctx.values)}", *(ag.SetValues(**each) for each in values)]
+
+    return ag.function_agent(name, fn, **options)
+
+
+def custom() -> ag.Custom:
+    """Emit data that has no JSON form."""
+    return ag.Custom(int)
+
+
+def route(where: str) -> list[Any]:
+    """Transfer to an agent."""
+    return [ag.SetValues(routed=where), ag.Custom({"routed": where}), ag.TransferTo(where)]

@@ -342,7 +342,11 @@ def test_a_second_middleware_that_sums_up_is_a_fault(kind: Any, of_the_tree: boo
     )
 
 
-@pytest.mark.parametrize("model", [None, "", " ", 5, lambda ctx: scripted()], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [None, "", " ", 5, lambda ctx: scripted()],
+    ids=["None", "empty", "blank", "a number", "a function"],
+)
 def test_a_model_that_is_not_one_is_a_fault(model: Any) -> None:
     assert faults(reader(scripted(), model)) == (
         f"w: the summarising model {model!r} is not a LangChain chat model; pass one, such as "
