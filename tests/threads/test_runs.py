@@ -1,20 +1,23 @@
-"""Runs that are left: functions in threads are kept, coroutines cancelled, the thread is free."""
+"""Runs that are closed, cancelled or dropped: what had begun in a thread is kept, the rest stops."""
 
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from helpers import scripted
+from helpers import Sync, asks, chat, failing, says
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
+
+TURNS = 50
+"""How many turns of an event loop are surely enough for a cancellation to be delivered."""
 
 
 class World:
@@ -54,87 +57,95 @@ class World:
 
         return ag.function_agent(name, fn)
 
+    async def until_inside(self) -> None:
+        assert await asyncio.to_thread(self.inside.wait, 20)
+
+    def end_soon(self) -> None:
+        """Let the functions end some turns of the event loop later."""
+        asyncio.ensure_future(self._end())  # noqa: RUF006
+
+    async def _end(self) -> None:
+        await pass_turns()
+        self.may_end.set()
+
+
+async def pass_turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+async def read_all(run: ag.AsyncRun) -> list[str]:
+    return [event.text async for event in run]
+
 
 def tree(world: World) -> ag.Agent:
-    branches = ag.parallel("both", [world.slow("slow"), world.works("quick")])
+    lane = ag.sequential("lane", [world.slow("slow"), world.works("after")])
+    branches = ag.parallel("both", [lane, world.works("quick")])
     return ag.sequential("s", [world.works("first"), branches, world.works("last")])
 
 
-async def until_inside(world: World) -> None:
-    await asyncio.to_thread(world.inside.wait, 20)
+async def close(run: ag.AsyncRun, world: World) -> None:
+    async with aclosing(run):
+        await anext(run), await anext(run)
+        await world.until_inside()
+        world.end_soon()
 
 
-async def read(run: Any, left: Callable[[], None], events: int) -> None:
-    """Read some events of a run, then leave it."""
-    for _ in range(events):
-        await anext(run)
-    left()
+async def drop(run: ag.AsyncRun, world: World) -> None:
+    await anext(run), await anext(run)
+    await world.until_inside()
+    world.end_soon()
 
 
-@pytest.mark.parametrize("leave", ["close", "drop", "cancel", "timeout", "anyio"])
-def test_a_function_in_a_thread_is_waited_for_and_kept_when_an_async_run_is_left(leave: str) -> None:
+async def cancel(run: ag.AsyncRun, world: World) -> None:
+    reading = asyncio.create_task(read_all(run))
+    await world.until_inside()
+    world.end_soon()
+    reading.cancel()
+    await asyncio.wait({reading})
+
+
+async def time_out(run: ag.AsyncRun, world: World) -> None:
+    async def inside() -> None:
+        await world.until_inside()
+        limit.reschedule(asyncio.get_running_loop().time())
+        world.end_soon()
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as tasks:
+            tasks.create_task(inside())
+            await read_all(run)
+
+
+async def cancel_scope(run: ag.AsyncRun, world: World) -> None:
+    """Cancel as web frameworks on anyio do: again and again until it takes effect."""
+
+    async def inside() -> None:
+        await world.until_inside()
+        scope.cancel()
+        world.end_soon()
+
+    task = asyncio.create_task(inside())
+    with anyio.CancelScope() as scope:
+        await read_all(run)
+    await task
+
+
+@pytest.mark.parametrize("leave", [close, drop, cancel, time_out, cancel_scope])
+def test_a_function_in_a_thread_is_awaited_and_kept_when_an_async_run_is_left(
+    leave: Callable[[Any, World], Awaitable[None]],
+) -> None:
     world = World()
     runner = ag.Runner(tree(world))
 
-    async def leaving() -> None:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-        reading = asyncio.create_task(_read_on(run))
-        await until_inside(world)
-        asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-        reading.cancel()
-        await asyncio.wait({reading})
-        del reading, run
-
-    async def _read_on(run: Any) -> None:
-        async for _ in run:
-            pass
-
     async def whole() -> list[str]:
-        if leave == "cancel":
-            await leaving()
-        else:
-            await LEAVING[leave](runner, world)
-        return [event.text async for event in runner.aresume("t")]
+        await leave(runner.arun("Go.", thread_id="t"), world)
+        rest = await runner.aresume("t")
+        assert world.done == {"first": 1, "slow": 1, "quick": 1}
+        return await read_all(rest)
 
-    assert asyncio.run(whole())[-1] == "last is done"
-    assert world.done == {"first": 1, "slow": 1, "quick": 1, "last": 1}
-
-
-async def _close(runner: ag.Runner, world: World) -> None:
-    async with aclosing(runner.arun("Go.", thread_id="t")) as run:
-        await anext(run), await anext(run)
-        await until_inside(world)
-        asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-
-
-async def _drop(runner: ag.Runner, world: World) -> None:
-    told = 0
-    async for _ in runner.arun("Go.", thread_id="t"):
-        told += 1
-        if told == 2:
-            break
-    await until_inside(world)
-    world.may_end.set()
-
-
-async def _timeout(runner: ag.Runner, world: World) -> None:
-    asyncio.get_running_loop().call_later(0.3, world.may_end.set)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            async for _ in runner.arun("Go.", thread_id="t"):
-                pass
-
-
-async def _anyio(runner: ag.Runner, world: World) -> None:
-    """Leave as the web frameworks do that cancel by anyio, again and again until it is heeded."""
-    asyncio.get_running_loop().call_later(0.3, world.may_end.set)
-    with anyio.move_on_after(0.1):
-        async for _ in runner.arun("Go.", thread_id="t"):
-            pass
-
-
-LEAVING = {"close": _close, "drop": _drop, "timeout": _timeout, "anyio": _anyio}
+    assert asyncio.run(whole())[-2:] == ["after is done", "last is done"]
+    assert set(world.done.values()) == {1}
 
 
 def test_a_coroutine_is_cancelled_at_once_and_runs_again() -> None:
@@ -142,26 +153,19 @@ def test_a_coroutine_is_cancelled_at_once_and_runs_again() -> None:
     runner = ag.Runner(ag.sequential("s", [world.works("first"), world.awaits("waits")]))
 
     async def whole() -> list[str]:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-        reading = asyncio.create_task(anext(run))
-        await until_inside(world)
-        reading.cancel()
-        await asyncio.wait({reading})
-        await run.aclose()
-        return [event.text async for event in runner.aresume("t")]
+        await cancel(runner.arun("Go.", thread_id="t"), world)
+        return await read_all(runner.aresume("t"))
 
     assert asyncio.run(whole())[1:] == ["waits is done"]
     assert world.done == {"first": 1, "waits": 1}
 
 
-def test_a_branch_that_fails_cancels_the_coroutines_beside_it() -> None:
+def test_a_branch_that_fails_cancels_the_coroutines_of_the_others() -> None:
     world = World()
 
     async def fails(ctx: ag.Context) -> str:
-        await asyncio.to_thread(world.inside.wait, 20)
-        if not world.done["fails"]:
-            world.done["fails"] += 1
+        await world.until_inside()
+        if world.note("fails") and world.done["fails"] == 1:
             raise ValueError("no")
         return "Now."
 
@@ -170,29 +174,25 @@ def test_a_branch_that_fails_cancels_the_coroutines_beside_it() -> None:
 
     async def whole() -> list[str]:
         with pytest.raises(ValueError, match="no"):
-            async for _ in runner.arun("Go.", thread_id="t"):
-                pass
-        return sorted([event.text async for event in runner.aresume("t")])
+            await read_all(runner.arun("Go.", thread_id="t"))
+        return sorted(await read_all(runner.aresume("t")))
 
     assert asyncio.run(whole()) == ["Now.", "waits is done"]
 
 
-def test_a_sync_tool_of_an_async_run_that_is_left_runs_once() -> None:
+def test_a_sync_tool_of_an_async_run_that_is_closed_runs_once() -> None:
     world = World()
 
     def pay(amount: int) -> str:
         """Pay."""
         return world.wait("pay") if amount == 2 else world.note("look")
 
-    rounds = [calls(call("pay", amount=1), call("pay", amount=2)), "Paid."]
-    runner = ag.Runner(ag.chat_agent("boss", scripted(*rounds), tools=[pay]))
+    made = calls(call("pay", amount=1), call("pay", amount=2))
+    runner = ag.Runner(chat("boss", made, "Paid.", tools=[pay]))
 
     async def whole() -> list[str]:
-        async with aclosing(runner.aquery("Go.", thread_id="t")) as run:
-            await anext(run), await anext(run)
-            await until_inside(world)
-            asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-        return [event.text async for event in runner.aresume("t")]
+        await close(runner.aquery("Go.", thread_id="t"), world)
+        return await read_all(runner.aresume("t"))
 
     assert asyncio.run(whole())[-1] == "Paid."
     assert world.done == {"pay": 1, "look": 1}
@@ -203,18 +203,10 @@ def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
     runner = ag.Runner(tree(world))
 
     async def whole() -> None:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-
-        async def read_on() -> None:
-            async for _ in run:
-                pass
-
-        reading = asyncio.create_task(read_on())
-        await until_inside(world)
+        reading = asyncio.create_task(read_all(runner.arun("Go.", thread_id="t")))
+        await world.until_inside()
         reading.cancel()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await pass_turns()
         assert not reading.done()
         reading.cancel()
         await asyncio.wait({reading}, timeout=10)
@@ -224,35 +216,112 @@ def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
     asyncio.run(whole())
 
 
-def test_a_held_iterator_keeps_its_thread_and_a_closed_one_frees_it() -> None:
-    runner = ag.Runner(ag.sequential("s", [World().works("a"), World().works("b")]))
+LIMIT = 2000
+
+
+class Endless:
+    """Two loops that run side by side until they may end."""
+
+    def __init__(self, *others: ag.Agent) -> None:
+        self.addresses: list[str] = []
+        self.may_end = False
+        loops = [
+            ag.loop(
+                f"l{i}", [ag.function_agent(f"a{i}", self.step)], max_iterations=None, until=self.ended
+            )
+            for i in range(2)
+        ]
+        self.runner = ag.Runner(ag.parallel("p", [*loops, *others]))
+
+    def step(self, ctx: ag.Context) -> str:
+        self.addresses.append(ctx.address)
+        return "x"
+
+    def ended(self, ctx: ag.Context) -> bool:
+        return self.may_end or len(self.addresses) > LIMIT
+
+    def check(self, *, repeated: int = 0) -> None:
+        """Check that the run stopped by itself, and that what is resumed does not begin anew."""
+        before = len(self.addresses)
+        assert before < LIMIT
+        self.may_end = True
+        list(self.runner.resume("t"))
+        assert before < len(self.addresses) <= before + 4
+        assert len(self.addresses) - len(set(self.addresses)) <= repeated
+
+
+def test_branches_stop_after_their_step_when_a_sync_run_is_closed() -> None:
+    endless = Endless()
+    run = endless.runner.run("Go.", thread_id="t")
+    next(run)
+    run.close()
+    endless.check()
+
+
+def test_branches_stop_after_their_step_when_an_async_run_is_closed() -> None:
+    endless = Endless()
+
+    async def leave() -> None:
+        async with endless.runner.arun("Go.", thread_id="t") as run:
+            await anext(run)
+
+    asyncio.run(leave())
+    endless.check(repeated=2)
+
+
+def test_branches_stop_after_their_step_when_another_one_fails() -> None:
+    failed: list[int] = []
+
+    def fails_once(ctx: ag.Context) -> str:
+        if not failed:
+            failed.append(1)
+            raise ValueError("no")
+        return "better"
+
+    endless = Endless(ag.function_agent("f", fails_once))
+    events, _ = failing(endless.runner.run("Go.", thread_id="t"), ValueError)
+    assert [event.address for event in events if event.error] == ["p/f"]
+    endless.check()
+
+
+def test_a_sync_run_locks_its_thread_alone_until_it_is_closed() -> None:
+    runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
     run = runner.run("Go.", thread_id="t")
-    with pytest.raises(ag.ThreadBusyError):
-        runner.resume("t")
-    assert next(run).text == "a is done"
+    for refused in (lambda: runner.resume("t"), lambda: runner.run("Go.", thread_id="t")):
+        with pytest.raises(ag.ThreadBusyError) as caught:
+            refused()
+        assert str(caught.value) == (
+            "thread 't' is busy: another run is under way on it; wait for its end (an iterator that "
+            "was left early ends when it is closed), or use another thread_id"
+        )
+    assert next(run).text == "a"
+    assert len(list(runner.run("Go.", thread_id="other"))) == 2
     with pytest.raises(ag.ThreadBusyError):
         runner.resume("t")
     run.close()
-    void, done = runner.resume("t")
-    assert (void.kind, done.text) == ("discarded", "b is done")
+    void, last = runner.resume("t")
+    assert (void.kind, last.text) == ("discarded", "b")
+    assert len(list(runner.run("Go.", thread_id="t"))) == 2
 
 
-def test_a_held_async_run_keeps_its_thread_and_a_dropped_one_frees_it() -> None:
-    runner = ag.Runner(ag.sequential("s", [World().works("a"), World().works("b")]))
+def test_an_async_run_locks_its_thread_until_it_is_dropped() -> None:
+    runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
 
     async def whole() -> list[str]:
         run = runner.arun("Go.", thread_id="t")
-        assert (await anext(run)).text == "a is done"
+        assert (await anext(run)).text == "a"
         with pytest.raises(ag.ThreadBusyError):
             await runner.aresume("t")
+        with pytest.raises(ag.ThreadBusyError):
+            await anext(runner.arun("Go.", thread_id="t"))
         del run
-        return [event.text async for event in runner.aresume("t")]
+        return await read_all(runner.aresume("t"))
 
-    assert asyncio.run(whole())[1:] == ["b is done"]
+    assert asyncio.run(whole())[1:] == ["b"]
 
 
 @pytest.mark.parametrize(
-    ("call_it", "error"),
+    ("begin", "error"),
     [
         (lambda runner: runner.arun("Go.", thread_id="waits"), ag.PendingInterruptError),
         (lambda runner: runner.arun(3, thread_id="new"), ag.AgentGraphError),
@@ -260,23 +329,23 @@ def test_a_held_async_run_keeps_its_thread_and_a_dropped_one_frees_it() -> None:
         (lambda runner: runner.aresume("waits", {"0" * 32: 1}), ag.UnknownInterruptError),
         (lambda runner: runner.aevents("none"), ag.UnknownThreadError),
     ],
+    ids=["a turn while a question is pending", "input", "resume", "an answer", "events"],
 )
 def test_what_run_refuses_at_the_call_arun_refuses_when_it_is_awaited(
-    call_it: Callable[[ag.Runner], Any], error: type[Exception]
+    begin: Callable[[ag.Runner], Any], error: type[Exception]
 ) -> None:
-    runner = ag.Runner(ag.human("boss", "Print?"))
+    runner = ag.Runner(asks("boss"))
     list(runner.run("Go.", thread_id="waits"))
 
     async def awaiting() -> None:
         with pytest.raises(error):
-            await call_it(runner)
-        admitted = await runner.aresume("waits", "yes")
-        assert [event.text async for event in admitted] == ["yes"]
+            await begin(runner)
+        assert await read_all(await runner.aresume("waits", "yes")) == ["yes"]
 
     asyncio.run(awaiting())
 
 
-def test_an_awaited_run_has_begun_nothing_before_its_first_event() -> None:
+def test_an_async_run_that_was_awaited_has_begun_nothing_before_its_first_event() -> None:
     world = World()
     runner = ag.Runner(world.works("a"), checkpointer=InMemorySaver())
 
@@ -288,7 +357,7 @@ def test_an_awaited_run_has_begun_nothing_before_its_first_event() -> None:
     asyncio.run(whole())
 
 
-def test_an_async_file_is_not_locked_when_a_run_on_it_was_left(tmp_path: Path) -> None:
+def test_a_file_is_not_locked_by_async_runs_that_were_dropped(tmp_path: Path) -> None:
     async def whole(path: Path) -> None:
         async with ag.async_sqlite_saver(path) as saver:
             for number in range(10):
@@ -299,6 +368,6 @@ def test_an_async_file_is_not_locked_when_a_run_on_it_was_left(tmp_path: Path) -
                     break
         with ag.sqlite_saver(path) as other:
             runner = ag.Runner(tree(world), checkpointer=other)
-            assert list(runner.run("Go.", thread_id="last"))[-1].text == "last is done"
+            assert list(Sync.run(runner, "Go.", thread_id="last"))[-1].text == "last is done"
 
     asyncio.run(whole(tmp_path / "runs.db"))
