@@ -1,4 +1,4 @@
-"""Makes threads of trees: driven sync and async, in memory and in a file."""
+"""Makes threads of trees: one driven sync in memory, one async in a file."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 from forked import Thread
-from helpers import Drive
+from helpers import Async, Sync
 
 import agentgraph as ag
 
 
-@pytest.fixture(params=["memory", "file"])
-def thread_of(
-    request: pytest.FixtureRequest, drive: Drive, tmp_path: Path
-) -> Callable[[ag.Agent], Thread]:
-    path = tmp_path / "threads.db" if request.param == "file" else None
-    return partial(Thread, drive, path=path)
+@pytest.fixture(params=["sync in memory", "async in a file"])
+def thread_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[ag.Agent], Thread]:
+    if request.param == "sync in memory":
+        return partial(Thread, Sync)
+    return partial(Thread, Async, path=tmp_path / "threads.db")
