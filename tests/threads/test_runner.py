@@ -62,12 +62,13 @@ def test_a_generator_is_closed_at_a_signal_and_its_messages_keep_their_ids(drive
 
     def fn(ctx: ag.Context) -> Iterator[Any]:
         try:
+            yield "Well."
             yield AIMessage("Bye.", id="mine")
             yield ag.Exit()
         finally:
             closed.append(True)
 
-    said, left = drive.run(ag.Runner(ag.function_agent("a", fn)), "Go.")
+    _, said, left = drive.run(ag.Runner(ag.function_agent("a", fn)), "Go.")
     assert (said.id, left.kind, closed) == ("mine", "exit", [True])
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from helpers import Sync, asks, chat, failing, says
-from langgraph.checkpoint.memory import InMemorySaver
+from helpers import Sync, asks, chat, failing, lines, says, yields
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -304,6 +303,13 @@ def test_a_sync_run_locks_its_thread_alone_until_it_is_closed() -> None:
     assert len(list(runner.run("Go.", thread_id="t"))) == 2
 
 
+def test_a_step_that_ends_while_its_run_is_closed_is_emitted_again_but_does_not_run_again() -> None:
+    runner = ag.Runner(ag.sequential("s", [yields("a", ["one"], ["two"]), says("b")]))
+    with runner.run("Go.", thread_id="t") as run:
+        assert next(run).text == "one"
+    assert lines(runner.resume("t")) == ["s: [discarded]", "s/a: one", "s/b: b"]
+
+
 def test_an_async_run_locks_its_thread_until_it_is_dropped() -> None:
     runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
 
@@ -345,14 +351,18 @@ def test_what_run_refuses_at_the_call_arun_refuses_when_it_is_awaited(
     asyncio.run(awaiting())
 
 
-def test_an_async_run_that_was_awaited_has_begun_nothing_before_its_first_event() -> None:
+def test_an_async_run_may_be_closed_before_its_first_event_and_after_its_last() -> None:
     world = World()
-    runner = ag.Runner(world.works("a"), checkpointer=InMemorySaver())
+    runner = ag.Runner(world.works("a"))
 
     async def whole() -> None:
-        async with runner.arun("Go.", thread_id="t") as run:
+        async with runner.arun("Go.", thread_id="t"):
             assert not world.done
-            assert (await anext(run)).text == "a is done"
+        async with runner.arun("Go.", thread_id="t") as run:
+            assert await read_all(run) == ["a is done"]
+        await run.aclose()
+        assert await read_all(run) == []
+        assert await read_all(runner.arun("Go.", thread_id="t")) == ["a is done"]
 
     asyncio.run(whole())
 
