@@ -11,7 +11,8 @@ refine[1]/critic: [break_loop]
 ```
 
 The tree is a Python expression over the names of `agentgraph` and those of `helpers`. The calls are
-`run`, `resume`, `pending`, `values`, and `paths`: the run path of each address so far. A line
+`run`, `resume`, `pending`, `values`, `edit`: an edit of the state by `update_state`, and `paths`: the
+run path of each address so far. A line
 `raises ValueError: text` ends a call that raises. A title that ends in "(in any order)" is of a tree in
 which several run at once.
 
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 import helpers
 import pytest
-from forked import Thread
+from forked import CONFIG, Thread
 from helpers import Drive, check_heard, lines, visits
 from langchain_core.messages import AIMessage, HumanMessage
 
@@ -102,6 +103,7 @@ def calls_of(thread: Thread) -> dict[str, Any]:
     return {
         "run": thread.run,
         "resume": thread.resume,
+        "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
         "pending": lambda: "\n".join(f"{each.address}: {each.value}" for each in thread.pending()),
         "paths": lambda: "\n".join(f"{at}: {path}" for at, path in visits(thread.heard)),
         "values": lambda: json.dumps(thread.state().values["values"]),

@@ -167,13 +167,6 @@ def test_an_edit_has_what_leads_to_its_checkpoint(
     thread.check_pending(*pending)
 
 
-def test_an_edit_of_the_head_changes_the_id_of_its_question_only(thread_of: ThreadOf) -> None:
-    thread = thread_of(question())
-    act(thread, "edit head")
-    assert thread.lines() == ["a0", "h?"]
-    assert [question.value for question in thread.pending()] == ["h?"]
-
-
 def test_an_edit_that_is_forked_again_is_left_with_what_ran_after_it(thread_of: ThreadOf) -> None:
     thread = thread_of(sequence())
     thread.run()
@@ -205,14 +198,6 @@ def test_an_edit_while_branches_wait_begins_their_step_anew_and_voids_nothing(
     assert sorted(second) == ["ask?", "boss?", "x2"]
     thread.check_pending("s/p/lane/ask", "s/p/boss")
     assert sorted(thread.lines()) == sorted([*first, "never", *second])
-
-
-def test_a_fork_of_a_step_that_waits_asks_again(thread_of: ThreadOf) -> None:
-    thread = thread_of(branches())
-    first = thread.run()
-    second = thread.replay(thread.before("p"))
-    thread.check_pending("s/p/lane/ask", "s/p/boss")
-    assert sorted(thread.lines()) == sorted([*first, *second])
 
 
 @pytest.mark.parametrize("branched", [False, True], ids=["alone", "in a branch"])
@@ -265,14 +250,6 @@ def test_a_fork_at_the_step_of_tools_runs_them_again(thread_of: ThreadOf, how: s
     thread.check_pending(*(question.address for question in thread.pending()))
     assert len(thread.pending()) == 2
     assert {event.id for event in new}.isdisjoint(event.id for event in others)
-
-
-def test_a_fork_after_tools_keeps_their_results(thread_of: ThreadOf, how: str) -> None:
-    thread = called(thread_of)
-    before = thread.events()
-    assert thread.fork(how, thread.before("boss", 1)) == ["Done again.", "z2"]
-    assert thread.events()[:-2] == before[:-2]
-    assert thread.lines()[-2:] == ["Done again.", "z2"]
 
 
 # A turn that is given up has only what was done in its own line.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, Sync, asks, collect, fresh, says, yields
+from helpers import Drive, Sync, asks, collect, fresh, says, yields
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
@@ -137,19 +137,15 @@ def unusable(folder: Path) -> dict[Path, str]:
     }
 
 
-def test_a_file_that_cannot_be_opened_is_named(drive: Drive, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_named_and_no_thread_of_the_process_is_left(
+    drive: Drive, tmp_path: Path
+) -> None:
     for path, why in unusable(tmp_path).items():
         with pytest.raises(ag.SaverError) as caught:
             opened(drive, path)
         assert str(caught.value) == f"{path} cannot be opened as a SQLite file: {why}"
         assert caught.value.path == str(path)
         assert isinstance(caught.value.__cause__, sqlite3.Error)
-
-
-def test_a_file_that_cannot_be_opened_leaves_no_thread_of_the_process(tmp_path: Path) -> None:
-    for path in unusable(tmp_path):
-        with pytest.raises(ag.SaverError):
-            opened(Async, path)
     left = [thread for thread in threading.enumerate() if "_connection_worker" in thread.name]
     for thread in left:
         thread.join(10)
