@@ -11,13 +11,13 @@ refine[1]/critic: [break_loop]
 ```
 
 The tree is a Python expression over the names of `agentgraph` and those of `helpers`. The calls are
-`run`, `resume`, `pending`, `values`, `edit`: an edit of the state by `update_state`, and `paths`: the
-run path of each address so far. A line
+`run`, `resume`, `pending`, `values`, and `paths`: the run path of each address so far. A line
 `raises ValueError: text` ends a call that raises. A title that ends in "(in any order)" is of a tree in
 which several run at once.
 
 Each case is run sync and async, in memory and on a SQLite file with a new runner for each call. In the
-end `events` must give what the calls gave and did not discard.
+end `events` must give what the calls gave and did not discard. `edit(values={"k": 1})` edits the state
+by `update_state`, as an operator does.
 """
 
 import inspect
@@ -103,8 +103,8 @@ def calls_of(thread: Thread) -> dict[str, Any]:
     return {
         "run": thread.run,
         "resume": thread.resume,
-        "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
         "pending": lambda: "\n".join(f"{each.address}: {each.value}" for each in thread.pending()),
         "paths": lambda: "\n".join(f"{at}: {path}" for at, path in visits(thread.heard)),
         "values": lambda: json.dumps(thread.state().values["values"]),
+        "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
     }

@@ -1,21 +1,22 @@
-"""Runs trees on one thread, in memory or in a file, and reads its values."""
+"""Runs trees on one thread, in memory or on disk with a new runner each time, and reads its values."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from forked import CONFIG as CONFIG
-from forked import Opened
-from helpers import Drive
+from helpers import Drive, Sync
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 
+CONFIG = {"configurable": {"thread_id": "t"}}
+
 
 class Thread:
-    """A thread whose runs may end in an error, and which several trees may run.
+    """A thread whose runs may end in an error.
 
     Attributes:
-        error: The error of the last call, if there was one.
+        error: How the last call failed, if it did.
     """
 
     def __init__(self, drive: Drive, path: Path | None = None) -> None:
@@ -35,39 +36,77 @@ class Thread:
         return self.call(tree, schema, "events", "t")
 
     def pending(self, tree: ag.Agent, schema: Any = None) -> list[ag.Interrupt]:
-        return self._opened(tree, schema).pending()
+        def read(saver: Any) -> list[ag.Interrupt]:
+            return ag.Runner(tree, checkpointer=saver, values=schema).pending("t")
+
+        return self._with_saver(read)
 
     def values(self, tree: ag.Agent, schema: Any = None) -> dict[str, Any]:
         """Return the values of the thread's last checkpoint."""
-        return dict(self._opened(tree, schema).state().values["values"])
+
+        def read(saver: Any) -> dict[str, Any]:
+            graph = ag.compile_agent(tree, checkpointer=saver, values=schema)
+            return dict(graph.get_state(CONFIG).values["values"])
+
+        return self._with_saver(read)
 
     def call(
         self, tree: ag.Agent, schema: Any, method: str, *args: Any, **options: Any
     ) -> list[ag.AgentEvent]:
         """Return the events of a call, up to its error if there is one."""
-        events: list[ag.AgentEvent] = []
+        told: list[ag.AgentEvent] = []
+        name = method if self.drive is Sync else f"a{method}"
+
+        def begin(saver: Any) -> Any:
+            runner = ag.Runner(tree, checkpointer=saver, values=schema)
+            return getattr(runner, name)(*args, **options)
+
         self.error = None
         try:
-            self._opened(tree, schema).collect(events, method, *args, **options)
+            if self.drive is Sync:
+                self._with_saver(lambda saver: _follow(told, begin(saver)))
+            else:
+                asyncio.run(self._acall(told, begin))
         except Exception as error:
             self.error = error
-        return events
+        return told
 
-    def _opened(self, tree: ag.Agent, schema: Any) -> Opened:
-        return Opened(self.drive, tree, self.path, memory=self.memory, values=schema)
+    async def _acall(self, told: list[ag.AgentEvent], begin: Any) -> None:
+        if self.path is None:
+            await _afollow(told, begin(self.memory))
+            return
+        async with ag.async_sqlite_saver(self.path) as saver:
+            await _afollow(told, begin(saver))
+
+    def _with_saver(self, use: Any) -> Any:
+        if self.path is None:
+            return use(self.memory)
+        with ag.sqlite_saver(self.path) as saver:
+            return use(saver)
+
+
+def _follow(told: list[ag.AgentEvent], events: Any) -> None:
+    told.extend(events)  # keeps those before an error
+
+
+async def _afollow(told: list[ag.AgentEvent], events: Any) -> None:
+    async for event in events:
+        told.append(event)
 
 
 class Counted:
     """A function agent's function that writes values, and counts how often it ran."""
 
-    def __init__(self, *writes: dict[str, Any]) -> None:
-        self.writes, self.runs = writes, 0
+    def __init__(self, *writes: dict[str, Any], text: str = "") -> None:
+        self.writes, self.text, self.runs = writes, text, 0
         self.saw: list[dict[str, Any]] = []
 
     def __call__(self, ctx: ag.Context) -> Any:
         self.runs += 1
         self.saw.append(dict(ctx.values))
         yield from (ag.SetValues(**each) for each in self.writes)
+        if self.text:
+            yield self.text
 
 
 def writes(name: str, *values: dict[str, Any], **options: Any) -> ag.Agent:
