@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from helpers import Drive, Sync, standing
 from langgraph.checkpoint.memory import InMemorySaver
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.threads.replay import last_turn
@@ -45,13 +46,16 @@ class Thread:
     """A thread in memory, or in a file with a new runner each time.
 
     Attributes:
+        values: The declaration of the values.
         told: What the readers of the runs were told, by the ids of the events.
         heard: All of it but chunks, in order.
     """
 
     def __init__(self, drive: Drive, tree: ag.Agent, path: Path | None = None) -> None:
         self.drive, self.tree, self.path = drive, tree, path
-        self._in_memory = ag.Runner(tree, checkpointer=InMemorySaver())
+        self.values: Any = None
+        self._memory = InMemorySaver()
+        self._in_memory: ag.Runner | None = None
         self.told: dict[str, ag.AgentEvent] = {}
         self.heard: list[ag.AgentEvent] = []
         self._begun = 0
@@ -61,6 +65,16 @@ class Thread:
 
     def resume(self, *answers: Any, **options: Any) -> list[str]:
         return self._tell("resume", "t", *answers, **options)
+
+    def declare(self, **fields: tuple[type, Any]) -> None:
+        """Declare values from now on, each with its type and its reducer."""
+        make: Any = TypedDict
+        declared = {name: Annotated[kind, reducer] for name, (kind, reducer) in fields.items()}
+        self.values, self._in_memory = make("Values", declared), None
+
+    def become(self, tree: ag.Agent) -> None:
+        """Go on with another tree."""
+        self.tree, self._in_memory = tree, None
 
     def replay(self, at: Any) -> list[str]:
         """Go on from a checkpoint as `graph.invoke(None, config)` does."""
@@ -189,17 +203,26 @@ class Thread:
     @contextmanager
     def _runner(self) -> Iterator[ag.Runner]:
         if self.path is None:
-            yield self._in_memory
+            yield self._kept()
             return
         with ag.sqlite_saver(self.path) as saver:
-            yield ag.Runner(self.tree, checkpointer=saver)
+            yield self._with(saver)
+
+    def _kept(self) -> ag.Runner:
+        """Return the runner in memory, a new one only after a change."""
+        if self._in_memory is None:
+            self._in_memory = self._with(self._memory)
+        return self._in_memory
+
+    def _with(self, saver: Any) -> ag.Runner:
+        return ag.Runner(self.tree, checkpointer=saver, values=self.values)
 
     def _asked(self, ask: Any) -> Any:
         async def opened() -> Any:
             if self.path is None:
-                return await ask(self._in_memory)
+                return await ask(self._kept())
             async with ag.async_sqlite_saver(self.path) as saver:
-                return await ask(ag.Runner(self.tree, checkpointer=saver))
+                return await ask(self._with(saver))
 
         return asyncio.run(opened())
 
