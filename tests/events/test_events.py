@@ -58,8 +58,9 @@ def test_an_event_has_a_kind_and_comes_back_from_json_pickle_and_a_server(name: 
     assert given.to_sse() == f"event: {name}\nid: e1\ndata: {data}\n\n"
 
 
-def test_an_error_comes_before_all_else() -> None:
-    assert event(error="no", output=Output(custom=1), action=Action(exit=True)).kind == "error"
+@pytest.mark.parametrize("error", ["no", ""])
+def test_an_error_comes_before_all_else(error: str) -> None:
+    assert event(error=error, output=Output(custom=1), action=Action(exit=True)).kind == "error"
 
 
 def test_custom_data_may_be_falsy() -> None:
