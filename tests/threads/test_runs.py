@@ -16,40 +16,89 @@ async def read_all(run: ag.AsyncRun) -> list[str]:
     return [event.text async for event in run]
 
 
-def test_a_function_in_a_thread_is_awaited_and_kept_when_anyio_cancels_a_run() -> None:
-    """Web frameworks on anyio cancel again and again until it takes effect."""
-    calls: list[str] = []
-    inside, may_end = asyncio.Event(), threading.Event()
+async def turns() -> None:
+    """Let the event loop turn often enough for a cancellation to be delivered."""
+    for _ in range(50):
+        await asyncio.sleep(0)
 
-    def slow(ctx: ag.Context) -> str:
-        loop.call_soon_threadsafe(inside.set)
-        assert may_end.wait(20)
-        calls.append("slow")
+
+class Slow:
+    """A tree with a function that waits in its thread, and counts how often it ended."""
+
+    def __init__(self) -> None:
+        self.inside, self.may_end, self.ended = threading.Event(), threading.Event(), 0
+        both = ag.parallel("both", [ag.function_agent("slow", self.wait), says("quick")])
+        self.runner = ag.Runner(ag.sequential("s", [both, says("last")]))
+
+    def wait(self, ctx: ag.Context) -> str:
+        self.inside.set()
+        assert self.may_end.wait(20)
+        self.ended += 1
         return "slow"
 
-    tree = ag.sequential("s", [ag.function_agent("slow", slow), says("last")])
-    runner = ag.Runner(tree)
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self.inside.wait, 20)
+
+    async def end(self) -> None:
+        await turns()
+        self.may_end.set()
+
+    async def check(self) -> None:
+        """Check that a resume waits for the function, and does not run it again."""
+        assert (await read_all(self.runner.aresume("t")))[-1] == "last"
+        assert self.ended == 1
+
+
+def test_a_function_in_a_thread_is_awaited_and_kept_when_anyio_cancels_a_run() -> None:
+    """Web frameworks on anyio cancel again and again until it takes effect."""
+    slow = Slow()
 
     async def cancel(scope: anyio.CancelScope) -> None:
-        await inside.wait()
+        await slow.begun()
         scope.cancel()
-        for _ in range(50):  # turns of the loop, in which the run begins to close
-            await asyncio.sleep(0)
-        may_end.set()
+        await slow.end()
 
-    async def whole() -> list[str]:
-        nonlocal loop
-        loop = asyncio.get_running_loop()
+    async def whole() -> None:
         with anyio.CancelScope() as scope:
-            canceller = asyncio.create_task(cancel(scope))
-            await read_all(runner.arun("Go.", thread_id="t"))
-        await canceller
+            cancelling = asyncio.create_task(cancel(scope))
+            await read_all(slow.runner.arun("Go.", thread_id="t"))
         assert scope.cancelled_caught
-        return await read_all(runner.aresume("t"))
+        await cancelling
+        await slow.check()
 
-    loop: asyncio.AbstractEventLoop
-    assert asyncio.run(whole())[-1] == "last"
-    assert calls == ["slow"]
+    asyncio.run(whole())
+
+
+def test_a_resume_waits_for_a_run_that_was_dropped() -> None:
+    slow = Slow()
+
+    async def whole() -> None:
+        run = slow.runner.arun("Go.", thread_id="t")
+        await anext(run)
+        await slow.begun()
+        del run
+        ending = asyncio.create_task(slow.end())
+        await slow.check()
+        await ending
+
+    asyncio.run(whole())
+
+
+def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
+    slow = Slow()
+
+    async def whole() -> None:
+        reading = asyncio.create_task(read_all(slow.runner.arun("Go.", thread_id="t")))
+        await slow.begun()
+        reading.cancel()
+        await turns()
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait({reading}, timeout=10)
+        assert reading.cancelled()
+        slow.may_end.set()
+
+    asyncio.run(whole())
 
 
 def test_a_branch_that_fails_cancels_the_coroutines_of_the_others() -> None:
