@@ -17,7 +17,8 @@ another tree. A line `raises ValueError: text` ends a call that raises. A title 
 order)" is of a tree in which several run at once.
 
 Each case is run sync and async, in memory and on a SQLite file with a new runner for each call. In the
-end `events` must give what the calls gave and did not discard.
+end `events` must give what the calls gave and did not discard. `edit(values={"k": 1})` edits the state
+by `update_state`, as an operator does.
 """
 
 import inspect
@@ -29,7 +30,7 @@ from typing import Any, NamedTuple
 
 import helpers
 import pytest
-from forked import Thread
+from forked import CONFIG, Thread
 from helpers import Drive, check_heard, lines, visits
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
@@ -110,4 +111,5 @@ def calls_of(thread: Thread) -> dict[str, Any]:
         "pending": lambda: "\n".join(f"{each.address}: {each.value}" for each in thread.pending()),
         "paths": lambda: "\n".join(f"{at}: {path}" for at, path in visits(thread.heard)),
         "values": lambda: json.dumps(thread.state().values["values"]),
+        "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
     }
