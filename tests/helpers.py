@@ -282,3 +282,18 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def sent(messages: Iterable[BaseMessage]) -> str:
+    """Return what a model was sent, in one line: as its response it makes the model say that."""
+    return " | ".join(texts(messages))
+
+
+def does(name: str) -> ag.Agent:
+    """Return a function agent that says which step of a plan it does."""
+    return ag.function_agent(name, lambda ctx: f"{ctx.values['step']} done")
+
+
+def notes(name: str, *keys: str) -> ag.Agent:
+    """Return a function agent that emits some values as custom data, and says nothing."""
+    return ag.function_agent(name, lambda ctx: ag.Custom([ctx.values.get(key) for key in keys]))
