@@ -297,3 +297,8 @@ def does(name: str) -> ag.Agent:
 def notes(name: str, *keys: str) -> ag.Agent:
     """Return a function agent that emits some values as custom data, and says nothing."""
     return ag.function_agent(name, lambda ctx: ag.Custom([ctx.values.get(key) for key in keys]))
+
+
+def is_yes(text: str) -> str | None:
+    """Check that a text is `yes`."""
+    return None if text == "yes" else f"{text!r} is not yes"
