@@ -75,7 +75,7 @@ def test_a_policy_is_a_value_with_defaults() -> None:
     )
     assert summarized("openai:gpt-5-mini", 9).instruction is None
     with pytest.raises(dataclasses.FrozenInstanceError):
-        trimmed(9).max_tokens = 10  # type: ignore[misc]
+        trimmed(9).max_tokens = 10
 
 
 TURN = st.one_of(

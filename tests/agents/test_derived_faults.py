@@ -88,7 +88,7 @@ S: 3 {NO_AGENT}"""
             (checked(check=check), f"w: the check {check!r} {NO_CHECK}")
             for check in ("yes", NONE, SEVERAL)
         ),
-        (ag.validated(says("w"), None), f"w: the check None {NO_CHECK}"),  # type: ignore[arg-type]
+        (ag.validated(says("w"), None), f"w: the check None {NO_CHECK}"),
         (
             checked(check=SCHEMA),
             f"w: the check {SCHEMA} is neither a type nor a JSON schema (not: Input should be an "

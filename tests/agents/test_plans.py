@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentgraph.agents.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
+from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 
 FORM = 'a step is a text, or {"name": ..., "task": ..., "depends_on": [...]}'
 NO_PLAN = 'it is not a plan; a plan is JSON such as {"steps": ["...", "..."]}'
@@ -130,3 +130,5 @@ def test_steps_go_through_plain_data() -> None:
     steps = [PlanStep("a", "A"), PlanStep("b", "B", ("a",))]
     assert from_data([step.as_data() for step in steps]) == steps
     assert steps[1].as_data() == {"name": "b", "task": "B", "depends_on": ["a"]}
+    assert as_values(steps) == [step.as_data() for step in steps]
+    assert as_values(steps[:1]) == ["A"]

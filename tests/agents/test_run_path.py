@@ -148,7 +148,7 @@ def test_appending_costs_the_same_at_any_length() -> None:
     path, costs = RunPath(), set()
     for number in range(2_000):
         step = RunStep("a", number)
-        costs.add(lines_run(lambda path=path, step=step: path.append(step)))  # type: ignore[misc]
+        costs.add(lines_run(lambda path=path, step=step: path.append(step)))
         path = path.append(step)
     assert len(costs) == 1
 
@@ -158,8 +158,8 @@ def test_an_index_and_a_prefix_cost_the_logarithm_of_the_length() -> None:
         path = path_of_length(length)
         prefixes = [path_of_length(length * percent // 100) for percent in (0, 7, 53)]
         works: list[Callable[[], object]] = [
-            *(lambda i=i: path[i] for i in range(0, length, length // 100)),  # type: ignore[misc]
-            *(lambda prefix=prefix: path.starts_with(prefix) for prefix in prefixes),  # type: ignore[misc]
+            *(lambda i=i: path[i] for i in range(0, length, length // 100)),
+            *(lambda prefix=prefix: path.starts_with(prefix) for prefix in prefixes),
         ]
         return max(map(lines_run, works))
 
