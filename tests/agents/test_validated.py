@@ -1,6 +1,6 @@
-"""Checks: what they may give, when they are asked, and where the attempts run.
+"""Checks: what they may give, and when they are asked.
 
-What the attempts see, and how they end, is in `tests/transcripts/checks.txt`.
+Where the attempts run, what they see, and how they end, is in `tests/transcripts/checks.txt`.
 """
 
 from typing import Any
@@ -13,7 +13,6 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.errors import CheckFailedError
 from agentgraph.show.lines import tree_lines
-from agentgraph.testing import call, calls
 
 
 class Bees(BaseModel):
@@ -100,31 +99,6 @@ def test_a_graph_sees_what_was_wrong(drive: Drive) -> None:
     events = list(drive.run(ag.Runner(tree), "Go."))
     assert [(event.address, event.text) for event in events][::2] == [("g", "no"), ("g{1}", "yes")]
     assert seen == [["human: Go."], ["human: Go.", "ai: no", f"human: {events[1].text}"]]
-
-
-HANDOFF, REQUEST = calls(call("transfer_to_w")), calls(call("w", request="x"))
-
-
-@pytest.mark.parametrize(
-    ("wrap", "address"),
-    [
-        (lambda w: w, "w"),
-        (lambda w: ag.loop("l", [w], max_iterations=1), "l[0]/w"),
-        (lambda w: ag.parallel("p", [w, says("b")]), "p/w"),
-        (lambda w: ag.workflow("f", [w]), "f/w"),
-        (lambda w: ag.supervisor("S", scripted(REQUEST, "Done."), [w]), "S/w(0)"),
-        (lambda w: ag.chat_agent("S", scripted(REQUEST, "."), tools=[ag.agent_tool(w)]), "S/w(0)"),
-        (lambda w: ag.supervisor("S", scripted(HANDOFF, "Done."), [w], mode="handoff"), "S[1]/w"),
-        (lambda w: ag.chat_agent("S", scripted(HANDOFF), sub_agents=[w]), "S[1]/w"),
-    ],
-)
-def test_attempts_have_addresses_of_their_own(drive: Drive, wrap: Any, address: str) -> None:
-    runner = ag.Runner(wrap(ag.validated(says("w", "no", "yes"), is_yes)))
-    events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert [(event.address, event.text) for event in events if event.agent_name == "w"][::2] == [
-        (address, "no"),
-        (f"{address}{{1}}", "yes"),
-    ]
 
 
 def test_a_checked_agent_is_shown_as_checked_and_drawn_with_a_way_back() -> None:
