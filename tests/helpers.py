@@ -381,3 +381,18 @@ def custom() -> ag.Custom:
 def route(where: str) -> list[Any]:
     """Transfer to an agent."""
     return [ag.SetValues(routed=where), ag.Custom({"routed": where}), ag.TransferTo(where)]
+
+
+def does(name: str) -> ag.Agent:
+    """Return a function agent that says which step of a plan it does."""
+    return ag.function_agent(name, lambda ctx: f"{ctx.values['step']} done")
+
+
+def notes(name: str, *keys: str) -> ag.Agent:
+    """Return a function agent that emits some values as custom data, and says nothing."""
+    return ag.function_agent(name, lambda ctx: ag.Custom([ctx.values.get(key) for key in keys]))
+
+
+def is_yes(text: str) -> str | None:
+    """Check that a text is `yes`."""
+    return None if text == "yes" else f"{text!r} is not yes"
