@@ -418,3 +418,13 @@ def rounds() -> AgentMiddleware[Any, Any, Any]:
         return {"rounds": number, "messages": [HumanMessage(f"Round {number}.")]}
 
     return middleware("Rounds", state=Counting, before_model=count_one)
+
+
+def decide(*decisions: Any) -> dict[str, Any]:
+    """Return an answer to a question about tool calls: of a word, or what LangChain takes, for each."""
+    return {"decisions": [{"type": each} if isinstance(each, str) else each for each in decisions]}
+
+
+def edit(name: str, **args: Any) -> dict[str, Any]:
+    """Return the decision to run another call."""
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
