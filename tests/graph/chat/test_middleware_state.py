@@ -1,5 +1,6 @@
 """What middleware keeps: its state and its edits over steps, lanes, turns and forks."""
 
+import gc
 import operator
 from collections.abc import Callable
 from itertools import pairwise
@@ -224,6 +225,7 @@ def test_a_shell_that_cannot_be_saved_lasts_for_an_activation(drive: Drive, tmp_
         "writer: 7",
         "writer: Done.",
     ]
+    gc.collect()  # so that LangChain's warnings come here, and not in another test
 
 
 # keys that `values=` declares too
