@@ -16,6 +16,7 @@ from langchain.agents.middleware import (
     wrap_model_call,
 )
 from langchain_core.messages import HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -199,3 +200,72 @@ def test_a_hook_that_fails_is_tried_again_alone(drive: Drive, hook: str) -> None
     heard += drive.resume(runner, "t")
     failed, done = "writer: [error] OSError('no line')", "writer: Done."
     assert lines(heard) == ([failed, done] if hook.startswith("before") else [done, failed])
+
+
+REMOVED: dict[str, tuple[Any, list[str]]] = {
+    "a result": (
+        lambda seen: [RemoveMessage(id=each.id) for each in seen if each.type == "tool"],
+        ["Go.", "", "No result of this call was kept."],
+    ),
+    "a call and its result": (
+        lambda seen: [RemoveMessage(id=each.id) for each in seen[1:]],
+        ["Go."],
+    ),
+    "everything": (
+        lambda seen: [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("Again.")],
+        ["Again."],
+    ),
+}
+
+
+@pytest.mark.parametrize("removed", list(REMOVED))
+def test_what_ran_stays_in_the_history_when_a_hook_removes(drive: Drive, removed: str) -> None:
+    changes, seen = REMOVED[removed]
+    hook = middleware(
+        before_model=lambda state: (
+            {"messages": changes(state["messages"])} if len(state["messages"]) > 1 else None
+        )
+    )
+    model = scripted(LOOK, "Done.")
+    runner = ag.Runner(ag.chat_agent("writer", model, tools=[look], middleware=[hook]))
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    assert [each.text for each in model.inputs[1]] == seen
+    assert lines(events)[1:] == ["writer: bees!", "writer: Done."]
+    assert list(runner.events("t")) == events
+
+
+@pytest.mark.parametrize(("whole", "is_discarded"), [(True, False), (False, True)])
+def test_a_reply_is_discarded_where_a_hook_removes_it_and_not_with_all_messages(
+    drive: Drive, whole: bool, is_discarded: bool
+) -> None:
+    def remove(state: Any) -> Any:
+        *_, last = state["messages"]
+        if last.type == "human":
+            return None
+        removed = RemoveMessage(id=REMOVE_ALL_MESSAGES if whole else last.id)
+        return {"messages": [removed, HumanMessage("?")]}
+
+    again = middleware(
+        jumps=["model"],
+        before_model=remove,
+        after_model=lambda state: {"jump_to": "model"} if state["messages"][-1].text == "No." else None,
+    )
+    runner = ag.Runner(chat("writer", "No.", "Yes.", middleware=[again]))
+    discarded = ["writer: [discarded]"] if is_discarded else []
+    heard = lines(drive.run(runner, "Go.", thread_id="t"))
+    assert heard == ["writer: No.", *discarded, "writer: Yes."]
+
+
+def test_edits_end_with_the_activation_where_the_agent_sees_its_input_only(drive: Drive) -> None:
+    def put_first(state: Any) -> Any:
+        if state["messages"][0].text != "One.":
+            return None
+        everything = RemoveMessage(id=REMOVE_ALL_MESSAGES)
+        return {"messages": [everything, HumanMessage("Mind."), *state["messages"]]}
+
+    model = scripted("x", "y")
+    first = middleware(before_model=put_first)
+    runner = ag.Runner(ag.chat_agent("writer", model, history="input", middleware=[first]))
+    for text in ("One.", "Two."):
+        list(drive.run(runner, text, thread_id="t"))
+    assert [[each.text for each in sent] for sent in model.inputs] == [["Mind.", "One."], ["Two."]]
