@@ -34,7 +34,7 @@ def disk(drive: Drive, tmp_path: Path) -> Disk:
     return Disk(drive, tmp_path / "threads.db")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forker() -> Iterator[Forker]:
     with forking.serving(commands.__file__) as forker:
         yield forker

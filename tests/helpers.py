@@ -2,16 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import pytest
-from langchain.agents.middleware import ToolRetryMiddleware
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
-from langgraph.types import RetryPolicy, interrupt
+from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -396,3 +396,148 @@ def notes(name: str, *keys: str) -> ag.Agent:
 def is_yes(text: str) -> str | None:
     """Check that a text is `yes`."""
     return None if text == "yes" else f"{text!r} is not yes"
+
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+"""The config of the thread "t" for LangGraph."""
+
+
+def middleware(
+    name: str = "Middleware",
+    *,
+    state: Any = AgentState,
+    jumps: Sequence[Any] = (),
+    tools: Sequence[Any] = (),
+    **methods: Any,
+) -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware for sync and async runs.
+
+    Args:
+        name: Its name.
+        state: The schema of its state.
+        jumps: Where its hooks may jump to.
+        tools: The tools that it brings.
+        **methods: Functions of the state for hooks such as `before_model`. And `wrap_model_call` and
+            `wrap_tool_call`: functions of a request that return a result, or generators that yield
+            requests to be handled, are sent what these gave, and return a result.
+    """
+    made: dict[str, Any] = {"state_schema": state, "tools": [*tools]}
+    for method, does in methods.items():
+        if method.startswith("wrap"):
+            made |= {method: _wrap(does), f"a{method}": _awrap(does)}
+        else:
+            made[method] = hook_config(can_jump_to=list(jumps))(_hook(does))
+    return type(name, (AgentMiddleware,), made)()  # type: ignore[no-any-return]
+
+
+def _hook(does: Callable[[Any], Any]) -> Any:
+    return lambda self, state, runtime: does(state)
+
+
+def _wrap(does: Callable[[Any], Any]) -> Any:
+    def wrap(self: Any, request: Any, handler: Any) -> Any:
+        steps = does(request)
+        if not isinstance(steps, Generator):
+            return steps
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(handler(request))
+        except StopIteration as ended:
+            return ended.value
+
+    return wrap
+
+
+def _awrap(does: Callable[[Any], Any]) -> Any:
+    async def wrap(self: Any, request: Any, handler: Any) -> Any:
+        steps = does(request)
+        if not isinstance(steps, Generator):
+            return steps
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(await handler(request))
+        except StopIteration as ended:
+            return ended.value
+
+    return wrap
+
+
+def run_graph(
+    drive: Drive, graph: Any, turns: Iterable[str], answer: Callable[[Any], Any] | None = None
+) -> list[Any]:
+    """Run turns of a graph of LangGraph, and answer each question by its value.
+
+    Returns:
+        The values of the questions, those that were asked at once in a list; and the messages.
+    """
+    asked: list[Any] = []
+    ended: Any = {}
+    for text in turns:
+        given: Any = {"messages": [HumanMessage(text)]}
+        while given is not None:
+            run = graph.ainvoke if drive is Async else graph.invoke
+            ended = asyncio.run(run(given, THREAD)) if drive is Async else run(given, THREAD)
+            questions = ended.get("__interrupt__", ())
+            asked.append([each.value for each in questions])
+            given = Command(resume={q.id: answer(q.value) for q in questions}) if questions else None  # type: ignore[misc]
+    return [*asked, shapes(ended["messages"])]
+
+
+def run_tree(
+    drive: Drive, tree: ag.Agent, turns: Iterable[str], answer: Callable[[Any], Any] | None = None
+) -> list[Any]:
+    """Run turns of a tree, and answer each question by its value; return the same as `run_graph`.
+
+    Check that `events()` gives what the runs gave.
+    """
+    runner = ag.Runner(tree)
+    asked: list[Any] = []
+    events: list[ag.AgentEvent] = []
+    for text in turns:
+        events += drive.run(runner, text, thread_id="t")
+        while questions := runner.pending("t"):
+            asked.append([each.value for each in questions])
+            events += drive.resume(runner, "t", {q.id: answer(q.value) for q in questions})  # type: ignore[misc]
+        asked.append([])
+    check_heard(events, list(runner.events("t")))
+    return [*asked, shapes(runner.graph.get_state(THREAD).values["messages"])]
+
+
+class Counting(AgentState[Any]):
+    """State with a count."""
+
+    rounds: NotRequired[int]
+
+
+def redacts() -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware that has a model see "*" for "bees", whoever said it."""
+
+    def redact(state: Any) -> Any:
+        seen = state["messages"]
+        return {
+            "messages": [m.model_copy(update={"content": m.text.replace("bees", "*")}) for m in seen]
+        }
+
+    return middleware("Redacting", before_model=redact)
+
+
+def rounds() -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware that counts the rounds of all turns, and adds the count to the messages."""
+
+    def count_one(state: Any) -> Any:
+        number = state.get("rounds", 0) + 1
+        return {"rounds": number, "messages": [HumanMessage(f"Round {number}.")]}
+
+    return middleware("Rounds", state=Counting, before_model=count_one)
+
+
+def decide(*decisions: Any) -> dict[str, Any]:
+    """Return an answer to a question about tool calls: of a word, or what LangChain takes, for each."""
+    return {"decisions": [{"type": each} if isinstance(each, str) else each for each in decisions]}
+
+
+def edit(name: str, **args: Any) -> dict[str, Any]:
+    """Return the decision to run another call."""
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
