@@ -59,8 +59,8 @@ class Thread:
     def run(self, text: str = "Go.", **options: Any) -> list[str]:
         return self._tell("run", text, thread_id="t", **options)
 
-    def resume(self, *answers: Any) -> list[str]:
-        return self._tell("resume", "t", *answers)
+    def resume(self, *answers: Any, **options: Any) -> list[str]:
+        return self._tell("resume", "t", *answers, **options)
 
     def replay(self, at: Any) -> list[str]:
         """Go on from a checkpoint as `graph.invoke(None, config)` does."""

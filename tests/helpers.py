@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
-from langgraph.types import RetryPolicy, interrupt
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -282,3 +284,45 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def in_turn(*items: Any) -> Callable[..., Any]:
+    """Return a function that gives one item after the other, the last one again and again.
+
+    An exception among the items is raised, and a function is called with what the first is given.
+    """
+    left = list(items)
+
+    def fn(*given: Any) -> Any:
+        item = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(item, BaseException):
+            raise item
+        return item(*given) if callable(item) else item
+
+    return fn
+
+
+def removal(id: str = REMOVE_ALL_MESSAGES) -> RemoveMessage:
+    """Return a message that removes another one, or all."""
+    return RemoveMessage(id=id)
+
+
+def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options: Any) -> Any:
+    """Return a LangGraph graph that runs nodes one after the other: `n0`, `n1`, ...
+
+    Args:
+        *nodes: Functions of the messages; each returns a text, messages, or a command.
+        state: The type of the state.
+        **options: How the graph is compiled.
+    """
+    builder = StateGraph(state)
+    for i, node in enumerate(nodes):
+
+        def write(state: Any, node: Any = node) -> Any:
+            written = node(state["messages"])
+            written = AIMessage(written) if isinstance(written, str) else written
+            return written if isinstance(written, Command | dict) else {"messages": written}
+
+        builder.add_node(f"n{i}", write)
+        builder.add_edge(f"n{i - 1}" if i else START, f"n{i}")
+    return builder.compile(**options)
