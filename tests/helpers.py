@@ -326,3 +326,8 @@ def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options:
         builder.add_node(f"n{i}", write)
         builder.add_edge(f"n{i - 1}" if i else START, f"n{i}")
     return builder.compile(**options)
+
+
+def command(**options: Any) -> Command[Any]:
+    """Return a command of LangGraph."""
+    return Command(**options)
