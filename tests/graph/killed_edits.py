@@ -61,7 +61,7 @@ def run(path: Path, saves: int, method: str, *args: Any, is_late: bool, **option
         return putting
 
     with ag.sqlite_saver(path) as saver:
-        saver.put, saver.put_writes = dying(saver.put), dying(saver.put_writes)  # type: ignore[method-assign]
+        saver.put, saver.put_writes = dying(saver.put), dying(saver.put_writes)
         list(getattr(ag.Runner(TREE, checkpointer=saver), method)(*args, **options))
     os._exit(0)
 
