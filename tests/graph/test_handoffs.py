@@ -156,10 +156,7 @@ def test_beside_a_handoff_other_tools_run_and_of_two_the_last_is_carried_out(
     events = lines(drive.run(ag.Runner(chat("boss", asked, tools=tools, sub_agents=workers)), "Go."))
     assert events[-2:] == ["boss: [transfer_to] bob", "boss[2]/bob: Bob."]
     assert "boss: 3" in events
-    assert [line for line in sent(bob) if "add" in line] == [
-        'human: [boss] called add({"a": 1, "b": 2})',
-        "human: [boss] add returned: 3",
-    ]
+    assert "human: [boss] add returned: 3" in sent(bob)
     if make is not by_hand:  # only such a tool does not say before it runs that it hands over
         passed = "boss: Not carried out: of several transfers in one message only the last one is."
         assert passed in events
