@@ -96,17 +96,13 @@ def model(name: str, *rounds: AIMessage) -> ScriptedChatModel:
 
 
 def loop() -> ag.Agent:
-    return ag.loop("l", [step("a"), step("b")], max_iterations=12)
+    return ag.loop("l", [step("a"), step("b")], max_iterations=3)
 
 
 def branches() -> ag.Agent:
     x = ag.sequential("x", [step("x1"), step("x2")])
     y = ag.loop("y", [step("y1"), step("y2")], max_iterations=4)
     return ag.sequential("s", [step("first"), ag.parallel("p", [x, y, step("z")]), step("last")])
-
-
-def tools() -> ag.Agent:
-    return ag.chat_agent("writer", model("writer", *ROUNDS), tools=TOOLS)
 
 
 def agents() -> ag.Agent:
@@ -154,7 +150,7 @@ def collecting() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, branches, tools, agents, foreign, collecting],
+    *[loop, branches, agents, foreign, collecting],
     *[undoable, failing, undone_in_two],
 ]
 
