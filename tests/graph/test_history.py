@@ -17,7 +17,16 @@ from test_transcripts import Case, cases
 import agentgraph as ag
 from agentgraph.agents.budgets import summarized, trimmed
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.history import NO_RESULT, POLICIES, REQUEST, calls_of, paired, unchanged, visible
+from agentgraph.graph.history import (
+    ANSWER,
+    NO_RESULT,
+    POLICIES,
+    REQUEST,
+    calls_of,
+    paired,
+    unchanged,
+    visible,
+)
 from agentgraph.graph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 from agentgraph.tree.addresses import RunPaths
@@ -61,9 +70,9 @@ def message(line: str) -> BaseMessage:
     who, said = line.split(": ", maxsplit=1)
     if who == "user":
         return HumanMessage(said)
-    if found := re.fullmatch(r"\[(result|error)\] (\S+): (.*)", said):
-        status = "success" if found[1] == "result" else "error"
-        answer = result(found[2], found[3], status=status)
+    if found := re.fullmatch(r"\[(result|error|answer)\] (\S+): (.*)", said):
+        answer = result(found[2], found[3], status="error" if found[1] == "error" else "success")
+        answer.additional_kwargs |= {ANSWER: True} if found[1] == "answer" else {}
         return answer if who == "nobody" else says(answer, who)
     text, _, asked = said.partition("[calls]")
     return says(asking(*asked.split(), text=text.strip()), who)
