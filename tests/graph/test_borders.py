@@ -51,21 +51,21 @@ def test_after_any_agent_a_function_that_fails_or_asks_is_called_again_alone(
     until = in_turn(bug(), lambda ctx: interrupt("Enough?") == "yes")
     tree = ag.sequential("s", [looped(ag.validated(SAYING[kind](), check), until), says("z")])
 
-    def told(events: list[ag.AgentEvent]) -> list[str]:
-        """Return the lines without those of calls, and without what is inside the agent."""
+    def shown(events: list[ag.AgentEvent]) -> list[str]:
+        """Return the lines but calls, those of the agent `a` inside as if `w` said them."""
         return [line.replace("/a: ", ": ") for line in lines(events) if "[calls]" not in line]
 
     failed = disk.fail(tree, "run", KeyError)
-    assert told(failed) == ["s/l[0]/w: one", "s/l[0]/w: [error] KeyError('nokey')"]
+    assert shown(failed) == ["s/l[0]/w: one", "s/l[0]/w: [error] KeyError('nokey')"]
     again = disk.fail(tree, "resume", KeyError)
-    assert told(again) == [
+    assert shown(again) == [
         "s/l[0]/w: This did not pass a check: one is bad\nDo it again, with that put right.",
         "s/l[0]/w{1}: two",
         "s/l[0]/w{1}: [error] KeyError('nokey')",
     ]
-    assert told(disk.resume(tree)) == ["s/l[0]/w{1}: [asks] Enough?"]
-    assert told(disk.resume(tree, "no")) == ["s/l[1]/w: three", "s/l[1]/w: [asks] Enough?"]
-    assert told(disk.resume(tree, "yes")) == ["s/z: z"]
+    assert shown(disk.resume(tree)) == ["s/l[0]/w{1}: [asks] Enough?"]
+    assert shown(disk.resume(tree, "no")) == ["s/l[1]/w: three", "s/l[1]/w: [asks] Enough?"]
+    assert shown(disk.resume(tree, "yes")) == ["s/z: z"]
     assert disk.events(tree) == [*failed, *again, *disk.told]
 
 
@@ -97,14 +97,14 @@ def test_the_error_names_the_function_and_the_agent_and_keeps_its_traceback(driv
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 def test_the_failure_may_be_no_exception(tmp_path: Path, error: BaseException) -> None:
     tree = looped(chat("w", "one"), in_turn(error, True))
-    told: list[ag.AgentEvent] = []
+    events: list[ag.AgentEvent] = []
     with ag.sqlite_saver(tmp_path / "t.db") as saver:
         runner = ag.Runner(tree, checkpointer=saver)
         with pytest.raises(type(error)):
-            told.extend(runner.run("Go.", thread_id="t"))
+            events.extend(runner.run("Go.", thread_id="t"))
         rest = list(runner.resume("t"))
         assert standing(rest) == []
-        assert list(runner.events("t")) == standing([*told, *rest])
+        assert list(runner.events("t")) == standing([*events, *rest])
 
 
 def test_the_state_has_the_answers_so_far_but_no_stream_of_langgraph_has_the_failure() -> None:

@@ -281,7 +281,7 @@ def marks(messages: list[BaseMessage]) -> list[str]:
 
 
 @given(mixes())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_mix_is_paired_so_that_a_model_takes_it_and_nothing_is_lost(
     messages: list[BaseMessage],
 ) -> None:
