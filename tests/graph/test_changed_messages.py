@@ -4,13 +4,12 @@ What graphs and functions do is in `tests/transcripts/changed_messages.txt`, at 
 `tests/properties/test_foreign_edits.py`.
 """
 
-import json
-from pathlib import Path
+from copy import deepcopy
+from threading import RLock
 from typing import Annotated, Any
 
 import pytest
-from commands import Commands
-from helpers import Disk, Drive, chat, removal, says, scripted, sees, standing, yields
+from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, standing, yields
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -138,16 +137,58 @@ def test_a_client_may_remove_all_by_input_and_by_an_edit_of_the_state(drive: Dri
     assert list(runner.events("t")) == events
 
 
-@pytest.mark.parametrize("how", ["in time", "late"])
-def test_a_process_that_is_killed_at_any_save_leaves_the_same_messages(
-    program: Commands, tmp_path: Path, how: str
-) -> None:
+class Recording(InMemorySaver):
+    """A saver that keeps what it had saved after each save, as a kill would leave it.
+
+    Attributes:
+        left: A saver for each.
+    """
+
+    def __init__(self, *, is_late: bool) -> None:
+        """Make one; with `is_late` LangGraph's own saves of the results of tasks never come."""
+        super().__init__()
+        self.left: list[InMemorySaver] = []
+        self._is_late, self._saved, self._lock = is_late, set[str](), RLock()
+
+    def put(self, *given: Any) -> Any:
+        with self._lock:
+            config = super().put(*given)
+            self._keep()
+        return config
+
+    def put_writes(self, config: Any, writes: Any, task_id: str, *path: str) -> None:
+        with self._lock:
+            is_result = writes[0][0] == "__return__"
+            if not (self._is_late and is_result and task_id in self._saved):
+                super().put_writes(config, writes, task_id, *path)
+                self._keep()
+            self._saved.update([task_id] if is_result else [])
+
+    def _keep(self) -> None:
+        left = InMemorySaver()
+        left.storage, left.writes, left.blobs = deepcopy([self.storage, self.writes, self.blobs])
+        self.left.append(left)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
+def test_a_kill_after_any_save_leaves_the_same_messages(drive: Drive, is_late: bool) -> None:
     """The result of a task is saved before the graph continues, however late LangGraph saves it."""
-    ran = program(str(Path(__file__).with_name("killed_edits.py")), str(tmp_path), how)
-    assert ran.code == 0, ran.err
-    outcomes = [json.loads(line) for line in ran.lines]
-    assert len(outcomes) > 10
-    said = [["one", "ONE"], ["call", ""], ["2", "two"], ["three", "three"]]
-    for events, kept in outcomes:
-        assert kept == [["user", "*"], *said]
-        assert sorted(events) == sorted(said)
+    asked = calls(call("look", "1")).model_copy(update={"id": "call"})
+    returned = ToolMessage("two", id="2", tool_call_id="1")
+    graph = foreign(
+        lambda seen: [AIMessage("one", id="one"), AIMessage("gone", id="gone")],
+        lambda seen: [asked, returned, AIMessage("ONE", id="one"), HumanMessage("*", id="user")],
+        lambda seen: [removal(), HumanMessage("Short."), seen[2], AIMessage("three", id="three")],
+    )
+    tree = ag.sequential("s", [ag.graph_agent("g", graph)])
+    saver = Recording(is_late=is_late)
+    list(drive.run(ag.Runner(tree, checkpointer=saver), HumanMessage("Go.", id="user"), thread_id="t"))
+    begun = [left for left in saver.left if left.get_tuple(CONFIG)]
+    assert len(begun) > 10
+    said = [("one", "ONE"), ("gone", "gone"), ("call", ""), ("2", "two"), ("three", "three")]
+    for left in begun:
+        runner = ag.Runner(tree, checkpointer=left)
+        list(drive.resume(runner, "t"))
+        kept = runner.graph.get_state(CONFIG).values["messages"]
+        assert [(each.id, each.text) for each in kept] == [("user", "*"), *said]
+        assert sorted((each.id, each.text) for each in runner.events("t")) == sorted(said)
