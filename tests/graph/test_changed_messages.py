@@ -148,7 +148,7 @@ class Recording(InMemorySaver):
         """Make one; with `is_late` LangGraph's own saves of the results of tasks never come."""
         super().__init__()
         self.left: list[InMemorySaver] = []
-        self._is_late, self._saved, self._lock = is_late, set[str](), RLock()
+        self._is_late, self._lock = is_late, RLock()
 
     def put(self, *given: Any) -> Any:
         with self._lock:
@@ -156,13 +156,12 @@ class Recording(InMemorySaver):
             self._keep()
         return config
 
-    def put_writes(self, config: Any, writes: Any, task_id: str, *path: str) -> None:
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        is_langgraphs = task_path and writes[0][0] == "__return__"
         with self._lock:
-            is_result = writes[0][0] == "__return__"
-            if not (self._is_late and is_result and task_id in self._saved):
-                super().put_writes(config, writes, task_id, *path)
+            if not (self._is_late and is_langgraphs):
+                super().put_writes(config, writes, task_id, task_path)
                 self._keep()
-            self._saved.update([task_id] if is_result else [])
 
     def _keep(self) -> None:
         left = InMemorySaver()
