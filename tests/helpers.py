@@ -9,8 +9,10 @@ from typing import Any, NotRequired
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
@@ -541,3 +543,50 @@ def decide(*decisions: Any) -> dict[str, Any]:
 def edit(name: str, **args: Any) -> dict[str, Any]:
     """Return the decision to run another call."""
     return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+def in_turn(*items: Any) -> Callable[..., Any]:
+    """Return a function that gives one item after the other, the last one again and again.
+
+    An exception among the items is raised, and a function is called with what the first is given.
+    """
+    left = list(items)
+
+    def fn(*given: Any) -> Any:
+        item = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(item, BaseException):
+            raise item
+        return item(*given) if callable(item) else item
+
+    return fn
+
+
+def removal(id: str = REMOVE_ALL_MESSAGES) -> RemoveMessage:
+    """Return a message that removes another one, or all."""
+    return RemoveMessage(id=id)
+
+
+def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options: Any) -> Any:
+    """Return a LangGraph graph that runs nodes one after the other: `n0`, `n1`, ...
+
+    Args:
+        *nodes: Functions of the messages; each returns a text, messages, or a command.
+        state: The type of the state.
+        **options: How the graph is compiled.
+    """
+    builder = StateGraph(state)
+    for i, node in enumerate(nodes):
+
+        def write(state: Any, node: Any = node) -> Any:
+            written = node(state["messages"])
+            written = AIMessage(written) if isinstance(written, str) else written
+            return written if isinstance(written, Command | dict) else {"messages": written}
+
+        builder.add_node(f"n{i}", write)
+        builder.add_edge(f"n{i - 1}" if i else START, f"n{i}")
+    return builder.compile(**options)
+
+
+def command(**options: Any) -> Command[Any]:
+    """Return a command of LangGraph."""
+    return Command(**options)

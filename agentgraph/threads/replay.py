@@ -66,6 +66,7 @@ from agentgraph.threads.threads import (
     next_node,
     notes_at,
     open_thread,
+    parts_of,
     position_of,
     save_notes,
     writes_by_task,
@@ -81,7 +82,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
     yield from open_thread(tree, thread_id)
     translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in _entries(tree, (yield from leading_checkpoints()))]
+    return [translator.event(entry) for entry in _entries(tree, (yield from _of_lanes(tree)))]
 
 
 def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
@@ -90,7 +91,7 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
-    every = standing((yield from leading_checkpoints()))
+    every = standing((yield from _of_lanes(tree)))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
@@ -106,6 +107,15 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
         if "at" in position and position["at"] not in left
     ]
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
+
+
+def _of_lanes(tree: Tree) -> Reads[list[CheckpointTuple]]:
+    """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
+
+    A foreign graph may be a compiled tree, with entries of its own.
+    """
+    every = yield from leading_checkpoints()
+    return [each for each in every if not tree.is_foreign(parts_of(namespace_of(each)))]
 
 
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -270,7 +280,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from leading_checkpoints()
+        line = yield from _of_lanes(tree)
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
