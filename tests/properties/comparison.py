@@ -6,17 +6,18 @@ among each other is open: they are sorted into declared order, and nothing else 
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import acts
 import specs
-from conversations import Case, Heard, Turn
+from conversations import Thread, Turn
 from helpers import standing
 from lanes import Lane
 from record import Record, rendered, steps
-from reference import turn
+import reference
 
 import agentgraph as ag
 
@@ -24,36 +25,41 @@ UNKEPT = ("discarded", "error", "values")
 """What of the reference's events is not compared one by one."""
 
 
-def check(case: Case, record: Record, heard: Heard) -> Lane:
-    """Compare what was told, live and again, what was seen, and what is left.
+def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda event: False) -> Lane:
+    """Compare what was reported, live and again, what was seen, and what is left.
+
+    Args:
+        thread: A thread, after `hold`.
+        ignored: Which events the reference does not know.
 
     Returns:
         The lane of the reference at the end.
     """
-    lane = Lane()
-    ends = [0]
-    for heard_turn in heard.turns:
+    lane, case, state, ends = Lane(), thread.case, thread.state(), [0]
+    replayed = [event for event in thread.events() if not ignored(event)]
+    turns = [replace(t, events=[e for e in t.events if not ignored(e)]) for t in thread.turns]
+    for turn in turns:
         lane.write(case.values)
-        expected = expected_events(case.tree, lane, heard_turn.text)
+        expected = expected_events(case.tree, lane, turn.text)
         ends.append(len(lane.events))
-        assert errors(heard_turn.events) == errors_in(expected)
-        check_chunks(heard_turn.events, case.tree, streamed=case.stream)
-        check_pending(heard_turn, expected)
-    told = [event for heard_turn in heard.turns for event in heard_turn.events]
-    assert standing(event for event in told if not event.partial) == list(heard.replayed)
+        assert errors(turn.events) == errors_in(expected)
+        check_chunks(turn.events, case.tree, streamed=case.stream)
+        check_pending(turn, expected)
+    heard = [event for turn in turns for event in turn.events]
+    assert standing(event for event in heard if not event.partial) == replayed
     for number, (begin, end) in enumerate(pairwise(ends)):
-        check_told([event for event in told if event.turn == number], lane.events[begin:end])
-    assert {event.thread_id for event in [*told, *heard.replayed]} <= {heard.thread_id}
-    check_sights(case.tree, record, lane)
-    assert rendered(heard.state["messages"]) == [said.message for said in lane.history]
-    assert heard.state["values"] == lane.values
+        check_told([event for event in heard if event.turn == number], lane.events[begin:end])
+    assert {event.thread_id for event in [*heard, *replayed]} <= {thread.id}
+    check_sights(case.tree, thread.record, lane)
+    assert rendered(state["messages"]) == [said.message for said in lane.history]
+    assert state["values"] == lane.values
     return lane
 
 
-def check_told(told: Sequence[ag.AgentEvent], reference: Sequence[specs.Event]) -> None:
+def check_told(told: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]) -> None:
     """Compare what a turn told, and what stands of it, with the events of the reference."""
     left = [event for event in standing(whole(told)) if event.kind != "error"]
-    wanted = [each for each in reference if each.kept and each.kind not in UNKEPT]
+    wanted = [each for each in expected if each.kept and each.kind not in UNKEPT]
     assert [plain(event) for event in settled(left, wanted)] == wanted
 
 
@@ -104,7 +110,7 @@ def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
 def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event]:
     """Run a turn in the reference, and return what it tells."""
     begin = len(lane.events)
-    turn(tree, lane, text)
+    reference.turn(tree, lane, text)
     return [event for event in lane.events[begin:] if event.kind != "values"]
 
 
