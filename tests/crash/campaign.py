@@ -73,9 +73,7 @@ class World:
             await asyncio.sleep(0.001)
 
 
-def leaf(
-    name: str, world: World, during: Any = None, shape: str = "plain", **options: Any
-) -> ag.Agent:
+def leaf(name: str, world: World, during: Any = None, shape: str = "plain", **options: Any) -> ag.Agent:
     """Return a function agent of a shape that calls `during`, counts its effect and says its name."""
 
     def act() -> str:

@@ -175,9 +175,7 @@ def middleware_state(lane: str, name: str) -> Build:
         inner = caller([idle], "idle", name="inner", middleware=stack)
         if lane == "branch":
             return chain(world, ag.parallel("fork", [inner, leaf("beside", world)]))
-        return chain(
-            world, caller([ag.agent_tool(inner)], "inner", name="boss", on_tool_error="raise")
-        )
+        return chain(world, caller([ag.agent_tool(inner)], "inner", name="boss", on_tool_error="raise"))
 
     return build
 
@@ -238,9 +236,7 @@ def tool(
 def agent_tool(on_error: str, **options: Any) -> Build:
     def build(fault: Fault, world: World) -> ag.Agent:
         inner = ag.sequential("inner", [leaf("begins", world), leaf(BAD, world, fault)])
-        return chain(
-            world, caller([ag.agent_tool(inner)], "inner", on_tool_error=on_error, **options)
-        )
+        return chain(world, caller([ag.agent_tool(inner)], "inner", on_tool_error=on_error, **options))
 
     return build
 
@@ -301,12 +297,13 @@ SITES: dict[str, Site] = {
         hook(lambda w, f: ag.parallel("fork", [until(w, f), leaf("beside", w)]), gives=True)
     ),
     "check": Site(hook(lambda w, f: ag.validated(leaf("body", w), f)), is_verdict, {"body": 2}),
-    "check of a model": Site(
-        hook(lambda w, f: ag.validated(writer(w), f)), is_verdict, {"body": 2}
-    ),
+    "check of a model": Site(hook(lambda w, f: ag.validated(writer(w), f)), is_verdict, {"body": 2}),
     "history": Site(hook(lambda w, f: writer(w, history=f), messages_of)),
     "history of a function": Site(
-        hook(lambda w, f: ag.function_agent("reads", lambda ctx: str(ctx.messages), history=f), messages_of)
+        hook(
+            lambda w, f: ag.function_agent("reads", lambda ctx: str(ctx.messages), history=f),
+            messages_of,
+        )
     ),
     "model_input": Site(
         hook(lambda w, f: writer(w, model_input=lambda sent: f(sent)), lambda sent: sent)
@@ -333,9 +330,7 @@ SITES: dict[str, Site] = {
     "retried tool": Site(tool("raise", is_retried=True), is_ordinary),
     "retried async tool": Site(tool("raise", is_async=True, is_retried=True), is_ordinary),
     "on_tool_error": Site(hook(on_tool_error, "It failed.")),
-    "unknown_tool": Site(
-        hook(lambda w, f: caller([idle], "nope", unknown_tool=f), "It is known now.")
-    ),
+    "unknown_tool": Site(hook(lambda w, f: caller([idle], "nope", unknown_tool=f), "It is known now.")),
     "approve": Site(
         hook(lambda w, f: caller([idle], "idle", approve=lambda made: f(made)), gives=False)
     ),

@@ -46,7 +46,10 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
         if left == 0 and what == dies:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    for kind, names in ((SqliteSaver, ("put", "put_writes")), (AsyncSqliteSaver, ("aput", "aput_writes"))):
+    for kind, names in (
+        (SqliteSaver, ("put", "put_writes")),
+        (AsyncSqliteSaver, ("aput", "aput_writes")),
+    ):
         for name in names:
             setattr(kind, name, _counted(getattr(kind, name), count))
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
