@@ -146,7 +146,7 @@ class CameOutError(AssertionError):
 
 
 class Watched(Session):
-    """A thread whose calls run beside the test: what would end pytest is caught, what hangs is found."""
+    """A thread whose calls run beside the test: what would end pytest is caught, what hangs found."""
 
     def __init__(self, tree: ag.Agent, way: str, folder: Path) -> None:
         drive, saver = way.split("-")

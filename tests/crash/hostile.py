@@ -69,7 +69,7 @@ class Array:
     def __bool__(self) -> bool:
         raise ValueError("the truth value of an array is ambiguous")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def deep() -> list[Any]:

@@ -149,7 +149,7 @@ def stack(world: World, waits: str = "slow") -> ag.Agent:
     async def awrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
         return await handler(request)
 
-    wraps = {name: wrap for name in ("wrap_model_call", "wrap_tool_call")}
+    wraps = dict.fromkeys(("wrap_model_call", "wrap_tool_call"), wrap)
     awraps = {f"a{name}": awrap for name in wraps}
     places = ("before_agent", "before_model", "after_model", "after_agent")
     middleware = [_hook(world, place, gated=place == waits) for place in places]

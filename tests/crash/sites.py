@@ -127,7 +127,7 @@ def idle() -> str:
 
 
 def named(name: str, **methods: Any) -> AgentMiddleware[Any, Any, Any]:
-    return type(name, (AgentMiddleware,), methods)()  # type: ignore[no-any-return]
+    return type(name, (AgentMiddleware,), methods)()
 
 
 def hook_of_middleware(name: str) -> Build:

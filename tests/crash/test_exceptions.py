@@ -101,7 +101,7 @@ def test_only_an_ordinary_failure_of_a_step_or_its_undo_is_final(
     if not is_final:
         check_failed(first, fault, Site(lambda *_: tree))
     elif where == "undo":
-        assert set(first.error.not_undone) == {"one"}  # type: ignore[union-attr]
+        assert set(first.error.not_undone) == {"one"}
     if where == "step" and not is_final:
         assert again.error is None, shown(again.error)
         assert world.done == {"one": 1, "second": 1}

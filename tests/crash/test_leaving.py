@@ -9,7 +9,6 @@ import gc
 import threading
 from collections.abc import Callable
 from functools import partial
-from itertools import count as counting
 from pathlib import Path
 from typing import Any
 
@@ -81,54 +80,61 @@ def check_idle(driven: Watched, world: World) -> None:
 
 @pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, SYNC, SYNC_WAYS, every=4))
 def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_path: Path) -> None:
-    case = Left(tree, way, tmp_path)
-    for leave_at in counting(0, STEP):
-        driven, world = case.begun()
-        count = Count(leave_at, world, case.tree)
+    case, leave_at = Left(tree, way, tmp_path), 0
+    while leaves(case, how, leave_at):
+        leave_at += STEP
 
-        def leave(runner: ag.Runner) -> None:
-            for make in begins(case.tree, runner.run, runner.resume):
-                SYNC[how](make, count)
-                if count.left:
-                    break
-            check_idle(driven, world)
-            finish(runner)
 
-        driven.use(leave, leave_nothing)  # type: ignore[arg-type]
-        case.check(driven, world)
-        if not count.left:
-            break
+def leaves(case: Left, how: str, leave_at: int) -> bool:
+    """Leave a run after so many events and go on; return whether it had so many."""
+    driven, world = case.begun()
+    count = Count(leave_at, world, case.tree)
+
+    def leave(runner: ag.Runner) -> None:
+        for make in begins(case.tree, runner.run, runner.resume):
+            SYNC[how](make, count)
+            if count.left:
+                break
+        check_idle(driven, world)
+        finish(runner)
+
+    driven.use(leave, leave_nothing)
+    case.check(driven, world)
+    return count.left
 
 
 @pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, ASYNC, ASYNC_WAYS, every=4))
 def test_an_async_run_that_is_left_goes_on_at_once(
     tree: str, how: str, way: str, tmp_path: Path
 ) -> None:
-    case = Left(tree, way, tmp_path)
+    case, leave_at = Left(tree, way, tmp_path), 0
+    while aleaves(case, how, leave_at):
+        leave_at += STEP
+
+
+def aleaves(case: Left, how: str, leave_at: int) -> bool:
+    driven, world = case.begun()
+    count = Count(leave_at, world, case.tree)
     complaints: list[Any] = []
-    for leave_at in counting(0, STEP):
-        driven, world = case.begun()
-        count = Count(leave_at, world, case.tree)
 
-        async def leave(runner: ag.Runner) -> None:
-            asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
-            for make in begins(case.tree, runner.arun, runner.aresume):
-                await ASYNC[how](make, count)
-                if count.left:
-                    break
-            if how != "drop":
-                check_tasks()
-                check_idle(driven, world)
-            await afinish(runner)
-            await turns()
+    async def leave(runner: ag.Runner) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+        for make in begins(case.tree, runner.arun, runner.aresume):
+            await ASYNC[how](make, count)
+            if count.left:
+                break
+        if how != "drop":
             check_tasks()
+            check_idle(driven, world)
+        await afinish(runner)
+        await turns()
+        check_tasks()
 
-        driven.use(leave_nothing, leave)
-        gc.collect()
-        assert not complaints, f"left after {leave_at} events"
-        case.check(driven, world, again=case.tree.again)
-        if not count.left:
-            break
+    driven.use(leave_nothing, leave)
+    gc.collect()
+    assert not complaints, f"left after {leave_at} events"
+    case.check(driven, world, again=case.tree.again)
+    return count.left
 
 
 GATED = [name for name, tree in TREES.items() if tree.held_at and name not in ("coroutines", "hook")]
@@ -187,7 +193,7 @@ def test_a_run_holds_its_thread_from_the_call_until_it_is_closed_or_dropped(
         del run
         finish(runner)
 
-    driven.use(held, leave_nothing)  # type: ignore[arg-type]
+    driven.use(held, leave_nothing)
     case.check(driven, world)
 
 

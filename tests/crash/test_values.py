@@ -7,11 +7,13 @@ the thread is intact in both cases, and what had finished does not run again.
 import json
 import math
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import campaign
 import pytest
-from campaign import WAYS, Heard, Watched, World, chain, check_again, ended, in_turn, shown, slug
+from campaign import WAYS, Heard, Watched, World, check_again, ended, in_turn, shown, slug
 from entrances import ENTRANCES, Giver, custom
 from helpers import scripted
 from hostile import VALUES, comes_back
@@ -75,7 +77,7 @@ def check_refused(error: BaseException, *named: str) -> None:
 
 def check_json(*parts: list[ag.AgentEvent]) -> None:
     """Check that all events have a JSON form."""
-    for event in sum(parts, []):
+    for event in chain.from_iterable(parts):
         assert ag.AgentEvent.from_dict(json.loads(json.dumps(event.to_dict()))).id == event.id
         event.to_sse().encode()
 
@@ -105,7 +107,7 @@ def test_what_a_run_or_a_resume_is_given_comes_back_or_is_refused(
     entrance: str, value: str, way: str, tmp_path: Path
 ) -> None:
     world = World()
-    driven = Watched(chain(world, ag.human("boss", "Go on?")), way, tmp_path)
+    driven = Watched(campaign.chain(world, ag.human("boss", "Go on?")), way, tmp_path)
     given, options = CALLS[entrance](VALUES[value]())
     is_run = entrance.startswith("run")
     parts = [] if is_run else [driven.run()]
@@ -131,7 +133,7 @@ METHODS = ("run", "resume", "events")
 @pytest.mark.parametrize(("method", "value", "way"), in_turn(METHODS, VALUES, WAYS, every=2))
 def test_a_thread_has_any_id_that_is_a_text(method: str, value: str, way: str, tmp_path: Path) -> None:
     world, given = World(), VALUES[value]()
-    driven = Watched(chain(world), way, tmp_path)
+    driven = Watched(campaign.chain(world), way, tmp_path)
     if method == "run":
         heard = driven.call("run", "Go.", thread_id=given)
     else:
@@ -179,7 +181,7 @@ BUILDERS: dict[str, Callable[[Any], ag.Agent]] = {
     "max_attempts": lambda value: ag.validated(_agent(), lambda text: None, max_attempts=value),
     "graph": lambda value: ag.graph_agent("a", value),
     "model": lambda value: ag.chat_agent("a", value),
-    "agent of a tool": lambda value: ag.agent_tool(value),  # type: ignore[return-value]
+    "agent of a tool": lambda value: ag.agent_tool(value),
     "agent": lambda value: value,
 }
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 import acts
+import reference
 import specs
 from conversations import Thread, Turn
 from helpers import standing
 from lanes import Lane
 from record import Record, rendered, steps
-import reference
 
 import agentgraph as ag
 

@@ -50,7 +50,7 @@ class Thread(Session):
     """
 
     def __init__(self, case: Case, drive: Drive, path: Path | None = None) -> None:
-        super().__init__(None, drive, path)  # type: ignore[arg-type]
+        super().__init__(None, drive, path)
         self.case, self.record, self.choices = case, Record(), random.Random(case.seed)
         self.id = str(uuid4())
         self.heard: list[ag.AgentEvent] = []

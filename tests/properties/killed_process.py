@@ -53,14 +53,14 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
         for name in names:
             setattr(kind, name, _counted(getattr(kind, name), count))
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
-    thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))  # type: ignore[list-item]
+    thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
     with (at / f"told-{number}").open("w") as file:
 
         def hear(event: ag.AgentEvent) -> None:
             print(json.dumps(event.to_dict()), file=file, flush=True)
             count("told")
 
-        thread.hear = hear  # type: ignore[method-assign]
+        thread.hear = hear
         thread.call(method, *arguments, **options)
     error = thread.error
     conflicts = list(error.names) if isinstance(error, ag.ValueConflictError) else []
