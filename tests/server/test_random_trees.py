@@ -41,7 +41,7 @@ def _by_graph(client: SyncLangGraphClient, thread: str, config: Any, answers: An
     yield from graph.stream(given, own, stream_mode=ag.STREAM_MODES, subgraphs=True)
 
 
-@share(0.12)
+@share(0.1)
 @given(case=cases().map(calmed), stream=st.sampled_from((_by_sdk, _by_graph)))
 def test_a_tree_on_a_server_does_what_the_reference_does(server: str, case: Any, stream: Any) -> None:
     """Each question is answered as soon as a run has stopped for it."""
