@@ -33,14 +33,14 @@ KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call of an assistant message: its arguments are JSON, in the pieces that they stream in."""
+    """A tool call of an assistant message; its arguments are JSON, in the pieces that stream."""
 
     id: str
     name: str
     arguments: tuple[str, ...]
 
     def delta(self, index: int, piece: int | None = None) -> Body:
-        """Return what the chunk with a piece of the arguments adds to the message, or the whole call."""
+        """Return what the chunk with a piece of the arguments adds to the message, or all."""
         function: Body = {} if piece else {"name": self.name}
         function["arguments"] = "".join(self.arguments) if piece is None else self.arguments[piece]
         named = {} if piece else {"id": self.id, "type": "function"}

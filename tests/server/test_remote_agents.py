@@ -40,7 +40,9 @@ def on_thread(server: str, drive: Drive, tmp_path: Path, thread_id: str) -> Thre
     """Return a function that calls a method of a new runner on a file, as another process would."""
 
     def call(tree: Callable[[Far], ag.Agent], method: str, *args: Any) -> list[Any]:
-        first, options = ((thread_id, *args), {}) if method != "run" else (args, {"thread_id": thread_id})
+        first, options = (
+            ((thread_id, *args), {}) if method != "run" else (args, {"thread_id": thread_id})
+        )
 
         def on(saver: Any, **client: Any) -> ag.Runner:
             return ag.Runner(tree(lambda *a, **o: remote_agent(*a, **o, **client)), checkpointer=saver)
