@@ -1,7 +1,6 @@
 """Values and exceptions in messages: a message never fails because of what it shows."""
 
 import dataclasses
-import re
 from typing import Any
 
 import pytest
@@ -131,9 +130,7 @@ def test_wrong_input_and_answers_are_refused_whatever_they_are() -> None:
         lambda: runner.run("Go.", values=MUTE): SHOWN,
         lambda: ag.watch(runner, "Go.", answers=MUTE): SHOWN,
         lambda: runner.resume("t", MUTE): f"the answer {SHOWN} .* it has no JSON form",
-        lambda: runner.resume(
-            "t", {MUTE: "yes"}
-        ): "the answer <dict, whose repr fails> .* no JSON form",
+        lambda: runner.resume("t", {MUTE: 1}): "the answer <dict, whose repr fails> .* no JSON form",
     }
     for act, message in refused.items():
         with pytest.raises(ag.AgentGraphError, match=message):
@@ -165,10 +162,9 @@ def test_an_exception_that_cannot_be_kept_is_reported_and_is_the_cause(
         "step": ag.workflow("w", [ag.step(leaf)]),
     }
     session, events = Session(shapes[shape], drive, tmp_path / "x.db"), list[ag.AgentEvent]()
-    with pytest.raises(
-        ag.AgentGraphError, match=re.escape(f"{text} was raised, which cannot")
-    ) as caught:
+    with pytest.raises(ag.AgentGraphError) as caught:
         session.follow("run", "Go.", thread_id="t", hear=events.append)
+    assert f"{text} was raised, which cannot be saved" in str(caught.value)
     causes = [error := caught.value, *(error := error.__cause__ for _ in range(2) if error)]
     assert original in causes
     errors = [event.error for event in events if event.kind == "error"]

@@ -125,7 +125,7 @@ def test_a_script_that_runs_out_says_how_long_it_was_and_what_came_last() -> Non
     model.invoke("hello")
     model.assert_finished()
     for asked in (model.invoke, lambda text: list(model.stream(text))):
-        with pytest.raises(ScriptError, match="^the script has 3 responses, and this is call "):
+        with pytest.raises(ScriptError, match=r"^the script has 3 responses, and this is call "):
             asked("hello")
     assert issubclass(ScriptError, ag.AgentGraphError)
     assert issubclass(ScriptError, AssertionError)
@@ -293,7 +293,7 @@ def test_an_input_in_which_they_do_not_is_refused_with_all_its_faults() -> None:
         "input 2 of the model is not a valid conversation: call 'call_clock' of 'clock' is not "
         "answered by the tool messages directly after it"
     )
-    with pytest.raises(ScriptError, match="is not answered .*; call 'call_clock' .* is not answered"):
+    with pytest.raises(ScriptError, match=r"is not answered .*; call 'call_clock' .* is not answered"):
         list(model.stream([ASKED]))
     assert [message.type for message in model.inputs[1]] == ["ai", "tool", "human"]
     assert model.invoke("hello").text == "fine"

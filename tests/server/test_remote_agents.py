@@ -40,9 +40,8 @@ def on_thread(server: str, drive: Drive, tmp_path: Path, thread_id: str) -> Thre
     """Return a function that calls a method of a new runner on a file, as another process would."""
 
     def call(tree: Callable[[Far], ag.Agent], method: str, *args: Any) -> list[Any]:
-        first, options = (
-            ((thread_id, *args), {}) if method != "run" else (args, {"thread_id": thread_id})
-        )
+        first = args if method == "run" else (thread_id, *args)
+        options = {"thread_id": thread_id} if method == "run" else {}
 
         def on(saver: Any, **client: Any) -> ag.Runner:
             return ag.Runner(tree(lambda *a, **o: remote_agent(*a, **o, **client)), checkpointer=saver)

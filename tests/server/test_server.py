@@ -80,7 +80,7 @@ def there(server: str, tree: ag.Agent, *answers: Any, stream: Stream) -> list[ag
     return asyncio.run(run())
 
 
-def by_sdk(version: str, modes: list[str] = CHUNKS) -> Stream:  # noqa: B006
+def by_sdk(version: str, modes: list[str] = CHUNKS) -> Stream:
     options: Any = {"stream_mode": modes, "stream_subgraphs": True, "version": version}
     return lambda client, graph, thread, turn: client.runs.stream(thread, graph, **turn, **options)
 
