@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import Async, Session, Sync
+from helpers import Async, Session, Sync, standing
 from langchain_core.messages import ToolMessage
 
 import agentgraph as ag
@@ -225,44 +225,29 @@ def slug(name: str) -> str:
 def check_again(
     parts: Sequence[Sequence[ag.AgentEvent]], again: Sequence[ag.AgentEvent], *, killed: bool = False
 ) -> None:
-    """Compare the events of a run and its resumes with what `events()` gives, lane by lane.
+    """Compare the events of a run and its resumes with what `events()` gives.
 
     A failure that ends the event loop kills what runs on it: it may not have been reported, and what
     was reported last comes again, under its id, where it was not saved yet.
     """
-    heard = [event for part in parts for event in part]
-    left = valid(heard)
+    left = standing(event for part in parts for event in part if not event.partial)
     if killed:
-        left = list({event.id: event for event in left}.values())
-    assert by_lane(valid(again)) == by_lane(left)
-    if not killed:
-        assert failures(again) <= failures(heard)
+        again, left = ([e for e in events if e.kind != "error"] for events in (again, left))
+        assert {each.id: line(each)[1:] for each in again} == {each.id: line(each)[1:] for each in left}
+    else:
+        assert [(each.time, line(each)) for each in again] == [(each.time, line(each)) for each in left]
 
 
-def valid(events: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return events without chunks, failures, what was discarded later, and repeated questions."""
-    kept: dict[Any, ag.AgentEvent] = {}
-    for number, event in enumerate(events):
-        if event.kind == "discarded":
-            void = set(event.action.discarded) if event.action else set()
-            kept = {k: e for k, e in kept.items() if not ({e.id, getattr(e, "step", None)} & void)}
-        elif event.kind != "error" and not event.partial:
-            asked = event.kind == "interrupted"
-            kept.setdefault((event.id, event.address) if asked else number, event)
-    return list(kept.values())
+def line(event: ag.AgentEvent) -> tuple[str, ...]:
+    return (event.id, str(event.run_path), event.address, event.kind, event_text(event))
 
 
-def failures(events: Iterable[ag.AgentEvent]) -> set[tuple[str, str | None]]:
-    return {(event.address, event.error) for event in events if event.kind == "error"}
-
-
-def by_lane(events: Iterable[ag.AgentEvent], *, ids: bool = True) -> dict[str, list[tuple[str, ...]]]:
+def by_lane(events: Iterable[ag.AgentEvent]) -> dict[str, list[tuple[str, ...]]]:
     """Return the lines of each lane, in its order; a tool call is a lane, too."""
     lanes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for event in events:
-        line = (str(event.run_path), event.address, event.kind, event_text(event), event.id * ids)
         result = f"#{event.message.tool_call_id}" if isinstance(event.message, ToolMessage) else ""
-        lanes[lane(event.address) + result].append(line)
+        lanes[lane(event.address) + result].append(line(event)[1:])
     return {name: lanes[name] for name in sorted(lanes)}
 
 

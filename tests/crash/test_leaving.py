@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign import EXAMPLES, Watched, World, by_lane, ended, in_turn, slug, valid
+from campaign import EXAMPLES, Watched, World, by_lane, ended, in_turn, slug
 from leaving import (
     ANSWER,
     ASYNC,
@@ -46,7 +46,7 @@ class Left:
         whole, self.whole = self.begun()
         self.whole.gate.set()
         whole.use(finish, afinish)
-        self.wanted = by_lane(valid(whole.events()), ids=False)
+        self.wanted = by_lane(whole.events())
 
     def begun(self) -> tuple[Watched, World]:
         """Return a new thread and its world."""
@@ -59,7 +59,7 @@ class Left:
         done = {name: times for name, times in world.done.items() if name not in again}
         assert done == {name: n for name, n in self.whole.done.items() if name not in again}
         assert all(n <= world.done[name] <= n + 1 for name, n in self.whole.done.items())
-        assert by_lane(valid(driven.events()), ids=False) == self.wanted
+        assert by_lane(driven.events()) == self.wanted
 
 
 def leave_nothing(runner: ag.Runner) -> None:
