@@ -38,8 +38,6 @@ class Entrance(NamedTuple):
     Attributes:
         build: Makes the tree.
         back: Returns what came back of the value; None where nothing does.
-        yields_first: Whether something is yielded before the value is given. A resume says it again,
-            and nothing discards what was reported of it before the failure: a fault that is left.
         raises: Whether what a value's own code raises, here its `repr` in LangChain's tool, comes out
             as it is: it is an exception of the tool's, and marked with the agent.
         live_as_given: Whether a live event holds the value as it is, which the saver keeps as
@@ -48,7 +46,6 @@ class Entrance(NamedTuple):
 
     build: Callable[[Giver, World], ag.Agent]
     back: Callable[[Watched, Events], Any] | None = None
-    yields_first: bool = False
     raises: bool = False
     live_as_given: bool = False
 
@@ -181,7 +178,7 @@ def metadata_of(message: Any) -> Any:
 
 ENTRANCES: dict[str, Entrance] = {
     "SetValues": Entrance(gives(set_values), value),
-    "SetValues yielded": Entrance(yielded, value, yields_first=True),
+    "SetValues yielded": Entrance(yielded, value),
     "SetValues in a branch": Entrance(in_a_branch, value),
     "SetValues of a tool": Entrance(tool(set_values), value),
     "SetValues of a tool, raised": Entrance(tool(set_values, "raise"), value),

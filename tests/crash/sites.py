@@ -32,8 +32,6 @@ class Site:
         wraps: The error of ours that an ordinary exception is wrapped in.
         free: Effects that need not be done, though never twice.
         garbles: Whether LangChain makes another error of one that is not an `Exception`.
-        yields: Whether it yields something before it fails. The resume yields that again: it is not
-            discarded yet, and `events()` has it once.
     """
 
     build: Build
@@ -42,7 +40,6 @@ class Site:
     wraps: type[BaseException] | None = None
     free: frozenset[str] = frozenset()
     garbles: bool = False
-    yields: bool = False
 
 
 def function(shape: str, **options: Any) -> Build:
@@ -273,8 +270,7 @@ TWICE = {"begins": 2}
 FREE = frozenset({BAD, "before", "beside"})
 
 SITES: dict[str, Site] = {
-    **{f"{shape} function": Site(function(shape)) for shape in SHAPES},
-    **{f"{shape} function": Site(function(shape), yields=True) for shape in ("generator", "stream")},
+    **{f"{shape} function": Site(function(shape)) for shape in (*SHAPES, "generator", "stream")},
     **{
         f"{shape} alone": Site(lambda fault, world, shape=shape: leaf(BAD, world, fault, shape))
         for shape in SHAPES

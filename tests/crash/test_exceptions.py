@@ -43,9 +43,8 @@ def test_what_fails_once_is_reported_and_tried_again(
         parts.append(driven.resume())
     assert parts[-1].error is None, f"it fails with {shown(parts[-1].error)}"
     check_effects(world, at, absorbed=absorbed)
-    if not at.yields:
-        heard = [part.events for part in parts]
-        check_again(heard, driven.events(), killed=may_end_the_loop(fault.raised))
+    heard = [part.events for part in parts]
+    check_again(heard, driven.events(), killed=may_end_the_loop(fault.raised))
     assert driven.resume() == ([], None)
     assert driven.run().error is None, "the next turn fails"
 
