@@ -48,7 +48,7 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
     heard = [event for turn in turns for event in turn.events]
     assert standing(event for event in heard if not event.partial) == replayed
     for number, (begin, end) in enumerate(pairwise(ends)):
-        check_told([event for event in heard if event.turn == number], lane.events[begin:end])
+        check_events([event for event in heard if event.turn == number], lane.events[begin:end])
     assert {event.thread_id for event in [*heard, *replayed]} <= {thread.id}
     check_sights(case.tree, thread.record, lane)
     assert rendered(state["messages"]) == [said.message for said in lane.history]
@@ -56,16 +56,16 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
     return lane
 
 
-def check_told(told: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]) -> None:
-    """Compare what a turn told, and what stands of it, with the events of the reference."""
-    left = [event for event in standing(whole(told)) if event.kind != "error"]
+def check_events(heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]) -> None:
+    """Compare the events of a turn that were not discarded with the events of the reference."""
+    left = [event for event in standing(whole(heard)) if event.kind != "error"]
     wanted = [each for each in expected if each.kept and each.kind not in UNKEPT]
     assert [plain(event) for event in settled(left, wanted)] == wanted
 
 
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:
-    """Compare what was told by a bare graph that streams all that it can."""
-    check_told(events, expected_events(tree, Lane(), "hello"))
+    """Compare what was reported by a bare graph that streams all that it can."""
+    check_events(events, expected_events(tree, Lane(), "hello"))
     check_chunks(events, tree, streamed=True)
 
 
@@ -76,9 +76,9 @@ def check_chunks(events: Sequence[ag.AgentEvent], tree: specs.Spec, *, streamed:
     for event in events:
         if event.partial:
             chunks[event.id, event.address, event.run_path] += event.text
-    told = [event for event in whole(events) if event.agent_name in chats and event.message]
+    messages = [event for event in whole(events) if event.agent_name in chats and event.message]
     said = {}
-    for event in told:
+    for event in messages:
         if event.message.type == "ai" and not acts.is_said(event.text):
             said.setdefault((event.id, event.address, event.run_path), event.text)
     assert chunks == {name: acts.as_streamed(text) for name, text in said.items()}
@@ -160,19 +160,19 @@ def settled(
             return events
         order.append(found)
         del left[found]
-    for told, i in enumerate(order):
-        for j in order[:told]:
+    for nth, i in enumerate(order):
+        for j in order[:nth]:
             assert j < i or concurrent(expected[i], expected[j]), (expected[i], expected[j])
     return [event for _, event in sorted(zip(order, events, strict=True), key=lambda each: each[0])]
 
 
 def concurrent(one: specs.Event, other: specs.Event) -> bool:
-    """Tell whether two events were told in different branches or tool calls of one fork."""
+    """Return whether two events were emitted in different branches or tool calls of one fork."""
     strands = zip(one.strand, other.strand, strict=False)
     here, there = next((pair for pair in strands if pair[0] != pair[1]), (None, None))
     if here is None or here.fork != there.fork:
         return False
-    return here.number not in there.behind and there.number not in here.behind
+    return here.number not in there.after and there.number not in here.after
 
 
 def name_at(address: str) -> str:

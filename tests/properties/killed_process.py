@@ -54,11 +54,11 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
             setattr(kind, name, _counted(getattr(kind, name), count))
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
-    with (at / f"told-{number}").open("w") as file:
+    with (at / f"heard-{number}").open("w") as file:
 
         def hear(event: ag.AgentEvent) -> None:
             print(json.dumps(event.to_dict()), file=file, flush=True)
-            count("told")
+            count("heard")
 
         thread.hear = hear
         thread.call(method, *arguments, **options)

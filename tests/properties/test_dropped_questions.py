@@ -7,7 +7,7 @@ from typing import Any
 
 import scripts
 from building import build
-from comparison import check_told, errors, errors_in, expected_events, name_at, whole
+from comparison import check_events, errors, errors_in, expected_events, name_at, whole
 from conversations import MOST_RESUMES, Case, Thread
 from helpers import Drive, Sync, standing
 from hypothesis import event, given
@@ -138,7 +138,7 @@ def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: 
     expected = expected_events(case.tree, lane, LEAVE_IT)
     assert standing(whole(thread.heard)) == thread.events()
     second = [each for each in thread.heard if each.turn == 1]
-    check_told(second, expected)
+    check_events(second, expected)
     assert errors(second) == errors_in(expected)
     state = thread.state()
     assert rendered(state["messages"]) == [said.message for said in lane.history]
