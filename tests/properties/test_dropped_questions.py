@@ -119,7 +119,7 @@ def _of_middleware(records: Any, keys: dict[Any, Any], tree: ag.Agent) -> dict[s
 ASKING = cases().filter(lambda case: "interrupted" in repr(case.tree) or "Human(" in repr(case.tree))
 
 
-@share(0.06)
+@share(0.2)
 @given(ASKING, DRIVES)
 def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: Drive) -> None:
     thread = Thread(case, drive)

@@ -83,7 +83,7 @@ def _without_errors(calls: Iterable[specs.Does]) -> tuple[specs.Does, ...]:
     return tuple((name, tuple(i for i in does if i[0] != "error")) for name, does in calls)
 
 
-@share(0.08)
+@share(0.2)
 @given(cases().map(calmed), DRIVES)
 def test_a_run_that_is_left_and_resumed_ends_as_if_it_was_not(case: Case, drive: Drive) -> None:
     thread = Thread(case, drive)
