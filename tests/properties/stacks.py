@@ -186,10 +186,6 @@ def _add(each: specs.Middleware, counts: dict[str, int]) -> None:
         counts[each.name] = counts.get(each.name, 0) + 1
 
 
-def _is_question(event: specs.Event) -> bool:
-    return event.kind == "interrupted"
-
-
 class _Call:
     """A tool call with the wraps around it, which may be tried several times.
 
