@@ -214,7 +214,14 @@ def test_an_async_run_that_is_held_open_is_busy_until_it_is_closed(way: str, tmp
     case.check(driven, world)
 
 
-@pytest.mark.parametrize(("tree", "way"), [(t, ASYNC_WAYS[n % 2]) for n, t in enumerate(TREES)])
+@pytest.mark.parametrize(
+    ("tree", "way"),
+    [
+        (tree, way)
+        for n, tree in enumerate(TREES)
+        for way in (ASYNC_WAYS if EXAMPLES else [ASYNC_WAYS[n % 2]])
+    ],
+)
 def test_a_run_may_be_cancelled_again_and_again(tree: str, way: str, tmp_path: Path) -> None:
     """Each call is cancelled after its first event, until one comes to the end."""
     case = Left(tree, way, tmp_path)

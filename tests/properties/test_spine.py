@@ -51,7 +51,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TEXTS = st.sampled_from((("hello",), ("hello",), ("hello",), ("hello", "and again")))
 
 
-@share(0.5)
+@share(0.6)
 @given(case=cases(texts=TEXTS), drive=DRIVES)
 def test_a_run_does_what_the_reference_does(case: Case, drive: Drive) -> None:
     thread = Thread(case, drive)
