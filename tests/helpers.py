@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from itertools import count
+from contextlib import aclosing, closing, nullcontext
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -11,6 +12,7 @@ import pytest
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, RetryPolicy, interrupt
@@ -590,3 +592,67 @@ def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options:
 def command(**options: Any) -> Command[Any]:
     """Return a command of LangGraph."""
     return Command(**options)
+
+
+class Session:
+    """A thread, used sync or async, in memory or on a file; each call has a new runner."""
+
+    def __init__(self, tree: ag.Agent, drive: Drive, path: Path | None = None) -> None:
+        self.tree, self.drive, self.path, self.memory = tree, drive, path, InMemorySaver()
+        self.id = "t"
+
+    def runner(self, saver: Any) -> ag.Runner:
+        return ag.Runner(self.tree, checkpointer=saver)
+
+    def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
+        """Return what `act` returns for a new runner; in an async session, what `aact` does."""
+        if self.drive is Sync:
+            opened = nullcontext(self.memory) if self.path is None else ag.sqlite_saver(self.path)
+            with opened as saver:
+                return act(self.runner(saver))
+
+        async def in_a_loop() -> Any:
+            opened = nullcontext(self.memory) if self.path is None else ag.async_sqlite_saver(self.path)
+            async with opened as saver:
+                return await aact(self.runner(saver))
+
+        return asyncio.run(in_a_loop())
+
+    def follow(
+        self,
+        method: str,
+        *args: Any,
+        hear: Callable[[ag.AgentEvent], None],
+        left: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Hear the events of a call up to its end, or close it after `left` of them."""
+
+        def act(runner: ag.Runner) -> None:
+            events = getattr(runner, method)(*args, **options)
+            with nullcontext() if left is None else closing(events):
+                for event in islice(events, left):
+                    hear(event)
+
+        async def aact(runner: ag.Runner) -> None:
+            events, heard = getattr(runner, f"a{method}")(*args, **options), 0
+            async with nullcontext() if left is None else aclosing(events):
+                while heard != left and (event := await anext(events, None)) is not None:
+                    hear(event)
+                    heard += 1
+
+        self.use(act, aact)
+
+    def events(self) -> list[ag.AgentEvent]:
+        events: list[ag.AgentEvent] = []
+        self.follow("events", self.id, hear=events.append)
+        return events
+
+    def pending(self) -> list[ag.Interrupt]:
+        return list(self.use(lambda runner: runner.pending(self.id), lambda r: r.apending(self.id)))
+
+    def state(self) -> dict[str, Any]:
+        """Return the values of the thread's last checkpoint."""
+        at: Any = {"configurable": {"thread_id": self.id}}
+        found = self.use(lambda r: r.graph.get_state(at), lambda r: r.graph.aget_state(at))
+        return dict(found.values)
