@@ -542,7 +542,7 @@ def decide(*decisions: Any) -> dict[str, Any]:
     return {"decisions": [{"type": each} if isinstance(each, str) else each for each in decisions]}
 
 
-def edit(name: str, **args: Any) -> dict[str, Any]:
+def edited(name: str, **args: Any) -> dict[str, Any]:
     """Return the decision to run another call."""
     return {"type": "edit", "edited_action": {"name": name, "args": args}}
 

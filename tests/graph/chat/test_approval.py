@@ -16,7 +16,7 @@ from helpers import (
     chat,
     check_heard,
     decide,
-    edit,
+    edited,
     lines,
     run_graph,
     run_tree,
@@ -105,7 +105,7 @@ DECISIONS: dict[str, Any] = {
     "rex": REJECT,
     "reg": {"type": "reject", "message": "Keep it."},
     "ren": {"type": "respond", "message": "Did it myself."},
-    "red": edit("mail", to="zed"),
+    "red": edited("mail", to="zed"),
 }
 """What is decided of a mail, by whom it is to."""
 ROUNDS = [
@@ -167,7 +167,7 @@ def test_an_agent_asks_and_says_what_create_agent_does(
 def test_each_call_runs_as_its_question_is_answered_in_any_order(disk: Disk, order: str) -> None:
     files = Files()
     tree = ag.sequential("s", [clerk(files, *"abc", interrupt_mode="per_call")])
-    answers = {"a": APPROVE, "b": REJECT, "c": edit("delete", path="C")}
+    answers = {"a": APPROVE, "b": REJECT, "c": edited("delete", path="C")}
     ids = {each.value["args"]["path"]: each.id for each in questions(disk.run(tree))}
     for number, each in enumerate(order, 1):
         asked = questions(disk.resume(tree, {ids[each]: answers[each]}))
@@ -245,7 +245,7 @@ def test_a_tool_that_failed_is_tried_again_as_it_was_edited_without_asking_again
     tree = clerk(Files(), "a", tools=[delete], on_tool_error="raise")
     disk.run(tree)
     with pytest.raises(OSError, match="busy"):
-        disk.resume(tree, {"clerk": decide(edit("delete", path="b"))})
+        disk.resume(tree, {"clerk": decide(edited("delete", path="b"))})
     last = lines(disk.resume(tree))
     assert (last[0][-5:], last[1:], tries) == ("\ngone", ["clerk: Done."], ["b", "b"])
 
@@ -260,7 +260,7 @@ def test_an_edited_call_has_the_id_of_the_call(drive: Drive) -> None:
 
     runner = ag.Runner(clerk(Files(), "a", "b", tools=[delete], parallel_tools=False))
     list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", decide("approve", edit("delete", path="c"))))
+    list(drive.resume(runner, "t", decide("approve", edited("delete", path="c"))))
     assert seen == ["0 a", "1 c"]
 
 
@@ -295,9 +295,9 @@ def test_an_edit_must_fit_the_schema_of_its_tool(drive: Drive) -> None:
     list(drive.run(runner, "Go.", thread_id="t"))
     for args, fault in UNFIT:
         with pytest.raises(ag.InvalidAnswerError) as caught:
-            list(drive.resume(runner, "t", decide(edit("send", **args), "approve")))
+            list(drive.resume(runner, "t", decide(edited("send", **args), "approve")))
         assert fault in str(caught.value)
-    fits = edit("send", letters=[{"to": "Bob", "kind": "long"}], copies=2)
+    fits = edited("send", letters=[{"to": "Bob", "kind": "long"}], copies=2)
     heard = lines(drive.resume(runner, "t", decide(fits, "reject")))
     assert any(line.endswith("Tool response:\n2 of ['Bob']") for line in heard)
 
@@ -319,8 +319,8 @@ def test_an_edit_for_a_tool_with_a_json_schema_is(drive: Drive, more: Any, is_ch
     list(drive.run(runner, "Go.", thread_id="t"))
     if is_checked:
         with pytest.raises(ag.InvalidAnswerError, match="path: Field required"):
-            list(drive.resume(runner, "t", decide(edit("delete", file="b"))))
-    list(drive.resume(runner, "t", decide(edit("delete", path="b"))))
+            list(drive.resume(runner, "t", decide(edited("delete", file="b"))))
+    list(drive.resume(runner, "t", decide(edited("delete", path="b"))))
     assert files.deleted == ["b"]
 
 
@@ -329,7 +329,7 @@ def test_answers_to_langchains_own_middleware_are_checked_too(drive: Drive) -> N
     ask = HumanInTheLoopMiddleware({"delete": {"allowed_decisions": ["approve", "reject"]}})
     runner = ag.Runner(clerk(files, "a", approve=(), middleware=[ask]))
     (question,) = questions(list(drive.run(runner, "Go.", thread_id="t")))
-    unfit = ["yes", {}, decide(), decide("approve", "approve"), decide(edit("delete", path="b"))]
+    unfit = ["yes", {}, decide(), decide("approve", "approve"), decide(edited("delete", path="b"))]
     for each in [*unfit, {"decisions": ["approve"]}]:
         with pytest.raises(ag.InvalidAnswerError):
             list(drive.resume(runner, "t", {question.id: each}))
