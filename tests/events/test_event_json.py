@@ -255,7 +255,7 @@ def test_json_of_an_older_version_has_defaults_for_what_it_lacks() -> None:
         ({1: "a"}, {"$agentgraph": ["items", [[1, "a"]]]}),
         (2**63 - 1, 2**63 - 1),
         (2**63, {"$agentgraph": ["int", "0x8000000000000000"]}),
-        ({"b", "a"}, {"$agentgraph": ["set", ["a", "b"]]}),
+        pytest.param({"b", "a"}, {"$agentgraph": ["set", ["a", "b"]]}, id="a set is sorted"),
     ],
     ids=repr,
 )
