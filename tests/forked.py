@@ -1,4 +1,4 @@
-"""A thread that is forked at its older checkpoints, for tests of what it tells of its lines."""
+"""A thread driven sync or async, in memory or on a file, that can be edited and forked."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
-from helpers import Drive, Sync, standing
+from helpers import Drive, Sync, unvoided
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
@@ -110,7 +110,7 @@ class Thread:
         raise ValueError(how)
 
     def events(self) -> list[ag.AgentEvent]:
-        """Return the events of the thread: some of what readers were told, in that order.
+        """Return the events of the thread: some of those that readers received, in that order.
 
         What a run made void may be of a line that the thread goes back to later. But it makes nothing
         void that leads to the head where it ends.
@@ -118,7 +118,7 @@ class Thread:
         events = self._call("events", "t")
         before = [event for event in self.heard[: self._begun] if event.kind != "discarded"]
         once = {(event.id, event.time): event for event in before}
-        left = standing([*once.values(), *self.heard[self._begun :]])
+        left = unvoided([*once.values(), *self.heard[self._begun :]])
         assert events == [event for event in left if event in events]
         assert len({event.id for event in events}) == len(events)
         return events
@@ -139,7 +139,7 @@ class Thread:
         assert {each.id for each in self.state().interrupts} == {question.id for question in questions}
 
     def last_turn(self) -> list[str]:
-        """Return what `watch` is told of the turn so far: what was said, and the ends of agents."""
+        """Return what `watch` shows of the turn so far: what was said, and the ends of agents."""
         reads = last_turn(validate(self.tree), "t")
         if self.drive is Sync:
             with self._runner() as runner:

@@ -100,13 +100,13 @@ Drive = type[Sync] | type[Async]
 
 def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any) -> Any:
     """Return what a method of a new runner on a SQLite file gives, as a list."""
-    told: list[Any] = []
-    collect(told, drive, path, agent, method, *args, **options)
-    return told
+    found: list[Any] = []
+    collect(found, drive, path, agent, method, *args, **options)
+    return found
 
 
-def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return the events that were not told to be void later."""
+def unvoided(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
+    """Return the events that no later one voids."""
     left: list[ag.AgentEvent] = []
     for event in events:
         if event.kind == "discarded" and event.action:
@@ -118,19 +118,19 @@ def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
 
 
 def collect(
-    told: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
+    events: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
 ) -> None:
-    """Add to `told` what a method of a new runner on a SQLite file gives, as it comes."""
+    """Add to `events` what a method of a new runner on a SQLite file yields, as it comes."""
     if drive is Sync:
         with ag.sqlite_saver(path) as saver:
-            told.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
+            events.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
         return
 
     async def acollect() -> None:
         async with ag.async_sqlite_saver(path) as saver:
             runner = ag.Runner(agent, checkpointer=saver)
             async for event in getattr(runner, f"a{method}")(*args, **options):
-                told.append(event)
+                events.append(event)
 
     asyncio.run(acollect())
 
@@ -139,44 +139,44 @@ class Disk:
     """Runs a tree on a file, each time with a new runner, as another process would.
 
     Attributes:
-        told: All events of the runs and resumes that ended without an error.
+        heard: All events of the runs and resumes that ended without an error.
     """
 
     def __init__(self, drive: Drive, path: Path) -> None:
         self.drive, self.path = drive, path
-        self.told: list[ag.AgentEvent] = []
+        self.heard: list[ag.AgentEvent] = []
 
     def run(self, tree: ag.Agent, text: str = "Go.") -> list[ag.AgentEvent]:
-        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
-        self.told += told
-        return told
+        events: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
+        self.heard += events
+        return events
 
     def resume(self, tree: ag.Agent, *answers: Any) -> list[ag.AgentEvent]:
-        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "resume", "t", *answers)
-        self.told += told
-        return told
+        events: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "resume", "t", *answers)
+        self.heard += events
+        return events
 
     def events(self, tree: ag.Agent) -> list[ag.AgentEvent]:
         return list(fresh(self.drive, self.path, tree, "events", "t"))
 
     def fail(self, tree: ag.Agent, method: str, error: type[Exception]) -> list[ag.AgentEvent]:
-        """Run or resume up to an error, and return what was told before it."""
-        told: list[ag.AgentEvent] = []
+        """Run or resume up to an error, and return the events before it."""
+        events: list[ag.AgentEvent] = []
         call: Any = {"run": (("Go.",), {"thread_id": "t"}), "resume": (("t",), {})}
         args, options = call[method]
         with pytest.raises(error):
-            collect(told, self.drive, self.path, tree, method, *args, **options)
-        return told
+            collect(events, self.drive, self.path, tree, method, *args, **options)
+        return events
 
 
 def failing(
     events: Iterable[ag.AgentEvent], error: type[Exception]
 ) -> tuple[list[ag.AgentEvent], Exception]:
     """Return the events of a run that ends in an error, and the error."""
-    told: list[ag.AgentEvent] = []
+    found: list[ag.AgentEvent] = []
     with pytest.raises(error) as caught:
-        told.extend(events)
-    return told, caught.value
+        found.extend(events)
+    return found, caught.value
 
 
 def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -194,35 +194,23 @@ def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
 
 
 def read(lines: Iterable[str]) -> list[ag.AgentEvent]:
-    """Return the events that lines of JSON tell, chunks aside."""
+    """Return the events in lines of JSON, without chunks."""
     events = [ag.AgentEvent.from_dict(json.loads(line)) for line in lines]
     return [event for event in events if not event.partial]
 
 
 def check_heard(heard: Sequence[ag.AgentEvent], again: Sequence[ag.AgentEvent]) -> None:
-    """Check that what stands of all that was heard is what is told again, and was never there twice.
+    """Check that `events()` yields again what was heard and not voided, and that nothing came twice.
 
     Args:
-        heard: All that was read of all runs of a thread, in order.
-        again: What `events()` tells afterwards.
+        heard: All events of all runs of a thread, in order.
+        again: What `events()` yields afterwards.
     """
-    assert standing(heard) == again
+    assert unvoided(heard) == again
     times = [event.time for event in again]
     assert times == sorted(set(times))
     for number, event in enumerate(heard):
-        assert event.id not in {each.id for each in standing(heard[:number])}
-
-
-def went_on(heard: Sequence[ag.AgentEvent], rest: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return what a run told that is new, which goes on behind one that was killed.
-
-    First it makes void what the step in flight had told, and tells the same again, which was kept.
-    """
-    left = standing([*heard, rest[0]])
-    void = [event for event in standing(heard) if event not in left]
-    assert rest[0].kind == "discarded"
-    assert list(rest[1 : 1 + len(void)]) == void
-    return list(rest[1 + len(void) :])
+        assert event.id not in {each.id for each in unvoided(heard[:number])}
 
 
 def texts(messages: Iterable[BaseMessage], *, system: bool = True) -> list[str]:
@@ -468,50 +456,7 @@ def _awrap(does: Callable[[Any], Any]) -> Any:
     return wrap
 
 
-def run_graph(
-    drive: Drive, graph: Any, turns: Iterable[str], answer: Callable[[Any], Any] | None = None
-) -> list[Any]:
-    """Run turns of a graph of LangGraph, and answer each question by its value.
-
-    Returns:
-        The values of the questions, those that were asked at once in a list; and the messages.
-    """
-    asked: list[Any] = []
-    ended: Any = {}
-    for text in turns:
-        given: Any = {"messages": [HumanMessage(text)]}
-        while given is not None:
-            run = graph.ainvoke if drive is Async else graph.invoke
-            ended = asyncio.run(run(given, THREAD)) if drive is Async else run(given, THREAD)
-            questions = ended.get("__interrupt__", ())
-            asked.append([each.value for each in questions])
-            given = Command(resume={q.id: answer(q.value) for q in questions}) if questions else None  # type: ignore[misc]
-    return [*asked, shapes(ended["messages"])]
-
-
-def run_tree(
-    drive: Drive, tree: ag.Agent, turns: Iterable[str], answer: Callable[[Any], Any] | None = None
-) -> list[Any]:
-    """Run turns of a tree, and answer each question by its value; return the same as `run_graph`.
-
-    Check that `events()` gives what the runs gave.
-    """
-    runner = ag.Runner(tree)
-    asked: list[Any] = []
-    events: list[ag.AgentEvent] = []
-    for text in turns:
-        events += drive.run(runner, text, thread_id="t")
-        while questions := runner.pending("t"):
-            asked.append([each.value for each in questions])
-            events += drive.resume(runner, "t", {q.id: answer(q.value) for q in questions})  # type: ignore[misc]
-        asked.append([])
-    check_heard(events, list(runner.events("t")))
-    return [*asked, shapes(runner.graph.get_state(THREAD).values["messages"])]
-
-
 class Counting(AgentState[Any]):
-    """State with a count."""
-
     rounds: NotRequired[int]
 
 

@@ -53,7 +53,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
-from agentgraph.graph.nodes.lane import standing
+from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (
@@ -91,7 +91,7 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
-    every = standing((yield from _of_lanes(tree)))
+    every = without_past_attempts((yield from _of_lanes(tree)))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
@@ -128,7 +128,7 @@ def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
-    every = standing(every)
+    every = without_past_attempts(every)
     entries = _all_entries(every)
     return _without_void(entries), [*_failures(tree, every, entries)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import Async, Session, Sync, standing
+from helpers import Async, Session, Sync, unvoided
 from langchain_core.messages import ToolMessage
 
 import agentgraph as ag
@@ -230,7 +230,7 @@ def check_again(
     A failure that ends the event loop kills what runs on it: it may not have been reported, and what
     was reported last comes again, under its id, where it was not saved yet.
     """
-    left = standing(event for part in parts for event in part if not event.partial)
+    left = unvoided(event for part in parts for event in part if not event.partial)
     if killed:
         again, left = ([e for e in events if e.kind != "error"] for events in (again, left))
         assert {each.id: line(each)[1:] for each in again} == {each.id: line(each)[1:] for each in left}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from helpers import Drive, chat, failing, lines, standing
+from helpers import Drive, chat, failing, lines, unvoided
 from langchain.agents.middleware import before_model
 from langchain_core.messages import AIMessage
 from langgraph.config import get_stream_writer
@@ -81,7 +81,7 @@ def test_what_was_written_before_a_failure_is_void(drive: Drive) -> None:
     runner = ag.Runner(ag.function_agent("f", fn))
     events, _ = failing(drive.run(runner, "Go.", thread_id="t"), ValueError)
     assert [event.kind for event in events] == ["custom", "discarded", "error"]
-    assert list(runner.events("t")) == standing(events) == events[2:]
+    assert list(runner.events("t")) == unvoided(events) == events[2:]
 
 
 def test_in_a_stream_of_the_graph_custom_data_comes_unchanged_and_then_its_stamp() -> None:

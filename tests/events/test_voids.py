@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from forked import CONFIG, Thread
-from helpers import Disk, Drive, chat, echo, failing, says, standing
+from helpers import Disk, Drive, chat, echo, failing, says, unvoided
 from langchain.agents.middleware import (
     AgentMiddleware,
     after_agent,
@@ -65,7 +65,7 @@ def short(events: Iterable[ag.AgentEvent]) -> list[str]:
 
 
 def check_again(runner: ag.Runner, events: list[ag.AgentEvent]) -> None:
-    assert list(runner.events("t")) == standing(events)
+    assert list(runner.events("t")) == unvoided(events)
 
 
 @lanes
@@ -82,7 +82,7 @@ def test_a_message_that_is_replaced_is_void_and_emitted_as_it_is_now(
     assert short(mine) == ["Done.", "discarded", now]
     assert [event.action.discarded for event in mine if event.action] == [(mine[0].id,)]
     assert (mine[2].id, mine[2].address) == (mine[0].id, mine[0].address)
-    assert sorted(disk.events(tree), key=events.index) == standing(events)
+    assert sorted(disk.events(tree), key=events.index) == unvoided(events)
 
 
 @lanes
@@ -91,7 +91,7 @@ def test_a_message_that_is_removed_is_void_and_leaves_the_history(drive: Drive, 
     events = list(drive.run(runner, "Go.", thread_id="t"))
     mine = [event for event in events if event.agent_name == "writer"]
     assert short(mine) == ["Done.", "discarded"]
-    assert sorted(runner.events("t"), key=events.index) == standing(events)
+    assert sorted(runner.events("t"), key=events.index) == unvoided(events)
     history = runner.graph.get_state(CONFIG).values["messages"]
     assert "Done." not in [each.text for each in history if each.name == "writer"]
 
@@ -154,7 +154,7 @@ def test_a_message_that_is_replaced_twice_is_read_once_from_the_thread(drive: Dr
     runner = ag.Runner(chat("writer", "Done", middleware=[Louder()]))
     events = list(drive.run(runner, "Go.", thread_id="t"))
     assert short(events) == ["Done", "discarded", "Done!", "discarded", "Done!!"]
-    assert list(runner.events("t")) == standing(events) == events[-1:]
+    assert list(runner.events("t")) == unvoided(events) == events[-1:]
 
 
 def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:
@@ -178,4 +178,4 @@ def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:
         *("One", "bees", "Two", "error"),
         *("discarded", "One!", "discarded", "Two!"),
     ]
-    assert short(runner.events("t")) == short(standing(events))
+    assert short(runner.events("t")) == short(unvoided(events))

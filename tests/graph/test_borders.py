@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, foreign, in_turn, lines, says, standing
+from helpers import Disk, Drive, chat, failing, foreign, in_turn, lines, says, unvoided
 from langgraph.types import interrupt
 
 import agentgraph as ag
@@ -66,7 +66,7 @@ def test_after_any_agent_a_function_that_fails_or_asks_is_called_again_alone(
     assert shown(disk.resume(tree)) == ["s/l[0]/w{1}: [asks] Enough?"]
     assert shown(disk.resume(tree, "no")) == ["s/l[1]/w: three", "s/l[1]/w: [asks] Enough?"]
     assert shown(disk.resume(tree, "yes")) == ["s/z: z"]
-    assert disk.events(tree) == [*failed, *again, *disk.told]
+    assert disk.events(tree) == [*failed, *again, *disk.heard]
 
 
 def test_the_error_names_the_function_and_the_agent_and_keeps_its_traceback(drive: Drive) -> None:
@@ -103,8 +103,8 @@ def test_the_failure_may_be_no_exception(tmp_path: Path, error: BaseException) -
         with pytest.raises(type(error)):
             events.extend(runner.run("Go.", thread_id="t"))
         rest = list(runner.resume("t"))
-        assert standing(rest) == []
-        assert list(runner.events("t")) == standing([*events, *rest])
+        assert unvoided(rest) == []
+        assert list(runner.events("t")) == unvoided([*events, *rest])
 
 
 def test_the_state_has_the_answers_so_far_but_no_stream_of_langgraph_has_the_failure() -> None:

@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, standing, yields
+from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, unvoided, yields
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -31,7 +31,7 @@ def run(drive: Drive, tree: ag.Agent) -> tuple[ag.Runner, list[ag.AgentEvent]]:
     """Run a tree once; what is left of its events is what the thread has."""
     runner = ag.Runner(tree)
     events = list(drive.run(runner, HumanMessage("secret", id="user"), thread_id="t"))
-    assert {event.id for event in runner.events("t")} == {event.id for event in standing(events)}
+    assert {event.id for event in runner.events("t")} == {event.id for event in unvoided(events)}
     return runner, events
 
 
@@ -90,8 +90,8 @@ def test_what_an_agent_of_langchains_redacts_and_summarizes_is_said_once(disk: D
         *["", "ants, from [REDACTED_EMAIL]", "Ask [REDACTED_EMAIL]."],
     ]
     events = disk.run(desk(), "I am me@example.org.")
-    assert [each.text for each in standing(events)] == said
-    assert disk.events(desk()) == standing(events)
+    assert [each.text for each in unvoided(events)] == said
+    assert disk.events(desk()) == unvoided(events)
     with ag.sqlite_saver(disk.path) as saver:
         state = ag.compile_agent(desk(), checkpointer=saver).get_state(CONFIG).values
     assert [each.text for each in state["messages"]] == ["I am [REDACTED_EMAIL].", *said]
@@ -116,7 +116,7 @@ def test_a_tool_may_change_the_words_of_its_agent_and_of_the_user(drive: Drive, 
     runner, events = run(drive, ag.sequential("s", [before, ag.loop("l", [writer], max_iterations=2)]))
     assert history_of(runner)[:2] == ["*", "Before."]
     kept = runner.graph.get_state(CONFIG).values["messages"]
-    assert {e.id: e.text for e in standing(events)} == {m.id: m.text for m in kept if m.id != "user"}
+    assert {e.id: e.text for e in unvoided(events)} == {m.id: m.text for m in kept if m.id != "user"}
 
 
 def test_a_client_may_remove_all_by_input_and_by_an_edit_of_the_state(drive: Drive) -> None:

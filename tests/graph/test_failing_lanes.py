@@ -290,3 +290,31 @@ def test_with_first_a_held_question_leaves_room_for_the_others_on_an_event_loop(
         return await asyncio.wait_for(playing, PATIENCE)
 
     assert [message.text for message in asyncio.run(play())["messages"]] == ["Go.", "won"]
+
+
+def test_an_exception_that_is_raised_again_is_of_the_agent_that_raises_it_now(drive: Drive) -> None:
+    """Also in another run, and where one agent's name begins as the other's."""
+    error = ValueError("again")
+
+    def failer(name: str) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            raise error
+
+        return ag.function_agent(name, fn)
+
+    trees = (
+        ag.parallel("both", [failer("fail"), says("x")]),
+        ag.sequential("s", [failer("fail2")]),
+        ag.sequential("s", [failer("fail")]),
+        failer("fail"),
+    )
+    for tree, at in zip(trees, ("both/fail", "s/fail2", "s/fail", "fail"), strict=True):
+        _, said, raised = run(drive, tree)
+        assert said[-1] == f"{at}: [error] ValueError('again')"
+        assert raised is error
+
+
+def test_an_error_in_a_compiled_tree_is_of_the_graph_agent_that_runs_it(drive: Drive) -> None:
+    inner = ag.compile_agent(ag.sequential("inner", [says("a"), fails("deep")]))
+    _, said, _ = run(drive, ag.sequential("s", [ag.graph_agent("g", inner)]))
+    assert said == ["s/g: a", "s/g: [error] ValueError('deep failed, time 1')"]

@@ -70,7 +70,7 @@ def test_each_item_is_taken_in_order_up_to_one_that_ends_the_agent(disk: Disk, w
         *["s/d: Well.", "s/d: [asks] Print?"],
     ]
     assert lines(disk.resume(tree, "no")) == ["s/d: So no.", "s/e: end", "s/e: [exit]"]
-    assert disk.events(tree) == disk.told
+    assert disk.events(tree) == disk.heard
 
 
 @ways

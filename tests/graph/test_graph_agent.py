@@ -55,7 +55,7 @@ def test_an_agent_of_langchains_emits_each_message_and_pauses_for_a_person(disk:
     assert asked.startswith("s/desk: [asks] {'action_requests': [{'name': 'send'")
     after = lines(disk.resume(tree, APPROVED))
     assert after == [*at("s/", AFTER), "s/after: {'done': 'All done.'} 6"]
-    assert disk.events(tree) == disk.told
+    assert disk.events(tree) == disk.heard
 
 
 def test_its_tokens_are_streamed_under_its_address(drive: Drive) -> None:

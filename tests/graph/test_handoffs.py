@@ -108,7 +108,7 @@ def test_a_handoff_tool_transfers_there_and_back(
         "boss[1]/bob: [transfer_to] boss",
         "boss[1.0]: So he says.",
     ]
-    assert disk.events(tree) == disk.told
+    assert disk.events(tree) == disk.heard
     assert [each["function"]["name"] for each in boss.tools] == ["transfer_to_bob"]
     assert [each["function"]["name"] for each in bob.tools] == ["transfer_to_boss"]
     assert sent(bob) == ["human: Go.", "human: [boss] said: Bob knows."]
@@ -203,7 +203,7 @@ def test_a_handoff_tool_of_a_foreign_agent_transfers(disk: Disk, make: Any, done
         "boss[1]/bob: [transfer_to] boss",
         "boss[1.0]: So he says.",
     ]
-    assert disk.events(tree) == disk.told
+    assert disk.events(tree) == disk.heard
     assert sent(boss, 1) == [
         "human: Go.",
         'human: [bob] called add({"a": 1, "b": 2})',

@@ -7,12 +7,13 @@ are undone, tools, and graphs of LangGraph.
 import signal
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from commands import Commands, Running, wait_until
-from helpers import check_heard, lines, read, went_on
+from helpers import check_heard, lines, read, unvoided
 
 import agentgraph as ag
 
@@ -170,3 +171,15 @@ def test_a_run_that_is_interrupted_by_the_keyboard_is_resumed(program: Commands)
     killed = Killed(program, "loop", "l[1]/b").kill(signal.SIGINT)
     assert killed.resume()[0] == "l[1]/b: b"
     assert killed.ledger("start").count("l[1]/b") == 2
+
+
+def went_on(heard: Sequence[ag.AgentEvent], rest: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
+    """Return the new events of a run that resumes a killed one.
+
+    It first voids the events of the step in flight, and replays those that were saved.
+    """
+    left = unvoided([*heard, rest[0]])
+    void = [event for event in unvoided(heard) if event not in left]
+    assert rest[0].kind == "discarded"
+    assert list(rest[1 : 1 + len(void)]) == void
+    return list(rest[1 + len(void) :])

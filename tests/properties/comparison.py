@@ -15,7 +15,7 @@ import acts
 import reference
 import specs
 from conversations import Thread, Turn
-from helpers import standing
+from helpers import unvoided
 from lanes import Lane
 from record import Record, rendered, steps
 
@@ -46,7 +46,7 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
         check_chunks(turn.events, case.tree, streamed=case.stream)
         check_pending(turn, expected)
     heard = [event for turn in turns for event in turn.events]
-    assert standing(event for event in heard if not event.partial) == replayed
+    assert unvoided(event for event in heard if not event.partial) == replayed
     for number, (begin, end) in enumerate(pairwise(ends)):
         check_events([event for event in heard if event.turn == number], lane.events[begin:end])
     assert {event.thread_id for event in [*heard, *replayed]} <= {thread.id}
@@ -58,7 +58,7 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
 
 def check_events(heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]) -> None:
     """Compare the events of a turn that were not discarded with the events of the reference."""
-    left = [event for event in standing(whole(heard)) if event.kind != "error"]
+    left = [event for event in unvoided(whole(heard)) if event.kind != "error"]
     wanted = [each for each in expected if each.kept and each.kind not in UNKEPT]
     assert [plain(event) for event in settled(left, wanted)] == wanted
 
@@ -108,7 +108,7 @@ def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
 
 
 def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event]:
-    """Run a turn in the reference, and return what it tells."""
+    """Run a turn in the reference, and return its events."""
     begin = len(lane.events)
     reference.turn(tree, lane, text)
     return [event for event in lane.events[begin:] if event.kind != "values"]

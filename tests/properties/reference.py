@@ -1,4 +1,4 @@
-"""A reference interpreter: what a run tells, sees and keeps, branches one after the other.
+"""A reference interpreter: what a run emits, sees and saves, branches one after the other.
 
 So are the tool calls of a message: what they say and emit is in the order of the calls, but for
 the history, where the result that ends the agent is the last one.

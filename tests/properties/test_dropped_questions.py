@@ -9,7 +9,7 @@ import scripts
 from building import build
 from comparison import check_events, errors, errors_in, expected_events, name_at, whole
 from conversations import MOST_RESUMES, Case, Thread
-from helpers import Drive, Sync, standing
+from helpers import Drive, Sync, unvoided
 from hypothesis import event, given
 from lanes import Kept, Lane, Said
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -59,7 +59,7 @@ def _check_kept(
 
     What an agent says that runs as a tool is for itself: its address has the number of the call.
     """
-    words = [each for each in standing(heard) if each.message and "(" not in each.address]
+    words = [each for each in unvoided(heard) if each.message and "(" not in each.address]
     said = {each.id: each.message for each in words}
     ids = [message.id for message in kept]
     assert len(set(ids)) == len(ids)
@@ -136,7 +136,7 @@ def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: 
     lane = _lane(heard, kept, begun, build(case.tree, Record()))
     thread.finish()
     expected = expected_events(case.tree, lane, LEAVE_IT)
-    assert standing(whole(thread.heard)) == thread.events()
+    assert unvoided(whole(thread.heard)) == thread.events()
     second = [each for each in thread.heard if each.turn == 1]
     check_events(second, expected)
     assert errors(second) == errors_in(expected)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import Drive, Session, says, standing
+from helpers import Drive, Session, says, unvoided
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -168,7 +168,7 @@ def test_what_is_heard_and_what_is_kept_agree(lane: str, stages: list[Stage], dr
     story.apply_rules()
     assert {e.id: e.text for e in again if e.agent_name == "g" and e.message} == story.said
     if lane == "root":
-        assert [e for e in again if e.message] == [e for e in standing(heard) if e.message]
+        assert [e for e in again if e.message] == [e for e in unvoided(heard) if e.message]
         assert [history[0].text, history[1].text] == [story.user, "Before."]
     kept = [(m.id, m.text) for m in history if m.id not in ("a", "user") and m.text != "b"]
     assert kept == list(story.said.items())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from forked import FORKS, Counted, Thread
-from helpers import Async, Drive, Sync, standing
+from helpers import Async, Drive, Sync, unvoided
 from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage
@@ -122,7 +122,7 @@ class Forked:
         assert asked >= set().union(*(stop.questions for stop in led)) - self._dropped
         waiting = {each.id for each in head.interrupts}
         assert waiting <= asked
-        assert self.is_forked or events == standing(self.thread.heard)
+        assert self.is_forked or events == unvoided(self.thread.heard)
         if waiting or head.metadata["source"] == "loop":
             assert {question.id for question in self.thread.pending()} == waiting
         event(f"{min(len(self.stops) - len(led), 4)} stops of other lines")

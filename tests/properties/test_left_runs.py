@@ -8,7 +8,7 @@ from typing import Any
 import specs
 from comparison import expected_events, name_at, plain, settled, whole
 from conversations import MOST_RESUMES, Case, Thread
-from helpers import Drive, standing
+from helpers import Drive, unvoided
 from hypothesis import event, given
 from lanes import Lane
 from record import rendered
@@ -89,6 +89,6 @@ def test_a_run_that_is_left_and_resumed_ends_as_if_it_was_not(case: Case, drive:
     thread = Thread(case, drive)
     _leave_again_and_again(thread)
     again = thread.events()
-    assert standing(whole(thread.heard)) == again
+    assert unvoided(whole(thread.heard)) == again
     if again:
         _check(thread, again)

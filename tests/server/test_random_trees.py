@@ -8,7 +8,7 @@ import scripts
 import specs
 from building import build
 from comparison import check_events, expected_events
-from helpers import standing
+from helpers import unvoided
 from hypothesis import event, given
 from hypothesis import strategies as st
 from lanes import Lane
@@ -53,7 +53,7 @@ def test_a_tree_on_a_server_does_what_the_reference_does(server: str, case: Any,
         for _ in range(MOST_RUNS):
             now = list(ag.translate(agent, stream(client, thread, config, answers)))
             heard += now
-            actions = [each.action for each in standing(now) if each.action]
+            actions = [each.action for each in unvoided(now) if each.action]
             asked = [action.interrupted for action in actions if action.interrupted]
             if not asked:
                 break

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from commands import wait_until
 from forked import CONFIG, Thread
-from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, standing
+from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -175,7 +175,7 @@ def test_new_input_is_refused_while_a_question_is_pending_unless_it_is_dropped(d
     events += drive.run(runner, "Again.", thread_id="t", drop_pending=True)
     assert lines(events)[2:] == ["s: [discarded]", "s/a: a", "s/b: [asks] Well?"]
     assert runner.pending("t")[0].id != question.id
-    assert list(runner.events("t")) == standing(events)
+    assert list(runner.events("t")) == unvoided(events)
 
 
 def test_a_turn_that_is_closed_as_it_drops_a_question_leaves_it_pending(drive: Drive) -> None:
@@ -184,8 +184,8 @@ def test_a_turn_that_is_closed_as_it_drops_a_question_leaves_it_pending(drive: D
     events.append(next(drive.run(runner, "Again.", thread_id="t", drop_pending=True)))
     assert events[-1].kind == "discarded"
     events += drive.resume(runner, "t", "yes")
-    assert standing(events) == list(runner.events("t"))
-    assert lines(standing(events)) == ["s/h: [asks] Well?", "s/h: yes", "s/z: z"]
+    assert unvoided(events) == list(runner.events("t"))
+    assert lines(unvoided(events)) == ["s/h: [asks] Well?", "s/h: yes", "s/z: z"]
 
 
 def test_an_answer_counts_even_if_another_branch_fails_at_once(drive: Drive) -> None:

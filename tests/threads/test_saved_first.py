@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from commands import Commands
-from helpers import Drive, Sync, collect, failing, fresh, read, standing
+from helpers import Drive, Sync, collect, failing, fresh, read, unvoided
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
@@ -76,8 +76,8 @@ def test_messages_of_a_graph_that_cannot_be_saved_are_void(drive: Drive) -> None
     events, error = failing(drive.run(runner, "Go.", thread_id="t"), OSError)
     assert str(error) == "disk full"
     events += drive.resume(runner, "t")
-    assert [each.text for each in standing(events) if each.message] == ["one", "two"]
-    assert list(runner.events("t")) == standing(events)
+    assert [each.text for each in unvoided(events) if each.message] == ["one", "two"]
+    assert list(runner.events("t")) == unvoided(events)
 
 
 UNDOES = """
@@ -198,6 +198,6 @@ def test_a_step_that_is_killed_after_an_edit_is_void(
     assert ended.code == -9, ended.err
     killed = read(ended.lines)
     assert [event.text for event in killed if event.message] == ["draft"]
-    events = standing([*killed, *fresh(Sync, db, tree, "resume", "t")])
+    events = unvoided([*killed, *fresh(Sync, db, tree, "resume", "t")])
     assert [event.text for event in events] == ["draft", "done", "s/z"]
     assert fresh(Sync, db, tree, "events", "t")[-3:] == events

@@ -8,20 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from beside_langchain import run_graph, run_tree
 from commands import Commands
-from helpers import (
-    THREAD,
-    Disk,
-    Drive,
-    chat,
-    check_heard,
-    decide,
-    edited,
-    lines,
-    run_graph,
-    run_tree,
-    scripted,
-)
+from helpers import THREAD, Disk, Drive, chat, check_heard, decide, edited, lines, scripted
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.messages import ToolMessage
@@ -175,7 +164,7 @@ def test_each_call_runs_as_its_question_is_answered_in_any_order(disk: Disk, ord
         with pytest.raises(ag.UnknownInterruptError):
             disk.resume(tree, {ids[each]: answers[each]})
     assert Counter(files.deleted) == Counter("aC")
-    check_heard(disk.told, disk.events(tree))
+    check_heard(disk.heard, disk.events(tree))
 
 
 def test_an_agent_as_a_tool_asks_itself_while_another_call_of_it_waits_for_approval(

@@ -23,9 +23,9 @@ from helpers import (
     read,
     results,
     says,
-    standing,
     tool,
     tries_calls_again,
+    unvoided,
     yields,
 )
 from langchain.agents.middleware import AgentMiddleware
@@ -94,7 +94,7 @@ def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
         "s/critic: {'note3': True}",
     ]
     assert twice.given == ["note 1", "note 3"]
-    check_heard(disk.told, disk.events(tree))
+    check_heard(disk.heard, disk.events(tree))
 
 
 def test_of_two_calls_of_a_tool_the_last_one_counts(drive: Drive) -> None:
@@ -121,7 +121,7 @@ def test_middleware_is_given_failures_again_as_they_were(disk: Disk) -> None:
     disk.run(tree)
     disk.resume(tree, "yes")
     assert seen == ["UpstreamError('down 1')", "UpstreamError('down 2')"] * 2
-    assert disk.told[-1].text == "1 helper success: Found."
+    assert disk.heard[-1].text == "1 helper success: Found."
 
 
 def test_a_call_that_succeeds_at_once_saves_nothing_of_its_attempt(drive: Drive) -> None:
@@ -159,7 +159,7 @@ def test_chunks_of_an_attempt_are_void_too(drive: Drive) -> None:
     events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
     void = {"boss/helper(0)", "boss/helper(0.1)"}
     assert void <= {each.address for each in events if each.partial}
-    assert void.isdisjoint(each.address for each in standing(events))
+    assert void.isdisjoint(each.address for each in unvoided(events))
     check_heard([each for each in events if not each.partial], list(runner.events("t")))
 
 
@@ -189,7 +189,7 @@ def test_an_attempt_that_middleware_cancelled_is_over(tmp_path: Path) -> None:
     assert disk.run(tree)[-1].address == "boss/helper(0.1)"
     assert disk.resume(tree, "yes")[-1].text == "1 helper success: heard yes"
     assert next(tries) == 4
-    check_heard(disk.told, disk.events(tree))
+    check_heard(disk.heard, disk.events(tree))
 
 
 # a kill

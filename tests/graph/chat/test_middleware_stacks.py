@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import Counting, Drive, middleware, run_graph, run_tree, scripted, shapes
+from beside_langchain import run_graph, run_tree
+from helpers import Counting, Drive, middleware, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ContextEditingMiddleware,

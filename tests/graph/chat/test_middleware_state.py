@@ -9,7 +9,8 @@ from statistics import median
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from helpers import THREAD, Drive, chat, lines, middleware, rounds, run_graph, run_tree, says, scripted
+from beside_langchain import run_graph, run_tree
+from helpers import THREAD, Drive, chat, lines, middleware, rounds, says, scripted
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain.agents import create_agent

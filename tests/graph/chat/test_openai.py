@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 import pytest
-from helpers import Async, Disk, Drive, echo, failing, lines, retrying, standing
+from helpers import Async, Disk, Drive, echo, failing, lines, retrying, unvoided
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
 from openai_server import Body, Call, Failure, OpenAIServer, Reply
@@ -145,7 +145,7 @@ def test_the_chunks_of_a_reply_that_breaks_off_are_discarded(
         ("discarded", False, ""),
         ("error", False, ""),
     ]
-    assert standing(events) == events[2:]
+    assert unvoided(events) == events[2:]
     resumed = list(drive.resume(runner, "t", stream=True))
     check_chunks(resumed)
     assert [event.text for event in resumed][:3] == ["Bees", " dance.", "Bees dance."]

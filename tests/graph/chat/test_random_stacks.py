@@ -4,7 +4,8 @@ import operator
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from helpers import Async, Drive, Sync, middleware, run_graph, run_tree, shapes
+from beside_langchain import run_graph, run_tree
+from helpers import Async, Drive, Sync, middleware, shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent

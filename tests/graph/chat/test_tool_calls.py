@@ -249,7 +249,7 @@ def test_an_argument_that_cannot_be_saved_goes_back_to_the_model(disk: Disk, kin
         "again, with arguments that are a JSON object."
     )
     assert lines(disk.run(tree, "More.")) == ["w: Again."]
-    check_heard(disk.told, disk.events(tree))
+    check_heard(disk.heard, disk.events(tree))
 
 
 def test_an_argument_that_cannot_be_saved_is_not_in_the_content_either(drive: Drive) -> None:

@@ -53,9 +53,9 @@ def test_questions_of_tools_are_answered_in_any_order_and_nothing_runs_twice(
         answers = {asked[int(n)]: left.pop(asked[int(n)]) for n in part.split("+")}
         assert asked_in(disk.resume(tree, answers)) == [*left]
 
-    assert disk.told[-1].text == "None | counted |  | C"
+    assert disk.heard[-1].text == "None | counted |  | C"
     assert ran == {"decide": 3, "count": 1}
-    check_heard(disk.told, disk.events(tree))
+    check_heard(disk.heard, disk.events(tree))
 
 
 def test_a_question_beside_a_failure_is_asked_when_the_failure_is_over(disk: Disk) -> None:
