@@ -200,12 +200,7 @@ def read(lines: Iterable[str]) -> list[ag.AgentEvent]:
 
 
 def check_heard(heard: Sequence[ag.AgentEvent], again: Sequence[ag.AgentEvent]) -> None:
-    """Check that `events()` yields again what was heard and not voided, and that nothing came twice.
-
-    Args:
-        heard: All events of all runs of a thread, in order.
-        again: What `events()` yields afterwards.
-    """
+    """Check that `events()` yields again what all runs yielded and none voided, and nothing twice."""
     assert unvoided(heard) == again
     times = [event.time for event in again]
     assert times == sorted(set(times))
