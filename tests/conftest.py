@@ -1,6 +1,7 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from forking import Forker
 from guarded.guard import stay_on_loopback
 from helpers import Async, Disk, Drive, Sync
 from openai_server import OpenAIServer, serving
+
+MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
+    # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def disk(drive: Drive, tmp_path: Path) -> Disk:
     return Disk(drive, tmp_path / "threads.db")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forker() -> Iterator[Forker]:
     with forking.serving(commands.__file__) as forker:
         yield forker

@@ -1,4 +1,4 @@
-"""A thread that is forked at its older checkpoints, for tests of what it tells of its lines."""
+"""A thread driven sync or async, in memory or on a file, that can be edited and forked."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -6,10 +6,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from helpers import Drive, Sync, standing
+from helpers import Drive, Sync, unvoided
 from langgraph.checkpoint.memory import InMemorySaver
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.threads.replay import last_turn
@@ -45,13 +46,16 @@ class Thread:
     """A thread in memory, or in a file with a new runner each time.
 
     Attributes:
+        values: The declaration of the values.
         told: What the readers of the runs were told, by the ids of the events.
         heard: All of it but chunks, in order.
     """
 
     def __init__(self, drive: Drive, tree: ag.Agent, path: Path | None = None) -> None:
         self.drive, self.tree, self.path = drive, tree, path
-        self._in_memory = ag.Runner(tree, checkpointer=InMemorySaver())
+        self.values: Any = None
+        self._memory = InMemorySaver()
+        self._in_memory: ag.Runner | None = None
         self.told: dict[str, ag.AgentEvent] = {}
         self.heard: list[ag.AgentEvent] = []
         self._begun = 0
@@ -59,8 +63,18 @@ class Thread:
     def run(self, text: str = "Go.", **options: Any) -> list[str]:
         return self._tell("run", text, thread_id="t", **options)
 
-    def resume(self, *answers: Any) -> list[str]:
-        return self._tell("resume", "t", *answers)
+    def resume(self, *answers: Any, **options: Any) -> list[str]:
+        return self._tell("resume", "t", *answers, **options)
+
+    def declare(self, **fields: tuple[type, Any]) -> None:
+        """Declare values from now on, each with its type and its reducer."""
+        make: Any = TypedDict
+        declared = {name: Annotated[kind, reducer] for name, (kind, reducer) in fields.items()}
+        self.values, self._in_memory = make("Values", declared), None
+
+    def become(self, tree: ag.Agent) -> None:
+        """Go on with another tree."""
+        self.tree, self._in_memory = tree, None
 
     def replay(self, at: Any) -> list[str]:
         """Go on from a checkpoint as `graph.invoke(None, config)` does."""
@@ -96,7 +110,7 @@ class Thread:
         raise ValueError(how)
 
     def events(self) -> list[ag.AgentEvent]:
-        """Return the events of the thread: some of what readers were told, in that order.
+        """Return the events of the thread: some of those that readers received, in that order.
 
         What a run made void may be of a line that the thread goes back to later. But it makes nothing
         void that leads to the head where it ends.
@@ -104,7 +118,7 @@ class Thread:
         events = self._call("events", "t")
         before = [event for event in self.heard[: self._begun] if event.kind != "discarded"]
         once = {(event.id, event.time): event for event in before}
-        left = standing([*once.values(), *self.heard[self._begun :]])
+        left = unvoided([*once.values(), *self.heard[self._begun :]])
         assert events == [event for event in left if event in events]
         assert len({event.id for event in events}) == len(events)
         return events
@@ -125,7 +139,7 @@ class Thread:
         assert {each.id for each in self.state().interrupts} == {question.id for question in questions}
 
     def last_turn(self) -> list[str]:
-        """Return what `watch` is told of the turn so far: what was said, and the ends of agents."""
+        """Return what `watch` shows of the turn so far: what was said, and the ends of agents."""
         reads = last_turn(validate(self.tree), "t")
         if self.drive is Sync:
             with self._runner() as runner:
@@ -189,17 +203,26 @@ class Thread:
     @contextmanager
     def _runner(self) -> Iterator[ag.Runner]:
         if self.path is None:
-            yield self._in_memory
+            yield self._kept()
             return
         with ag.sqlite_saver(self.path) as saver:
-            yield ag.Runner(self.tree, checkpointer=saver)
+            yield self._with(saver)
+
+    def _kept(self) -> ag.Runner:
+        """Return the runner in memory, a new one only after a change."""
+        if self._in_memory is None:
+            self._in_memory = self._with(self._memory)
+        return self._in_memory
+
+    def _with(self, saver: Any) -> ag.Runner:
+        return ag.Runner(self.tree, checkpointer=saver, values=self.values)
 
     def _asked(self, ask: Any) -> Any:
         async def opened() -> Any:
             if self.path is None:
-                return await ask(self._in_memory)
+                return await ask(self._kept())
             async with ag.async_sqlite_saver(self.path) as saver:
-                return await ask(ag.Runner(self.tree, checkpointer=saver))
+                return await ask(self._with(saver))
 
         return asyncio.run(opened())
 

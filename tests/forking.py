@@ -42,7 +42,7 @@ def serving(program: str) -> Iterator[Forker]:
 
 
 def serve(act: Callable[..., None]) -> None:
-    """Fork a process for each job that a line of standard input describes, and tell its end."""
+    """Fork a process for each job that a line of standard input describes, and report its end."""
     for name in ("agentgraph.graph.chat.wiring", "agentgraph.threads.sqlite", "langgraph.graph"):
         import_module(name)
     gc.freeze()  # what is imported stays in the pages that all processes share

@@ -2,14 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import aclosing, closing, nullcontext
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import pytest
-from langchain_core.messages import BaseMessage
-from langgraph.types import RetryPolicy, interrupt
+from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -94,13 +100,13 @@ Drive = type[Sync] | type[Async]
 
 def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any) -> Any:
     """Return what a method of a new runner on a SQLite file gives, as a list."""
-    told: list[Any] = []
-    collect(told, drive, path, agent, method, *args, **options)
-    return told
+    found: list[Any] = []
+    collect(found, drive, path, agent, method, *args, **options)
+    return found
 
 
-def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return the events that were not told to be void later."""
+def unvoided(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
+    """Return the events that no later one voids."""
     left: list[ag.AgentEvent] = []
     for event in events:
         if event.kind == "discarded" and event.action:
@@ -112,19 +118,19 @@ def standing(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
 
 
 def collect(
-    told: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
+    events: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
 ) -> None:
-    """Add to `told` what a method of a new runner on a SQLite file gives, as it comes."""
+    """Add to `events` what a method of a new runner on a SQLite file yields, as it comes."""
     if drive is Sync:
         with ag.sqlite_saver(path) as saver:
-            told.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
+            events.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
         return
 
     async def acollect() -> None:
         async with ag.async_sqlite_saver(path) as saver:
             runner = ag.Runner(agent, checkpointer=saver)
             async for event in getattr(runner, f"a{method}")(*args, **options):
-                told.append(event)
+                events.append(event)
 
     asyncio.run(acollect())
 
@@ -133,44 +139,44 @@ class Disk:
     """Runs a tree on a file, each time with a new runner, as another process would.
 
     Attributes:
-        told: All events of the runs and resumes that ended without an error.
+        heard: All events of the runs and resumes that ended without an error.
     """
 
     def __init__(self, drive: Drive, path: Path) -> None:
         self.drive, self.path = drive, path
-        self.told: list[ag.AgentEvent] = []
+        self.heard: list[ag.AgentEvent] = []
 
     def run(self, tree: ag.Agent, text: str = "Go.") -> list[ag.AgentEvent]:
-        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
-        self.told += told
-        return told
+        events: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "run", text, thread_id="t")
+        self.heard += events
+        return events
 
     def resume(self, tree: ag.Agent, *answers: Any) -> list[ag.AgentEvent]:
-        told: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "resume", "t", *answers)
-        self.told += told
-        return told
+        events: list[ag.AgentEvent] = fresh(self.drive, self.path, tree, "resume", "t", *answers)
+        self.heard += events
+        return events
 
     def events(self, tree: ag.Agent) -> list[ag.AgentEvent]:
         return list(fresh(self.drive, self.path, tree, "events", "t"))
 
     def fail(self, tree: ag.Agent, method: str, error: type[Exception]) -> list[ag.AgentEvent]:
-        """Run or resume up to an error, and return what was told before it."""
-        told: list[ag.AgentEvent] = []
+        """Run or resume up to an error, and return the events before it."""
+        events: list[ag.AgentEvent] = []
         call: Any = {"run": (("Go.",), {"thread_id": "t"}), "resume": (("t",), {})}
         args, options = call[method]
         with pytest.raises(error):
-            collect(told, self.drive, self.path, tree, method, *args, **options)
-        return told
+            collect(events, self.drive, self.path, tree, method, *args, **options)
+        return events
 
 
 def failing(
     events: Iterable[ag.AgentEvent], error: type[Exception]
 ) -> tuple[list[ag.AgentEvent], Exception]:
     """Return the events of a run that ends in an error, and the error."""
-    told: list[ag.AgentEvent] = []
+    found: list[ag.AgentEvent] = []
     with pytest.raises(error) as caught:
-        told.extend(events)
-    return told, caught.value
+        found.extend(events)
+    return found, caught.value
 
 
 def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -188,35 +194,18 @@ def shapes(messages: Sequence[BaseMessage]) -> list[Any]:
 
 
 def read(lines: Iterable[str]) -> list[ag.AgentEvent]:
-    """Return the events that lines of JSON tell, chunks aside."""
+    """Return the events in lines of JSON, without chunks."""
     events = [ag.AgentEvent.from_dict(json.loads(line)) for line in lines]
     return [event for event in events if not event.partial]
 
 
 def check_heard(heard: Sequence[ag.AgentEvent], again: Sequence[ag.AgentEvent]) -> None:
-    """Check that what stands of all that was heard is what is told again, and was never there twice.
-
-    Args:
-        heard: All that was read of all runs of a thread, in order.
-        again: What `events()` tells afterwards.
-    """
-    assert standing(heard) == again
+    """Check that `events()` yields again what all runs yielded and none voided, and nothing twice."""
+    assert unvoided(heard) == again
     times = [event.time for event in again]
     assert times == sorted(set(times))
     for number, event in enumerate(heard):
-        assert event.id not in {each.id for each in standing(heard[:number])}
-
-
-def went_on(heard: Sequence[ag.AgentEvent], rest: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return what a run told that is new, which goes on behind one that was killed.
-
-    First it makes void what the step in flight had told, and tells the same again, which was kept.
-    """
-    left = standing([*heard, rest[0]])
-    void = [event for event in standing(heard) if event not in left]
-    assert rest[0].kind == "discarded"
-    assert list(rest[1 : 1 + len(void)]) == void
-    return list(rest[1 + len(void) :])
+        assert event.id not in {each.id for each in unvoided(heard[:number])}
 
 
 def texts(messages: Iterable[BaseMessage], *, system: bool = True) -> list[str]:
@@ -282,3 +271,328 @@ def store(value: str) -> list[Any]:
 def crash(text: str) -> str:
     """Fail."""
     raise ValueError(text)
+
+
+def tool(name: str, *returned: Any, **options: Any) -> BaseTool:
+    """Return a tool that returns one item after the other, the last one again and again.
+
+    An exception among the items is raised.
+    """
+    left = list(returned)
+
+    def fn() -> Any | ag.Exit | ag.BreakLoop:
+        item = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.", **options)
+
+
+def asking_tool(name: str, *calls: Sequence[Any]) -> BaseTool:
+    """Return a tool whose calls go through the items of one list after the other.
+
+    An `Ask` among the items is asked, an exception raised; a text is the result: `{}` is an answer.
+    """
+    left = list(calls)
+
+    def fn() -> Any:
+        answers, result = [], ""
+        for item in left[0]:
+            match item:
+                case ag.Ask(value=value, response_schema=schema):
+                    answers.append(interrupt(value, response_schema=schema))
+                case BaseException():
+                    left.pop(0)
+                    raise item
+                case _:
+                    result = item.format(*answers)
+        left.pop(0)
+        return result
+
+    return StructuredTool.from_function(fn, name=name, description=f"The tool {name}.")
+
+
+def results(messages: Iterable[BaseMessage]) -> str:
+    """Return the tool results among messages; a model may reply with it: `1 echo success: a`."""
+    found = (each for each in messages if isinstance(each, ToolMessage))
+    return " | ".join(f"{each.tool_call_id} {each.name} {each.status}: {each.text}" for each in found)
+
+
+def sent(messages: Iterable[BaseMessage]) -> str:
+    """Return all messages; a model may reply with it, to show what it was sent."""
+    return " | ".join(texts(messages))
+
+
+def unreadable(name: str, args: str, id: str | None = "1", error: str | None = None) -> Any:
+    """Return a call whose arguments are not JSON."""
+    return {"name": name, "args": args, "id": id, "error": error, "type": "invalid_tool_call"}
+
+
+def tries_calls_again(times: int = 3, **options: Any) -> ToolRetryMiddleware:
+    """Return middleware that makes a call that fails with a `ConnectionError` so often in all."""
+    given = {"max_retries": times - 1, "retry_on": (ConnectionError,), **options}
+    return ToolRetryMiddleware(initial_delay=0.0, jitter=False, **given)
+
+
+def enforcing(*responses: Any) -> ScriptedChatModel:
+    """Return a scripted model whose provider enforces output schemas."""
+    return ScriptedChatModel(responses=list(responses), profile={"structured_output": True})
+
+
+def sent_flat(messages: Iterable[BaseMessage]) -> str:
+    """Return what a model was sent, without the empty lines in summaries."""
+    return sent(messages).replace("\n\n", " ")
+
+
+def town() -> dict[str, Any]:
+    """Return the JSON schema of an answer that names a city."""
+    properties = {"city": {"type": "string"}, "people": {"type": "integer", "minimum": 1}}
+    return {"title": "Town", "type": "object", "properties": properties, "required": ["city"]}
+
+
+def writes(name: str, *values: dict[str, Any], **options: Any) -> ag.Agent:
+    """Return a function agent that says the values that it sees, and writes values in turn."""
+
+    def fn(ctx: ag.Context) -> list[Any]:
+        return [f"saw {dict(ctx.values)}", *(ag.SetValues(**each) for each in values)]
+
+    return ag.function_agent(name, fn, **options)
+
+
+def custom() -> ag.Custom:
+    """Emit data that has no JSON form."""
+    return ag.Custom(int)
+
+
+def route(where: str) -> list[Any]:
+    """Transfer to an agent."""
+    return [ag.SetValues(routed=where), ag.Custom({"routed": where}), ag.TransferTo(where)]
+
+
+def does(name: str) -> ag.Agent:
+    """Return a function agent that says which step of a plan it does."""
+    return ag.function_agent(name, lambda ctx: f"{ctx.values['step']} done")
+
+
+def notes(name: str, *keys: str) -> ag.Agent:
+    """Return a function agent that emits some values as custom data, and says nothing."""
+    return ag.function_agent(name, lambda ctx: ag.Custom([ctx.values.get(key) for key in keys]))
+
+
+def is_yes(text: str) -> str | None:
+    """Check that a text is `yes`."""
+    return None if text == "yes" else f"{text!r} is not yes"
+
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+"""The config of the thread "t" for LangGraph."""
+
+
+def middleware(
+    name: str = "Middleware",
+    *,
+    state: Any = AgentState,
+    jumps: Sequence[Any] = (),
+    tools: Sequence[Any] = (),
+    **methods: Any,
+) -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware for sync and async runs.
+
+    Args:
+        name: Its name.
+        state: The schema of its state.
+        jumps: Where its hooks may jump to.
+        tools: The tools that it brings.
+        **methods: Functions of the state for hooks such as `before_model`. And `wrap_model_call` and
+            `wrap_tool_call`: functions of a request that return a result, or generators that yield
+            requests to be handled, are sent what these gave, and return a result.
+    """
+    made: dict[str, Any] = {"state_schema": state, "tools": [*tools]}
+    for method, does in methods.items():
+        if method.startswith("wrap"):
+            made |= {method: _wrap(does), f"a{method}": _awrap(does)}
+        else:
+            made[method] = hook_config(can_jump_to=list(jumps))(_hook(does))
+    return type(name, (AgentMiddleware,), made)()  # type: ignore[no-any-return]
+
+
+def _hook(does: Callable[[Any], Any]) -> Any:
+    return lambda self, state, runtime: does(state)
+
+
+def _wrap(does: Callable[[Any], Any]) -> Any:
+    def wrap(self: Any, request: Any, handler: Any) -> Any:
+        steps = does(request)
+        if not isinstance(steps, Generator):
+            return steps
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(handler(request))
+        except StopIteration as ended:
+            return ended.value
+
+    return wrap
+
+
+def _awrap(does: Callable[[Any], Any]) -> Any:
+    async def wrap(self: Any, request: Any, handler: Any) -> Any:
+        steps = does(request)
+        if not isinstance(steps, Generator):
+            return steps
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(await handler(request))
+        except StopIteration as ended:
+            return ended.value
+
+    return wrap
+
+
+class Counting(AgentState[Any]):
+    rounds: NotRequired[int]
+
+
+def redacts() -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware that has a model see "*" for "bees", whoever said it."""
+
+    def redact(state: Any) -> Any:
+        seen = state["messages"]
+        return {
+            "messages": [m.model_copy(update={"content": m.text.replace("bees", "*")}) for m in seen]
+        }
+
+    return middleware("Redacting", before_model=redact)
+
+
+def rounds() -> AgentMiddleware[Any, Any, Any]:
+    """Return a middleware that counts the rounds of all turns, and adds the count to the messages."""
+
+    def count_one(state: Any) -> Any:
+        number = state.get("rounds", 0) + 1
+        return {"rounds": number, "messages": [HumanMessage(f"Round {number}.")]}
+
+    return middleware("Rounds", state=Counting, before_model=count_one)
+
+
+def decide(*decisions: Any) -> dict[str, Any]:
+    """Return an answer to a question about tool calls: of a word, or what LangChain takes, for each."""
+    return {"decisions": [{"type": each} if isinstance(each, str) else each for each in decisions]}
+
+
+def edited(name: str, **args: Any) -> dict[str, Any]:
+    """Return the decision to run another call."""
+    return {"type": "edit", "edited_action": {"name": name, "args": args}}
+
+
+def in_turn(*items: Any) -> Callable[..., Any]:
+    """Return a function that gives one item after the other, the last one again and again.
+
+    An exception among the items is raised, and a function is called with what the first is given.
+    """
+    left = list(items)
+
+    def fn(*given: Any) -> Any:
+        item = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(item, BaseException):
+            raise item
+        return item(*given) if callable(item) else item
+
+    return fn
+
+
+def removal(id: str = REMOVE_ALL_MESSAGES) -> RemoveMessage:
+    """Return a message that removes another one, or all."""
+    return RemoveMessage(id=id)
+
+
+def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options: Any) -> Any:
+    """Return a LangGraph graph that runs nodes one after the other: `n0`, `n1`, ...
+
+    Args:
+        *nodes: Functions of the messages; each returns a text, messages, or a command.
+        state: The type of the state.
+        **options: How the graph is compiled.
+    """
+    builder = StateGraph(state)
+    for i, node in enumerate(nodes):
+
+        def write(state: Any, node: Any = node) -> Any:
+            written = node(state["messages"])
+            written = AIMessage(written) if isinstance(written, str) else written
+            return written if isinstance(written, Command | dict) else {"messages": written}
+
+        builder.add_node(f"n{i}", write)
+        builder.add_edge(f"n{i - 1}" if i else START, f"n{i}")
+    return builder.compile(**options)
+
+
+def command(**options: Any) -> Command[Any]:
+    """Return a command of LangGraph."""
+    return Command(**options)
+
+
+class Session:
+    """A thread, used sync or async, in memory or on a file; each call has a new runner."""
+
+    def __init__(self, tree: ag.Agent, drive: Drive, path: Path | None = None) -> None:
+        self.tree, self.drive, self.path, self.memory = tree, drive, path, InMemorySaver()
+        self.id = "t"
+
+    def runner(self, saver: Any) -> ag.Runner:
+        return ag.Runner(self.tree, checkpointer=saver)
+
+    def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
+        """Return what `act` returns for a new runner; in an async session, what `aact` does."""
+        if self.drive is Sync:
+            opened = nullcontext(self.memory) if self.path is None else ag.sqlite_saver(self.path)
+            with opened as saver:
+                return act(self.runner(saver))
+
+        async def in_a_loop() -> Any:
+            opened = nullcontext(self.memory) if self.path is None else ag.async_sqlite_saver(self.path)
+            async with opened as saver:
+                return await aact(self.runner(saver))
+
+        return asyncio.run(in_a_loop())
+
+    def follow(
+        self,
+        method: str,
+        *args: Any,
+        hear: Callable[[ag.AgentEvent], None],
+        left: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Hear the events of a call up to its end, or close it after `left` of them."""
+
+        def act(runner: ag.Runner) -> None:
+            events = getattr(runner, method)(*args, **options)
+            with nullcontext() if left is None else closing(events):
+                for event in islice(events, left):
+                    hear(event)
+
+        async def aact(runner: ag.Runner) -> None:
+            events, heard = getattr(runner, f"a{method}")(*args, **options), 0
+            async with nullcontext() if left is None else aclosing(events):
+                while heard != left and (event := await anext(events, None)) is not None:
+                    hear(event)
+                    heard += 1
+
+        self.use(act, aact)
+
+    def events(self) -> list[ag.AgentEvent]:
+        events: list[ag.AgentEvent] = []
+        self.follow("events", self.id, hear=events.append)
+        return events
+
+    def pending(self) -> list[ag.Interrupt]:
+        return list(self.use(lambda runner: runner.pending(self.id), lambda r: r.apending(self.id)))
+
+    def state(self) -> dict[str, Any]:
+        """Return the values of the thread's last checkpoint."""
+        at: Any = {"configurable": {"thread_id": self.id}}
+        found = self.use(lambda r: r.graph.get_state(at), lambda r: r.graph.aget_state(at))
+        return dict(found.values)

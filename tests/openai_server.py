@@ -8,7 +8,6 @@ import json
 import re
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,33 +29,22 @@ KNOWN = {
     "tool_choice",
     "tools",
 }
-ROLES = {"system", "user", "assistant", "tool"}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call of an assistant message.
-
-    Attributes:
-        id: Its id.
-        name: The tool.
-        arguments: Its arguments as JSON, in the pieces that they stream in.
-    """
+    """A tool call of an assistant message; its arguments are JSON, in the pieces that stream."""
 
     id: str
     name: str
     arguments: tuple[str, ...]
 
-    def whole(self) -> dict[str, Any]:
-        """Return the call as a message has it."""
-        function = {"name": self.name, "arguments": "".join(self.arguments)}
-        return {"id": self.id, "type": "function", "function": function}
-
-    def delta(self, index: int, piece: int) -> dict[str, Any]:
-        """Return what the chunk with a piece of the arguments adds to the message."""
-        named = {"id": self.id, "type": "function"} if piece == 0 else {}
-        function = {"name": self.name} if piece == 0 else {}
-        return {"index": index, **named, "function": {**function, "arguments": self.arguments[piece]}}
+    def delta(self, index: int, piece: int | None = None) -> Body:
+        """Return what the chunk with a piece of the arguments adds to the message, or all."""
+        function: Body = {} if piece else {"name": self.name}
+        function["arguments"] = "".join(self.arguments) if piece is None else self.arguments[piece]
+        named = {} if piece else {"id": self.id, "type": "function"}
+        return {"index": index, **named, "function": function}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +62,9 @@ class Reply:
     finish_reason: str = "stop"
     calls: tuple[Call, ...] = ()
 
-    def deltas(self) -> Iterator[dict[str, Any]]:
+    def deltas(self) -> Iterator[Body]:
         """Yield what each chunk adds to the message."""
+        yield {"role": "assistant", "content": ""}
         for piece in self.pieces:
             yield {"content": piece}
         for nth in range(max((len(call.arguments) for call in self.calls), default=0)):
@@ -83,13 +72,16 @@ class Reply:
                 if nth < len(call.arguments):
                     yield {"tool_calls": [call.delta(index, nth)]}
 
-    def message(self) -> dict[str, Any]:
-        """Return the message, made of the same pieces."""
+    def message(self) -> Body:
+        """Return the whole message."""
         said = "".join(self.pieces)
-        if not self.calls:
-            return {"role": "assistant", "content": said, "refusal": None}
-        calls = [call.whole() for call in self.calls]
-        return {"role": "assistant", "content": said or None, "refusal": None, "tool_calls": calls}
+        message: Body = {"role": "assistant", "content": said or (None if self.calls else said)}
+        calls = [call.delta(index) for index, call in enumerate(self.calls)]
+        return {**message, "refusal": None, **({"tool_calls": calls} if calls else {})}
+
+    def choice(self, is_over: bool = True, **what: Any) -> Body:
+        finish = "tool_calls" if self.calls else self.finish_reason
+        return {"index": 0, **what, "logprobs": None, "finish_reason": finish if is_over else None}
 
 
 class Failure(Exception):
@@ -100,7 +92,6 @@ class Failure(Exception):
         self.status = status
 
     def body(self) -> Body:
-        """Return the error as OpenAI tells it."""
         return {"error": {"message": str(self), "type": "error", "param": None, "code": self.status}}
 
 
@@ -146,7 +137,7 @@ class OpenAIServer(ThreadingHTTPServer):
         return Reply(re.findall(r"\s*\S+|\s+$", answer)) if isinstance(answer, str) else answer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep an error; a client that went away is none."""
+        """Keep an error, unless the client only went away."""
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
             self.errors.append(error)
@@ -173,47 +164,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            body = self._checked(sent)
+            if self.path != PATH:
+                raise Failure(404, f"unknown request: POST {self.path}")
+            body = json.loads(sent)
+            if fault := _fault(body):
+                raise Failure(400, fault)
             reply = self.server.reply_to(body)
-            answer = None if body.get("stream") else _completion(body, reply)
+            whole = None if body.get("stream") else _completion(body, reply)
         except Failure as failure:
             self._send_json(failure.status, failure.body())
             return
-        if answer is None:
-            self._send_events(body, reply)
-        else:
-            self._send_json(200, answer)
-
-    def do_GET(self) -> None:
-        self._send_json(404, Failure(404, f"unknown request: GET {self.path}").body())
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what `http.server` refuses in JSON too."""
-        self._send_json(code, Failure(code, message or "bad request").body())
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-    def _checked(self, sent: bytes) -> Body:
-        if self.path != PATH:
-            raise Failure(404, f"unknown request: POST {self.path}")
-        if not self.headers.get("Authorization", "").startswith("Bearer "):
-            raise Failure(401, "the request carries no API key")
-        try:
-            body = json.loads(sent)
-        except ValueError:
-            raise Failure(400, "the request is no JSON") from None
-        if fault := _fault(body):
-            raise Failure(400, fault)
-        return dict(body)
-
-    def _send_json(self, status: int, body: Body) -> None:
-        payload = json.dumps(body).encode()
-        self._send_head(status, "application/json", {"Content-Length": str(len(payload))})
-        self.wfile.write(payload)
-
-    def _send_events(self, body: Body, reply: Reply) -> None:
-        self._send_head(200, "text/event-stream", {})
+        if whole is not None:
+            self._send_json(200, whole)
+            return
+        self._send_head(200, "text/event-stream")
         try:
             for chunk in _chunks(body, reply):
                 self._send_event(json.dumps(chunk))
@@ -221,95 +185,72 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_event(json.dumps(failure.body()))
         self._send_event("[DONE]")
 
+    def do_GET(self) -> None:
+        self._send_json(404, Failure(404, f"unknown request: GET {self.path}").body())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def _send_json(self, status: int, body: Body) -> None:
+        payload = json.dumps(body).encode()
+        self._send_head(status, "application/json", ("Content-Length", str(len(payload))))
+        self.wfile.write(payload)
+
     def _send_event(self, data: str) -> None:
         self.wfile.write(f"data: {data}\n\n".encode())
 
-    def _send_head(self, status: int, content_type: str, headers: dict[str, str]) -> None:
+    def _send_head(self, status: int, content_type: str, *more: tuple[str, str]) -> None:
         self.send_response(status)
-        head = {"Content-Type": content_type, "Connection": "close", **headers}
-        for name, value in head.items():
+        for name, value in (("Content-Type", content_type), ("Connection", "close"), *more):
             self.send_header(name, value)
         self.end_headers()
 
 
-def _fault(body: Any) -> str | None:
-    if not isinstance(body, dict):
-        return "the request is no JSON object"
+def _fault(body: Body) -> str | None:
+    """Return what is wrong with a request: calls and results must match, as OpenAI demands."""
     if unknown := sorted(body.keys() - KNOWN):
         return f"this server does not know {', '.join(unknown)}; it knows {', '.join(sorted(KNOWN))}"
-    if not isinstance(body.get("model"), str):
-        return "the request names no model"
-    if not isinstance(body.get("messages"), list) or not body["messages"]:
-        return "the request has no messages"
     if "stream_options" in body and not body.get("stream"):
         return "stream_options is for streams only"
-    faults = (fault for message in body["messages"] if (fault := _message_fault(message)))
-    return next(faults, None) or _pairing_fault(body["messages"])
-
-
-def _message_fault(message: Any) -> str | None:
-    if not isinstance(message, dict) or message.get("role") not in ROLES:
-        return f"{message!r} is no message of {', '.join(sorted(ROLES))}"
-    if not isinstance(message.get("content"), str | list) and not message.get("tool_calls"):
-        return f"the content of {message!r} is neither text nor a list"
+    waiting: set[str] = set()
+    for message in [*body["messages"], {"role": "user", "content": "the end"}]:
+        if not isinstance(message.get("content"), str | list) and not message.get("tool_calls"):
+            return f"the content of {message!r} is neither text nor a list"
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in waiting:
+                return f"{message!r} answers no call of the assistant message before it"
+            waiting.remove(message["tool_call_id"])
+        elif waiting:
+            return f"the calls {', '.join(sorted(waiting))} are not answered"
+        else:
+            waiting = {call["id"] for call in message.get("tool_calls") or ()}
     return None
 
 
-def _pairing_fault(messages: list[Any]) -> str | None:
-    """Refuse calls without answers and answers without calls, as OpenAI does."""
-    open_calls: set[str] = set()
-    for message in messages:
-        if message["role"] == "tool":
-            if message.get("tool_call_id") not in open_calls:
-                return f"{message!r} answers no call of the assistant message before it"
-            open_calls.remove(message["tool_call_id"])
-        elif open_calls:
-            return f"the calls {', '.join(sorted(open_calls))} are not answered"
-        else:
-            open_calls = {call["id"] for call in message.get("tool_calls") or ()}
-    return f"the calls {', '.join(sorted(open_calls))} are not answered" if open_calls else None
+def _head(body: Body, kind: str) -> Body:
+    made = f"chatcmpl-{uuid4().hex}"
+    return {"id": made, "object": f"chat.{kind}", "created": 0, "model": body["model"]}
 
 
 def _completion(body: Body, reply: Reply) -> Body:
     message = reply.message()
-    return {
-        **_head(body, "chat.completion"),
-        "choices": [_choice(_finish(reply), message=message)],
-        "usage": _usage(body, message["content"] or ""),
-    }
+    usage = _usage(body, message["content"] or "")
+    choices = [reply.choice(message=message)]
+    return {**_head(body, "completion"), "choices": choices, "usage": usage}
 
 
 def _chunks(body: Body, reply: Reply) -> Iterator[Body]:
-    head = _head(body, "chat.completion.chunk")
-    said = ""
-    yield {**head, "choices": [_choice(None, delta={"role": "assistant", "content": ""})]}
+    head, said = _head(body, "completion.chunk"), ""
     for delta in reply.deltas():
         said += delta.get("content", "")
-        yield {**head, "choices": [_choice(None, delta=delta)]}
-    yield {**head, "choices": [_choice(_finish(reply), delta={})]}
+        yield {**head, "choices": [reply.choice(is_over=False, delta=delta)]}
+    yield {**head, "choices": [reply.choice(delta={})]}
     if (body.get("stream_options") or {}).get("include_usage"):
         yield {**head, "choices": [], "usage": _usage(body, said)}
 
 
-def _finish(reply: Reply) -> str:
-    return "tool_calls" if reply.calls else reply.finish_reason
-
-
-def _head(body: Body, kind: str) -> Body:
-    identity = f"chatcmpl-{uuid4().hex}"
-    return {"id": identity, "object": kind, "created": int(time.time()), "model": body["model"]}
-
-
-def _choice(finish_reason: str | None, **what: Any) -> Body:
-    return {"index": 0, **what, "logprobs": None, "finish_reason": finish_reason}
-
-
 def _usage(body: Body, said: str) -> Body:
     """Return the usage, where each word is a token."""
-    prompt = sum(len(str(message["content"]).split()) for message in body["messages"])
-    completion = len(said.split())
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-    }
+    sent = sum(len(str(message["content"]).split()) for message in body["messages"])
+    new = len(said.split())
+    return {"prompt_tokens": sent, "completion_tokens": new, "total_tokens": sent + new}

@@ -1,10 +1,9 @@
 """An agent with a hook and a wrap at each place, run in processes that may kill themselves in these.
 
 Run as a program, it forks a process for each job that a line of standard input describes, as importing
-LangGraph takes seconds, and tells how that ended.
+LangGraph takes seconds, and reports how that ended.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 from forking import serve
+from helpers import Async, Session, Sync
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -49,7 +49,7 @@ class World:
 
 
 def tree(world: World) -> ag.Agent:
-    """Return a sequence with an agent with six middlewares; what it says tells what the model saw."""
+    """Return a sequence with an agent with middleware; what it says shows what the model saw."""
 
     def look(topic: str) -> str:
         """Look something up."""
@@ -96,38 +96,30 @@ def _hook(world: World, place: str) -> AgentMiddleware[Any, Any, Any]:
             said = [AIMessage(f"after {state['counts']}")]
         return {"counts": {place: 1}, "messages": said}
 
-    return type(f"At_{place}", (AgentMiddleware,), {"state_schema": Counts, place: hook})()  # type: ignore[no-any-return]
+    return type(f"At_{place}", (AgentMiddleware,), {"state_schema": Counts, place: hook})()
 
 
 def _around(world: World) -> AgentMiddleware[Any, Any, Any]:
-    class Around(AgentMiddleware[Any, Any, Any]):
-        def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-            results = _results(request)
-            world.does(f"before the model {results}")
-            response = handler(request)
-            world.does(f"after the model {results}")
-            return response
-
-        async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-            results = _results(request)
-            world.does(f"before the model {results}")
-            response = await handler(request)
-            world.does(f"after the model {results}")
-            return response
-
-        def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-            world.does(f"before the tool {request.tool_call['id']}")
+    def wraps(name: str, step: Callable[[Any], Any]) -> dict[str, Any]:
+        def wrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
+            world.does(f"before the {step(request)}")
             result = handler(request)
-            world.does(f"after the tool {request.tool_call['id']}")
+            world.does(f"after the {step(request)}")
             return result
 
-        async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-            world.does(f"before the tool {request.tool_call['id']}")
+        async def awrap(self: Any, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+            world.does(f"before the {step(request)}")
             result = await handler(request)
-            world.does(f"after the tool {request.tool_call['id']}")
+            world.does(f"after the {step(request)}")
             return result
 
-    return Around()
+        return {name: wrap, f"a{name}": awrap}
+
+    methods = {
+        **wraps("wrap_model_call", lambda request: f"model {_results(request)}"),
+        **wraps("wrap_tool_call", lambda request: f"tool {request.tool_call['id']}"),
+    }
+    return type("Around", (AgentMiddleware,), methods)()
 
 
 def _results(request: Any) -> int:
@@ -135,36 +127,24 @@ def _results(request: Any) -> int:
 
 
 def act(folder: str, mode: str, method: str, point: str) -> None:
-    """Run or resume the thread, note what is told, and at the end what the thread keeps."""
+    """Run or resume the thread, note the events, and at the end what the thread keeps."""
     at = Path(folder)
     agent = tree(World(at, point))
-    (asyncio.run(_arun(at, agent, method)) if mode == "async" else _run(at, agent, method))
-    with ag.sqlite_saver(at / "runs.db") as saver:
-        runner = ag.Runner(agent, checkpointer=saver)
-        state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
-        kept = {
-            "events": [event.to_dict() for event in runner.events("t")],
-            "values": state["values"],
-            "messages": [[message.type, message.text] for message in state["messages"]],
-        }
-    (at / "kept").write_text(json.dumps(kept))
+    session = Session(agent, Async if mode == "async" else Sync, at / "runs.db")
+    args: Any = (("Go.",), {"thread_id": "t"}) if method == "run" else (("t",), {})
+    with (at / "told").open("a") as told:
 
-
-def _run(at: Path, agent: ag.Agent, method: str) -> None:
-    with ag.sqlite_saver(at / "runs.db") as saver, (at / "told").open("a") as told:
-        runner = ag.Runner(agent, checkpointer=saver)
-        events = runner.run("Go.", thread_id="t") if method == "run" else runner.resume("t")
-        for event in events:
+        def hear(event: ag.AgentEvent) -> None:
             print(json.dumps(event.to_dict()), file=told, flush=True)
 
-
-async def _arun(at: Path, agent: ag.Agent, method: str) -> None:
-    async with ag.async_sqlite_saver(at / "runs.db") as saver:
-        runner = ag.Runner(agent, checkpointer=saver)
-        events = runner.arun("Go.", thread_id="t") if method == "run" else runner.aresume("t")
-        with (at / "told").open("a") as told:
-            async for event in events:
-                print(json.dumps(event.to_dict()), file=told, flush=True)
+        session.follow(method, *args[0], hear=hear, **args[1])
+    state = session.state()
+    kept = {
+        "events": [event.to_dict() for event in session.events()],
+        "values": state["values"],
+        "messages": [[message.type, message.text] for message in state["messages"]],
+    }
+    (at / "kept").write_text(json.dumps(kept))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Imports: each module imports only what stands below it, and the package only what it needs."""
+"""Imports: each module imports only what is below it, and the package only what it needs."""
 
 import ast
 import subprocess

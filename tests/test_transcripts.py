@@ -11,12 +11,14 @@ refine[1]/critic: [break_loop]
 ```
 
 The tree is a Python expression over the names of `agentgraph` and those of `helpers`. The calls are
-`run`, `resume`, `pending`, `values`, and `paths`: the run path of each address so far. A line
-`raises ValueError: text` ends a call that raises. A title that ends in "(in any order)" is of a tree in
-which several run at once.
+`run`, `resume`, `pending`, `values`, and `paths`: the run path of each address so far. With
+`declare(notes=(list, reducer))` values are declared from then on, and `become(tree)` goes on with
+another tree. A line `raises ValueError: text` ends a call that raises. A title that ends in "(in any
+order)" is of a tree in which several run at once.
 
 Each case is run sync and async, in memory and on a SQLite file with a new runner for each call. In the
-end `events` must give what the calls gave and did not discard.
+end `events` must give what the calls gave and did not discard. `edit(values={"k": 1})` edits the state
+by `update_state`, as an operator does.
 """
 
 import inspect
@@ -28,9 +30,10 @@ from typing import Any, NamedTuple
 
 import helpers
 import pytest
-from forked import Thread
+from forked import CONFIG, Thread
 from helpers import Drive, check_heard, lines, visits
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.types import Overwrite
 
 import agentgraph as ag
 from agentgraph import testing
@@ -43,6 +46,7 @@ NAMES = {
         "calls": testing.calls,
         "AIMessage": AIMessage,
         "HumanMessage": HumanMessage,
+        "Overwrite": Overwrite,
     },
 }
 
@@ -102,7 +106,10 @@ def calls_of(thread: Thread) -> dict[str, Any]:
     return {
         "run": thread.run,
         "resume": thread.resume,
+        "declare": thread.declare,
+        "become": thread.become,
         "pending": lambda: "\n".join(f"{each.address}: {each.value}" for each in thread.pending()),
         "paths": lambda: "\n".join(f"{at}: {path}" for at, path in visits(thread.heard)),
         "values": lambda: json.dumps(thread.state().values["values"]),
+        "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
     }

@@ -1,14 +1,32 @@
-"""Walks laid-out trees as a run does, for tests of positions, addresses and run paths."""
+"""Trees in short, walked as a run does, and the cases of text files: expressions and lines."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from agentgraph import Agent, BreakLoop, Exit, agent_tool, chat_agent, function_agent
-from agentgraph.agents.signals import Signal
+import helpers
+import pytest
+
+import agentgraph
+from agentgraph import (
+    Agent,
+    BreakLoop,
+    Exit,
+    agent_tool,
+    chat_agent,
+    function_agent,
+    loop,
+    parallel,
+    sequential,
+    testing,
+)
+from agentgraph.agents.agents import CheckedAgent
+from agentgraph.agents.signals import CheckResult
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, address
-from agentgraph.tree.places import Place, Tree, lay_out
-from agentgraph.tree.position import Next, advance, start, transfer
+from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.position import Next, advance, capabilities_at, start, transfer
 
 
 def say(ctx: Any) -> str:
@@ -45,21 +63,49 @@ def group(name: str, *sub_agents: Agent, tools: Any = (), **options: Any) -> Age
     return chat_agent(name, model, sub_agents=sub_agents, tools=given, **options)
 
 
+def seq(name: str, *agents: Any) -> Agent:
+    return sequential(name, agents)
+
+
+def par(name: str, *agents: Any, **options: Any) -> Agent:
+    return parallel(name, agents, **options)
+
+
+def rounds(times: int | None, name: str, *agents: Any, **options: Any) -> Agent:
+    """Return a loop of at most so many iterations."""
+    return loop(name, agents, max_iterations=times, **options)
+
+
+def checked(agent: Agent) -> CheckedAgent:
+    """Return an agent with a check that may send it back."""
+    return CheckedAgent(agent=agent, check=lambda ctx, said, attempt: CheckResult(), repeats=True)
+
+
 a, b, c, d, e, x, y = map(leaf, "abcdexy")
 
 
-def no(place: Place, cursor: Cursor) -> bool:
-    return False
+class Endings:
+    """How agents end, by their addresses; the others do the first that they may.
 
+    That is a signal, the agent that one transfers to, "again" for one that a check sends back, and
+    "until" for an iteration that ends its loop, as in `{"s/a": "again", "s/l[1]": "until"}`.
+    """
 
-class Asked:
-    """Ends loops by a function, and never sends agents back."""
+    def __init__(self, tree: Tree, endings: Mapping[str, str] | None = None) -> None:
+        self._tree, self._endings = tree, endings or {}
 
-    def __init__(self, ends: Callable[[Place, Cursor], bool] | None = None) -> None:
-        self.ends, self.repeats = ends or no, no
+    def of(self, place: Place, cursor: Cursor) -> str | None:
+        given = self._endings.get(address(place, cursor), "again")
+        may = capabilities_at(self._tree, place)
+        otherwise = None if may.go_on else "exit" if may.exit else "break_loop"
+        return otherwise if given == "again" else given
 
+    def ends(self, loop: Place, cursor: Cursor) -> bool:
+        at = f"{address(loop, cursor[:-1])}[{cursor[-1]}]"
+        return self._endings.get(at) == "until"
 
-never = Asked()
+    def repeats(self, place: Place, cursor: Cursor) -> bool:
+        return self._endings.get(address(place, cursor)) == "again"
 
 
 def named(tree: Tree, name: str) -> Place:
@@ -67,42 +113,51 @@ def named(tree: Tree, name: str) -> Place:
     return place
 
 
-def walk(
-    tree: Tree, signal_of: Callable[[Place, Cursor], Signal | None], until: Any = None
-) -> Iterator[tuple[Place, Cursor, Next]]:
-    """Yield each stop that ends, and what runs after it; branches run one after the other."""
+def walk(tree: Tree, endings: Any = None) -> Iterator[tuple[Place, Cursor, Next]]:
+    """Yield each stop that ends, and what runs after it; branches run one after the other.
+
+    Args:
+        tree: The tree.
+        endings: How agents end, as `Endings` takes it, or an object like it.
+    """
+    endings = endings if hasattr(endings, "of") else Endings(tree, endings)
 
     def lane(place: Place, cursor: Cursor) -> Any:
+        signal: Any
         following = start(tree, place, cursor)
         while following.place is not None:
             place, cursor = following.place, following.cursor
-            if place in tree.children:
+            if place.kind.is_fork:
                 ended = set()
                 for branch in tree.children[place]:
-                    ended.add((yield from lane(branch, cursor)))
+                    if not branch.undoes:
+                        ended.add((yield from lane(branch, cursor)))
                 signal = next((s for s in ("exit", "break_loop") if s in ended), None)
             else:
-                signal = signal_of(place, cursor)
-            following = advance(tree, place, cursor, signal, Asked(until))
+                signal = endings.of(place, cursor)
+            if signal in targets(tree, place):
+                following = transfer(tree, place, cursor, signal)
+            else:
+                following = advance(tree, place, cursor, signal, endings)
             yield place, cursor, following
         return following.signal
 
     yield from lane(tree.root, ())
 
 
-def activations(
-    agent: Agent, signals: Any = None, until: Any = None
-) -> tuple[Tree, list[tuple[Place, Cursor]]]:
-    """Return the leaves that run, in order; `signals` maps addresses to signals."""
-    tree = lay_out(agent)
-    stops = walk(tree, lambda *leaf: (signals or {}).get(address(*leaf)), until)
-    return tree, [(place, cursor) for place, cursor, _ in stops if place not in tree.children]
+def leaves(tree: Tree) -> list[tuple[Place, Cursor]]:
+    """Return the leaves that run, in order."""
+    return [(place, cursor) for place, cursor, _ in walk(tree) if not place.kind.is_fork]
 
 
-def transfers(agent: Agent, *names: str) -> tuple[Tree, list[tuple[Any, Cursor]]]:
-    """Return the activations of a run in which each agent transfers to the next of `names`."""
-    tree = lay_out(agent)
-    visited = [start(tree, tree.root)[:2]]
-    for name in names:
-        visited.append(transfer(tree, *visited[-1], name)[:2])  # type: ignore[arg-type]
-    return tree, visited
+def cases(path: Path) -> list[Any]:
+    """Return the cases of a text file: expressions after `>>>`, each with the lines below it."""
+    found = re.findall(r"^>>> (.*)\n((?:(?!>>> |== ).*\n?)*)", path.read_text(), re.MULTILINE)
+    return [pytest.param(each, expected.strip(), id=each[:70]) for each, expected in found]
+
+
+NAMES: dict[str, Any] = {
+    **{name: each for module in (agentgraph, helpers, testing) for name, each in vars(module).items()},
+    **globals(),
+}
+"""The names that the expressions of text files may use."""

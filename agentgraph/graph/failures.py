@@ -12,6 +12,8 @@ from agentgraph.safe_repr import shown_error
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
 _AT_BORDER = "agentgraph_at_border"
+_AFTER_NAME = "/#[{("
+"""What may follow a name in an address."""
 
 
 class Failure(NamedTuple):
@@ -29,20 +31,38 @@ class Failure(NamedTuple):
 
 
 def mark_failure(error: BaseException, address: str, agent_name: str, step: str = "") -> BaseException:
-    """Write on `error` where it arose, unless it says so already, and return it.
+    """Write on `error` where it arose, unless an agent inside this one did, and return it.
+
+    Marks of another place are replaced: one exception may be raised again, by another agent or run, or
+    by a compiled tree inside a graph agent, whose addresses mean nothing outside.
 
     Nothing is written on a `KeyboardInterrupt`. LangGraph adds notes to an exception and saves its
     `repr`. If an `Exception` does not allow that, an `AgentGraphError` is returned in its place, with
     the exception as its cause: else only the failure to add or save would be reported.
     """
-    if failures(error) or isinstance(error, KeyboardInterrupt):
+    if _arose_inside(error, address, step) or isinstance(error, KeyboardInterrupt):
         return error
+    _kept_on(error).pop(_AT_BORDER, None)
     marked = error
     if isinstance(error, Exception) and not _can_travel(error):
         marked = _stand_in(error, address)
     _kept_on(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
     add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
     return marked
+
+
+def _arose_inside(error: BaseException, address: str, step: str) -> bool:
+    """Return whether the failures of `error` are of this step of an agent, or of agents inside it."""
+    found = failures(error)
+    return bool(found) and all(
+        step in ("", each.step) if each.address == address else _is_inside(each.address, address)
+        for each in found
+    )
+
+
+def _is_inside(address: str, outer: str) -> bool:
+    """Return whether an address is inside another one, of which it may have more counters."""
+    return address.startswith(outer) and address[len(outer)] in _AFTER_NAME
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -219,7 +219,8 @@ def _by_id(
         except (AgentGraphError, RecursionError, UnicodeError):
             fault = "it has no JSON form"
         if fault:
-            to_fit = f" to fit {named[0].response_schema}"
+            schema = named[0].response_schema
+            to_fit = "" if schema is None else f" to fit {schema}"
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
                 f"is still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",

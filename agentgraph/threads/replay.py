@@ -53,7 +53,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
 from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
-from agentgraph.graph.nodes.lane import standing
+from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
 from agentgraph.threads.threads import (
@@ -66,6 +66,7 @@ from agentgraph.threads.threads import (
     next_node,
     notes_at,
     open_thread,
+    parts_of,
     position_of,
     save_notes,
     writes_by_task,
@@ -81,7 +82,7 @@ def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
     """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
     yield from open_thread(tree, thread_id)
     translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in _entries(tree, (yield from leading_checkpoints()))]
+    return [translator.event(entry) for entry in _entries(tree, (yield from _of_lanes(tree)))]
 
 
 def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
@@ -90,7 +91,7 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
-    every = standing((yield from leading_checkpoints()))
+    every = without_past_attempts((yield from _of_lanes(tree)))
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
@@ -108,6 +109,15 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
 
+def _of_lanes(tree: Tree) -> Reads[list[CheckpointTuple]]:
+    """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
+
+    A foreign graph may be a compiled tree, with entries of its own.
+    """
+    every = yield from leading_checkpoints()
+    return [each for each in every if not tree.is_foreign(parts_of(namespace_of(each)))]
+
+
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return the entries of the steps after some checkpoints, without the void ones, in order."""
     entries, failed = _entries_and_failures(tree, every)
@@ -118,7 +128,7 @@ def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
-    every = standing(every)
+    every = without_past_attempts(every)
     entries = _all_entries(every)
     return _without_void(entries), [*_failures(tree, every, entries)]
 
@@ -270,7 +280,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from leading_checkpoints()
+        line = yield from _of_lanes(tree)
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))

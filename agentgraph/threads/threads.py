@@ -308,6 +308,15 @@ def namespace_of(saved: CheckpointTuple) -> str:
     return str(saved.config["configurable"].get("checkpoint_ns", ""))
 
 
+def parts_of(namespace: str) -> list[str]:
+    """Return the parts of a namespace, each a node with its task.
+
+    >>> parts_of("review:1|legal:2"), parts_of("")
+    (['review:1', 'legal:2'], [])
+    """
+    return namespace.split("|") if namespace else []
+
+
 def position_of(saved: CheckpointTuple) -> Position | None:
     """Return where the lane of a checkpoint is."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")

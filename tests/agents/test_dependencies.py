@@ -1,69 +1,48 @@
 """Steps that depend on steps: their faults, and the order in which they can run."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgraph.agents.dependencies import dependency_faults, in_order, upstream
 
 DIAMOND = {"d": ["b", "c"], "c": ["a"], "b": ["a"], "a": []}
+CIRCLE = "the steps {} wait for each other; take one 'depends_on' out"
+UNKNOWN = "the step '{}' depends on '{}', which is not a step; there are: 'a', 'b'"
 
 
-def faults(**depends_on: list[str]) -> list[str]:
-    return list(dependency_faults(list(depends_on), depends_on))
+@pytest.mark.parametrize(
+    ("depends_on", "faults"),
+    [
+        (DIAMOND, []),
+        ({"a": ["a"]}, [CIRCLE.format("'a' -> 'a'")]),
+        ({"x": [], "a": ["b"], "b": ["c"], "c": ["a"]}, [CIRCLE.format("'a' -> 'b' -> 'c' -> 'a'")]),
+        ({"a": [], "b": ["a", "y"]}, [UNKNOWN.format("b", "y")]),
+        (
+            {"a": ["a", "x"], "b": ["y"]},
+            [UNKNOWN.format("a", "x"), UNKNOWN.format("b", "y"), CIRCLE.format("'a' -> 'a'")],
+        ),
+    ],
+)
+def test_all_faults_are_found(depends_on: dict[str, list[str]], faults: list[str]) -> None:
+    assert list(dependency_faults(list(depends_on), depends_on)) == faults
 
 
-def test_steps_without_faults_have_none():
-    assert faults(**DIAMOND) == []
-
-
-def test_a_step_that_waits_for_itself():
-    assert faults(a=["a"]) == ["the steps 'a' -> 'a' wait for each other; take one 'depends_on' out"]
-
-
-def test_three_steps_that_wait_for_each_other_are_told_in_the_order_of_the_waiting():
-    assert faults(x=[], a=["b"], b=["c"], c=["a"]) == [
-        "the steps 'a' -> 'b' -> 'c' -> 'a' wait for each other; take one 'depends_on' out"
+def test_a_name_of_several_steps_is_a_fault() -> None:
+    assert list(dependency_faults(["a", "b", "a"], {"a": [], "b": ["a"]})) == [
+        "2 steps are named 'a'; give each a name of its own"
     ]
 
 
-def test_a_name_that_is_no_step():
-    assert faults(a=[], b=["a", "y"]) == [
-        "the step 'b' depends on 'y', which is not a step; there are: 'a', 'b'"
-    ]
-
-
-def test_a_name_that_several_steps_have():
-    assert list(dependency_faults(["a", "b", "a", "a"], {"a": [], "b": ["a"]})) == [
-        "3 steps are named 'a'; give each a name of its own"
-    ]
-
-
-def test_all_faults_are_told_at_once():
-    assert faults(a=["a", "x"], b=["y"]) == [
-        "the step 'a' depends on 'x', which is not a step; there are: 'a', 'b'",
-        "the step 'b' depends on 'y', which is not a step; there are: 'a', 'b'",
-        "the steps 'a' -> 'a' wait for each other; take one 'depends_on' out",
-    ]
-
-
-def test_what_is_depended_on_comes_first_and_else_the_declared_order():
+def test_dependencies_come_first_and_otherwise_the_declared_order() -> None:
     assert in_order(DIAMOND) == ["a", "b", "c", "d"]
-    assert in_order({"a": [], "b": [], "c": []}) == ["a", "b", "c"]
     assert in_order({"z": ["b"], "a": [], "b": ["c"], "c": []}) == ["c", "b", "z", "a"]
-
-
-def test_a_chain_of_any_length_is_put_in_order() -> None:
     chain = {f"s{i}": [f"s{i + 1}"] if i < 4999 else [] for i in range(5000)}
     assert in_order(chain) == [*chain][::-1]
 
 
-def test_upstream_is_all_that_must_be_done_before():
-    assert upstream(DIAMOND, "d") == {"a", "b", "c"}
-    assert upstream(DIAMOND, "b") == {"a"}
-    assert upstream(DIAMOND, "a") == set()
-
-
-def test_upstream_of_steps_that_wait_for_each_other_ends():
+def test_upstream_is_all_that_must_be_done_before() -> None:
+    assert [upstream(DIAMOND, name) for name in "dba"] == [{"a", "b", "c"}, {"a"}, set()]
     assert upstream({"a": ["b"], "b": ["a", "x"]}, "a") == {"a", "b", "x"}
 
 
@@ -76,17 +55,15 @@ def graphs(draw: st.DrawFn) -> dict[str, list[str]]:
     return {f"s{n}": sorted(f"s{each}" for each in needs[n]) for n in order}
 
 
-@given(graphs())
-def test_every_order_has_each_step_once_and_behind_all_that_are_upstream(depends_on):
+@given(graphs(), st.data())
+def test_each_step_comes_once_and_after_all_upstream_and_a_circle_is_a_fault(
+    depends_on: dict[str, list[str]], data: st.DataObject
+) -> None:
     order = in_order(depends_on)
     assert sorted(order) == sorted(depends_on)
     for name in order:
         assert upstream(depends_on, name) <= set(order[: order.index(name)])
-    assert list(dependency_faults(list(depends_on), depends_on)) == []
-
-
-@given(graphs(), st.data())
-def test_a_dependency_that_closes_a_circle_is_always_told(depends_on, data):
+    assert list(dependency_faults(order, depends_on)) == []
     last = data.draw(st.sampled_from(sorted(depends_on)))
     first = data.draw(st.sampled_from(sorted({last, *upstream(depends_on, last)})))
     closed = {**depends_on, first: [*depends_on[first], last]}

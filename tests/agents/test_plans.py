@@ -4,20 +4,15 @@ from typing import Any
 
 import pytest
 
-from agentgraph.agents.prebuilt.plans import PlanStep, from_data, read_plan, read_reply
+from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
 
-FORM = '{"name": ..., "task": ..., "depends_on": [...]}'
+FORM = 'a step is a text, or {"name": ..., "task": ..., "depends_on": [...]}'
 NO_PLAN = 'it is not a plan; a plan is JSON such as {"steps": ["...", "..."]}'
 
 
-def tasks(steps: Any) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(step.name, step.task, step.depends_on) for step in steps]
-
-
-def fault(given: Any, *done: str) -> str:
-    with pytest.raises(ValueError, match=r".") as caught:
-        read_plan(given, done)
-    return str(caught.value)
+def shown(steps: Any) -> list[str]:
+    """Return steps as `name: task < what it depends on`."""
+    return [" < ".join([f"{step.name}: {step.task}", *step.depends_on]) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -26,12 +21,11 @@ def fault(given: Any, *done: str) -> str:
         '["Find", "Write"]',
         '{"steps": ["Find", "Write"]}',
         '{"plan": ["Find", "Write"]}',
-        '```json\n["Find", "Write"]\n```',
         'Here it is:\n```json\n{"steps": ["Find", "Write"]}\n```',
         "1. Find\n2. Write",
         "1) Find\n\n2) Write\n",
-        "- Find\n- Write",
-        "* Find\n• Write",
+        "- Find\n* Write",
+        "• Find\n  • Write",
         '[{"task": "Find"}, {"step": "Write"}]',
         '[{"name": "1", "description": "Find"}, "Write"]',
         ["Find", "Write"],
@@ -39,101 +33,67 @@ def fault(given: Any, *done: str) -> str:
     ],
 )
 def test_a_plan_is_read_from_each_of_its_forms(given: Any) -> None:
-    assert tasks(read_plan(given)) == [("1", "Find", ()), ("2", "Write", ())]
+    assert shown(read_plan(given)) == ["1: Find", "2: Write"]
 
 
-def test_steps_may_have_names_and_depend_on_each_other() -> None:
-    given = [
-        {"name": "write", "task": "Write", "depends_on": ["find", 3]},
-        {"id": "find", "task": "Find", "dependencies": []},
-        {"id": 3, "task": "Ask", "depends_on": None},
-    ]
-    assert tasks(read_plan(given)) == [
-        ("find", "Find", ()),
-        ("3", "Ask", ()),
-        ("write", "Write", ("find", "3")),
-    ]
-
-
-def test_steps_that_depend_on_nothing_keep_their_order() -> None:
-    assert [step.task for step in read_plan(["c", "a", "b"])] == ["c", "a", "b"]
-
-
-def test_steps_may_depend_on_what_is_done() -> None:
-    steps = read_plan([{"name": "b", "task": "B", "depends_on": ["a"]}], ["a"])
-    assert tasks(steps) == [("b", "B", ("a",))]
-
-
-def test_steps_without_a_name_are_numbered_on_from_what_is_done() -> None:
-    assert [step.name for step in read_plan(["x", "y"], ["1", "2"])] == ["3", "4"]
-
-
-def test_a_text_of_several_lines_is_no_list_where_a_line_has_no_number() -> None:
-    assert fault("1. Find\nand then\n2. Write") == NO_PLAN
-
-
-@pytest.mark.parametrize("given", ["", "I cannot.", "7", "null", '{"answer": "42"}', None, 7, {}])
-def test_what_is_no_plan_is_refused(given: Any) -> None:
-    assert fault(given) == NO_PLAN
-
-
-@pytest.mark.parametrize("step", ["", "  ", 7, None, [], {"name": "a"}, {"task": ""}])
-def test_a_step_that_is_none_is_refused(step: Any) -> None:
-    assert fault(["Find", step]) == f"step 2 is {step!r}; a step is a text, or {FORM}"
-
-
-def test_dependencies_that_are_no_list_are_refused() -> None:
-    step = {"task": "Find", "depends_on": "all"}
-    assert fault([step]) == f"step 1 is {step!r}; a step is a text, or {FORM}"
-
-
-def test_a_dependency_on_an_unknown_step_is_refused() -> None:
-    given = [{"name": "a", "task": "A", "depends_on": ["z"]}, {"name": "b", "task": "B"}]
-    assert fault(given) == "the step 'a' depends on 'z', which is not a step; there are: 'a', 'b'"
-
-
-def test_steps_that_wait_for_each_other_are_refused() -> None:
-    given = [
-        {"name": "a", "task": "A", "depends_on": ["b"]},
-        {"name": "b", "task": "B", "depends_on": ["a"]},
-    ]
-    assert fault(given) == (
-        "the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"
-    )
-
-
-def test_a_step_that_waits_for_itself_is_refused() -> None:
-    given = [{"name": "a", "task": "A", "depends_on": ["a"]}]
-    assert fault(given) == "the steps 'a' -> 'a' wait for each other; take one 'depends_on' out"
-
-
-def test_steps_of_one_name_are_refused() -> None:
-    given = [{"name": "a", "task": "A"}, {"name": "a", "task": "B"}]
-    assert fault(given) == "2 steps are named 'a'; give each a name of its own"
-
-
-def test_a_step_that_is_done_is_refused() -> None:
-    given = [{"name": "a", "task": "A"}]
-    assert fault(given, "a") == "the step 'a' is done already; name only steps that are left"
-
-
-def test_several_faults_are_told_at_once() -> None:
-    given = [{"name": "a", "task": "A", "depends_on": ["z"]}, {"name": "a", "task": "B"}]
-    assert fault(given).startswith("2 steps are named 'a'; give each a name of its own")
-
-
-def test_a_step_without_a_name_takes_no_number_that_another_one_has() -> None:
-    steps = read_plan([{"name": "2", "task": "A"}, "B"])
-    assert [step.task for step in steps] == ["A", "B"]
-    assert len({step.name for step in steps}) == 2
-
-
-def test_a_step_without_a_name_takes_no_number_that_is_done() -> None:
-    assert [step.task for step in read_plan(["B", "C"], ["3"])] == ["B", "C"]
+WRITE = {"name": "write", "task": "Write", "depends_on": ["find", 3]}
+FIND = {"id": "find", "task": "Find", "dependencies": []}
+ASK = {"id": 3, "task": "Ask", "depends_on": None}
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"),
+    ("given", "done", "steps"),
+    [
+        (["c", "a", "b"], [], ["1: c", "2: a", "3: b"]),
+        ([WRITE, FIND, ASK], [], ["find: Find", "3: Ask", "write: Write < find < 3"]),
+        ([{"name": "b", "task": "B", "depends_on": ["a"]}], ["a"], ["b: B < a"]),
+        (["x", "y"], ["1", "2"], ["3: x", "4: y"]),
+        (["x", "y"], ["3"], ["2: x", "4: y"]),
+        ([{"name": "2", "task": "A"}, "B"], [], ["2: A", "1: B"]),
+    ],
+)
+def test_steps_come_after_their_dependencies_and_unnamed_ones_get_unused_numbers(
+    given: Any, done: list[str], steps: list[str]
+) -> None:
+    assert shown(read_plan(given, done)) == steps
+
+
+def a(*depends_on: str) -> dict[str, Any]:
+    return {"name": "a", "task": "A", "depends_on": [*depends_on]}
+
+
+ON_TEXT = {"task": "B", "depends_on": "a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "done", "fault"),
+    [
+        *((each, [], NO_PLAN) for each in ("", "I cannot.", "1. Find\nand then\n2. Write", "7")),
+        *((each, [], NO_PLAN) for each in ("null", '{"answer": "42"}', None, 7, {})),
+        *(
+            (["Find", step], [], f"step 2 is {step!r}; {FORM}")
+            for step in ("", "  ", 7, None, [], {"name": "a"}, {"task": ""}, ON_TEXT)
+        ),
+        ([a("z"), "B"], [], "the step 'a' depends on 'z', which is not a step; there are: 'a', '1'"),
+        ([a("b"), {"name": "b", "task": "B", "depends_on": ["a"]}], [],
+         "the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"),
+        ([a("a")], [], "the steps 'a' -> 'a' wait for each other; take one 'depends_on' out"),
+        ([a()], ["a"], "the step 'a' is done already; name only steps that are left"),
+        ([a("z"), a("y")], [],
+         "2 steps are named 'a'; give each a name of its own; "
+         "the step 'a' depends on 'y', which is not a step; there are: 'a'"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_plan_is_refused_with_all_its_faults(
+    given: Any, done: list[str], fault: str
+) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        read_plan(given, done)
+    assert str(refused.value) == fault
+
+
+@pytest.mark.parametrize(
+    ("given", "reply"),
     [
         ("It is three.", "It is three."),
         ('{"answer": "It is three."}', "It is three."),
@@ -146,34 +106,22 @@ def test_a_step_without_a_name_takes_no_number_that_is_done() -> None:
         ('{"bees": 3}', '{"bees": 3}'),
         ("Found:\n1. Bees\n2. Wasps", "Found:\n1. Bees\n2. Wasps"),
         ("[1] says three.", "[1] says three."),
+        ('["Write"]', ["2: Write"]),
+        ('{"steps": ["Write"]}', ["2: Write"]),
+        ("1. Write", ["2: Write"]),
+        (["Write"], ["2: Write"]),
+        ('{"answer": null, "steps": ["Write"]}', ["2: Write"]),
+        ("[]", []),
+        ('{"steps": []}', []),
+        ([], []),
     ],
 )
-def test_a_reply_may_be_the_answer(given: Any, answer: str) -> None:
-    assert read_reply(given, []) == answer
+def test_a_reply_is_the_answer_or_the_steps_that_are_left(given: Any, reply: str | list[str]) -> None:
+    found = read_reply(given, ["1"])
+    assert (found if isinstance(found, str) else shown(found)) == reply
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        '["Write"]',
-        '{"steps": ["Write"]}',
-        "1. Write",
-        ["Write"],
-        '{"answer": null, "steps": ["Write"]}',
-    ],
-)
-def test_a_reply_may_be_the_steps_that_are_left(given: Any) -> None:
-    reply = read_reply(given, ["1"])
-    assert not isinstance(reply, str)
-    assert tasks(reply) == [("2", "Write", ())]
-
-
-@pytest.mark.parametrize("given", ["[]", '{"steps": []}', []])
-def test_a_reply_may_say_that_nothing_is_left(given: Any) -> None:
-    assert read_reply(given, ["1"]) == []
-
-
-def test_a_reply_that_is_meant_as_a_plan_and_is_none_is_refused() -> None:
+def test_a_reply_that_looks_like_a_plan_must_be_one() -> None:
     with pytest.raises(ValueError, match=r"^step 1 is 7; a step is a text"):
         read_reply("[7]", ["1"])
 
@@ -182,3 +130,5 @@ def test_steps_go_through_plain_data() -> None:
     steps = [PlanStep("a", "A"), PlanStep("b", "B", ("a",))]
     assert from_data([step.as_data() for step in steps]) == steps
     assert steps[1].as_data() == {"name": "b", "task": "B", "depends_on": ["a"]}
+    assert as_values(steps) == [step.as_data() for step in steps]
+    assert as_values(steps[:1]) == ["A"]

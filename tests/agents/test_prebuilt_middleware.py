@@ -90,7 +90,7 @@ def model() -> Any:
 
 
 def run(graph: Any, is_async: bool) -> list[Any]:
-    """Return what two turns and an answer between them come to: messages told, asked, and seen."""
+    """Return the result of two turns with an answer between: messages, questions, what was sent."""
     told: list[Any] = []
     for given in (
         {"messages": [HumanMessage("I am ada@example.org. Begin.", id="one")]},

@@ -1,28 +1,25 @@
-"""What the campaigns share: ways to drive a thread, a ledger of what was done, and what must hold.
-
-Everything runs in a thread of its own: an exception that would end pytest is caught there, and a run
-that hangs is found out.
-"""
+"""What the campaigns share: threads that are watched, a world of effects, cases, and what must hold."""
 
 import asyncio
 import faulthandler
+import inspect
 import os
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import standing
+from helpers import Async, Session, Sync, unvoided
 from langchain_core.messages import ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0"))
 """How many cases a test has at most; 0 for those of `make test`, one way for each pair."""
@@ -32,105 +29,150 @@ WAYS = ("sync-memory", "async-memory", "sync-sqlite", "async-sqlite")
 """How a thread is driven, and where it is kept."""
 
 
-class Ledger:
-    """Counts what has been done, by name: an effect in the world that must not happen twice."""
+class World:
+    """What functions do in the world, by name: effects that must not happen twice.
+
+    Attributes:
+        done: How often each has ended.
+        running: Which are under way.
+        gate: Where those wait that are to be in the middle when a run is left.
+        waiting: How many wait there.
+    """
 
     def __init__(self) -> None:
         self.done: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self.running: Counter[str] = Counter()
+        self.gate, self.waiting, self._lock = threading.Event(), 0, threading.Lock()
 
-    def add(self, name: str) -> None:
+    def add(self, name: str) -> str:
+        """Do something at once, and return a text about it."""
+        with self.doing(name):
+            return f"{name} is done"
+
+    @contextmanager
+    def doing(self, name: str) -> Iterator[None]:
         with self._lock:
-            self.done[name] += 1
+            self.running[name] += 1
+        try:
+            yield
+            with self._lock:
+                self.done[name] += 1
+        finally:
+            with self._lock:
+                self.running[name] -= 1
+
+    def wait(self) -> None:
+        with self._lock:
+            self.waiting += 1
+        assert self.gate.wait(20), "nobody opened the gate"
+
+    async def await_gate(self) -> None:
+        with self._lock:
+            self.waiting += 1
+        while not self.gate.is_set():
+            await asyncio.sleep(0.001)
+
+
+def leaf(name: str, world: World, during: Any = None, shape: str = "plain", **options: Any) -> ag.Agent:
+    """Return a function agent of a shape that calls `during`, counts its effect and says its name."""
+
+    def act() -> str:
+        with world.doing(name):
+            if during is not None:
+                during()
+        return f"{name} is done"
+
+    async def aact() -> str:
+        with world.doing(name):
+            if during is not None and inspect.isawaitable(waited := during()):
+                await waited
+        return f"{name} is done"
+
+    def plain(ctx: ag.Context) -> str:
+        return act()
+
+    async def coroutine(ctx: ag.Context) -> str:
+        return await aact()
+
+    def generator(ctx: ag.Context) -> Iterator[str]:
+        yield f"{name} begins"
+        yield act()
+
+    async def stream(ctx: ag.Context) -> AsyncIterator[str]:
+        yield f"{name} begins"
+        yield await aact()
+
+    shapes = {"plain": plain, "coroutine": coroutine, "generator": generator, "stream": stream}
+    return ag.function_agent(name, shapes[shape], **options)
+
+
+def chain(world: World, *agents: ag.Agent) -> ag.Agent:
+    """Return a sequence with something done before and after."""
+    return ag.sequential("s", [leaf("first", world), *agents, leaf("last", world)])
+
+
+def model(response: Any) -> ScriptedChatModel:
+    return ScriptedChatModel(responses=response)
+
+
+def caller(tools: Sequence[Any], *names: str, name: str = "writer", **options: Any) -> ag.Agent:
+    """Return a chat agent that calls tools by their names until each has worked once."""
+
+    def response(sent: list[Any]) -> Any:
+        worked = {m.name for m in sent if isinstance(m, ToolMessage) and m.status == "success"}
+        left = [each for each in names if each not in worked]
+        made = [
+            call(each, f"{each}{len(sent)}", **({"request": "Look."} if each == "inner" else {}))
+            for each in left
+        ]
+        return calls(*made) if left else "All is done."
+
+    return ag.chat_agent(name, model(response), tools=tools, **options)
 
 
 class Heard(NamedTuple):
-    """What a call told, and how it failed, if it did."""
+    """The events of a call, and how it failed, if it did."""
 
     events: list[ag.AgentEvent]
     error: BaseException | None
 
 
-@dataclass
-class Way:
-    """One way of driving a thread; each call has a new runner, and a file is opened anew."""
+class CameOutError(AssertionError):
+    """Holds what a call raised, whatever it is."""
 
-    name: str
-    folder: Path
-    memory: InMemorySaver = field(default_factory=InMemorySaver)
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(shown(error))
+        self.error = error
 
-    @property
-    def is_async(self) -> bool:
-        return self.name.startswith("async")
 
-    @property
-    def path(self) -> Path | None:
-        return self.folder / "threads.db" if self.name.endswith("sqlite") else None
+class Watched(Session):
+    """A thread whose calls run beside the test: what would end pytest is caught, what hangs found."""
 
-    def hear(self, tree: ag.Agent, method: str, *args: Any, **options: Any) -> Heard:
-        """Call a method that gives events, and return these and how it ended."""
-        told: list[ag.AgentEvent] = []
+    def __init__(self, tree: ag.Agent, way: str, folder: Path) -> None:
+        drive, saver = way.split("-")
+        path = folder / "threads.db" if saver == "sqlite" else None
+        super().__init__(tree, Sync if drive == "sync" else Async, path)
 
-        def act(runner: ag.Runner) -> None:
-            told.extend(getattr(runner, method)(*args, **options))
+    def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
+        results: list[Any] = []
+        error = ended(lambda: results.append(Session.use(self, act, aact)))
+        if error is not None:
+            raise CameOutError(error)
+        return results[0]
 
-        async def aact(runner: ag.Runner) -> None:
-            async for event in getattr(runner, f"a{method}")(*args, **options):
-                told.append(event)
+    def call(self, method: str, *args: Any, **options: Any) -> Heard:
+        events: list[ag.AgentEvent] = []
+        try:
+            self.follow(method, *args, hear=events.append, **options)
+        except CameOutError as caught:
+            return Heard(events, caught.error)
+        return Heard(events, None)
 
-        return Heard(told, self.drive(tree, act, aact))
+    def run(self, given: Any = "Go.", **options: Any) -> Heard:
+        return self.call("run", given, thread_id="t", **options)
 
-    def run(self, tree: ag.Agent, **options: Any) -> Heard:
-        return self.hear(tree, "run", "Go.", thread_id="t", **options)
-
-    def resume(self, tree: ag.Agent, *answers: Any, **options: Any) -> Heard:
-        return self.hear(tree, "resume", "t", *answers, **options)
-
-    def events(self, tree: ag.Agent) -> list[ag.AgentEvent]:
-        told, error = self.hear(tree, "events", "t")
-        assert error is None, f"events() fails: {shown(error)}"
-        return told
-
-    def values(self, tree: ag.Agent) -> dict[str, Any]:
-        """Return the values of the thread, as LangGraph's `get_state` gives them."""
-        state = self.state(tree)
-        return dict(state.get("values") or {})
-
-    def state(self, tree: ag.Agent) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        config: Any = {"configurable": {"thread_id": "t"}}
-
-        def act(runner: ag.Runner) -> None:
-            found.update(runner.graph.get_state(config, subgraphs=True).values)
-
-        async def aact(runner: ag.Runner) -> None:
-            found.update((await runner.graph.aget_state(config, subgraphs=True)).values)
-
-        error = self.drive(tree, act, aact)
-        assert error is None, f"get_state fails: {shown(error)}"
-        return found
-
-    def drive(
-        self, tree: ag.Agent, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]
-    ) -> BaseException | None:
-        """Do something with a new runner, sync or async, and return what was raised."""
-        if self.is_async:
-            return ended(lambda: asyncio.run(self._adrive(tree, aact)))
-        return ended(lambda: self._drive(tree, act))
-
-    def _drive(self, tree: ag.Agent, act: Callable[[ag.Runner], Any]) -> None:
-        if self.path is None:
-            act(ag.Runner(tree, checkpointer=self.memory))
-            return
-        with ag.sqlite_saver(self.path) as saver:
-            act(ag.Runner(tree, checkpointer=saver))
-
-    async def _adrive(self, tree: ag.Agent, act: Callable[[ag.Runner], Any]) -> None:
-        if self.path is None:
-            await act(ag.Runner(tree, checkpointer=self.memory))
-            return
-        async with ag.async_sqlite_saver(self.path) as saver:
-            await act(ag.Runner(tree, checkpointer=saver))
+    def resume(self, *answers: Any, **options: Any) -> Heard:
+        return self.call("resume", "t", *answers, **options)
 
 
 def ended(act: Callable[[], Any], patience: float = PATIENCE) -> BaseException | None:
@@ -160,78 +202,52 @@ def shown(error: BaseException | None) -> str:
         return f"<{type(error).__name__} without a repr>"
 
 
-def in_turn(ones: Iterable[Any], others: Iterable[Any], *, every: int = 1) -> list[Any]:
-    """Return pairs, each with one of `WAYS` in turn; with examples all pairs with all ways.
-
-    Of the pairs only each n-th is taken, in such a way that each of both sides is there.
-    """
-    numbered = product(enumerate(ones), enumerate(others))
+def in_turn(ones: Iterable[Any], others: Iterable[Any], ways: Sequence[str], *, every: int = 1) -> Any:
+    """Return each n-th pair with one of some ways in turn; with examples all pairs with all ways."""
+    numbered = list(product(enumerate(ones), enumerate(others)))
     if EXAMPLES:
-        return thinned([case(one, other, way) for (_, one), (_, other) in numbered for way in WAYS])
-    return [
-        case(one, other, WAYS[(row + column) // every % len(WAYS)])
-        for (row, one), (column, other) in numbered
-        if (row + column) % every == 0
-    ]
-
-
-def case(*parts: str) -> Any:
-    """Return a case of a test, with an id that pytest's `-k` takes."""
-    return pytest.param(*parts, id="-".join(map(slug, parts)))
+        cases = [(one, other, way) for (_, one), (_, other) in numbered for way in ways]
+        cases = cases[:: -(-len(cases) // EXAMPLES)]
+    else:
+        cases = [
+            (one, other, ways[(row + column) // every % len(ways)])
+            for (row, one), (column, other) in numbered
+            if (row + column) % every == 0
+        ]
+    return [pytest.param(*parts, id="-".join(map(slug, parts))) for parts in cases]
 
 
 def slug(name: str) -> str:
+    """Return a name as an id that pytest's `-k` takes."""
     return re.sub(r"[^\w.-]+", "_", name).strip("_")
 
 
-def thinned(cases: Sequence[Any]) -> list[Any]:
-    """Return as many cases as there are to be examples, from all over."""
-    return list(cases[:: -(-len(cases) // EXAMPLES)])
-
-
-def check_told_again(
-    parts: Sequence[Sequence[ag.AgentEvent]],
-    again: Sequence[ag.AgentEvent],
-    *,
-    killed: bool = False,
+def check_again(
+    parts: Sequence[Sequence[ag.AgentEvent]], again: Sequence[ag.AgentEvent], *, killed: bool = False
 ) -> None:
-    """Compare what `events()` tells with what a run and its resumes told, lane by lane.
+    """Compare the events of a run and its resumes with what `events()` gives.
 
-    A failure that ends the event loop kills what runs on it: nothing may have been told of it, and what
-    was told last is told again, under its id, where it was not saved yet.
+    A failure that ends the event loop kills what runs on it: it may not have been reported, and what
+    was reported last comes again, under its id, where it was not saved yet.
     """
-    told = valid([event for part in parts for event in part])
+    left = unvoided(event for part in parts for event in part if not event.partial)
     if killed:
-        told = list({event.id: event for event in told}.values())
-    assert by_lane(valid(again)) == by_lane(told)
-    if not killed:
-        assert failures(again) <= failures(event for part in parts for event in part)
+        again, left = ([e for e in events if e.kind != "error"] for events in (again, left))
+        assert {each.id: line(each)[1:] for each in again} == {each.id: line(each)[1:] for each in left}
+    else:
+        assert [(each.time, line(each)) for each in again] == [(each.time, line(each)) for each in left]
 
 
-def valid(events: Sequence[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    """Return events without chunks, failures, what was voided behind them, and repeated questions."""
-    kept: dict[Any, ag.AgentEvent] = {}
-    for number, event in enumerate(events):
-        if event.kind == "discarded":
-            void = set(event.action.discarded) if event.action else set()
-            kept = {k: e for k, e in kept.items() if not ({e.id, getattr(e, "step", None)} & void)}
-        elif event.kind != "error" and not event.partial:
-            asked = event.kind == "interrupted"
-            kept.setdefault((event.id, event.address) if asked else number, event)
-    return list(kept.values())
-
-
-def failures(events: Iterable[ag.AgentEvent]) -> set[tuple[str, str | None]]:
-    return {(event.address, event.error) for event in events if event.kind == "error"}
+def line(event: ag.AgentEvent) -> tuple[str, ...]:
+    return (event.id, str(event.run_path), event.address, event.kind, event_text(event))
 
 
 def by_lane(events: Iterable[ag.AgentEvent]) -> dict[str, list[tuple[str, ...]]]:
-    """Return what each lane told, in its order, as lines with their ids; a tool call is a lane, too."""
+    """Return the lines of each lane, in its order; a tool call is a lane, too."""
     lanes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for event in events:
-        line = (str(event.run_path), event.address, event.kind, event_text(event), event.id)
-        call = f"#{event.message.tool_call_id}" if isinstance(event.message, ToolMessage) else ""
-        lanes[lane(event.address) + call].append(line)
+        result = f"#{event.message.tool_call_id}" if isinstance(event.message, ToolMessage) else ""
+        lanes[lane(event.address) + result].append(line(event)[1:])
     return {name: lanes[name] for name in sorted(lanes)}
 
 
@@ -245,15 +261,3 @@ def lane(address: str) -> str:
     ends = [i + 2 for i, part in enumerate(parts) if part.startswith("fork")]
     ends += [i + 1 for i, part in enumerate(parts) if "(" in part]
     return "/".join(parts[: max(ends, default=0)])
-
-
-def check_heard(heard: Iterable[ag.AgentEvent], again: Sequence[ag.AgentEvent], at: str = "") -> None:
-    """Check that what stands of all that was heard is what is told again."""
-    left = standing(event for event in heard if not event.partial)
-    assert [*map(line, left)] == [*map(line, again)], f"{at}: {[*map(line, heard)]}"
-    assert left == again, at
-
-
-def line(event: ag.AgentEvent) -> tuple[Any, ...]:
-    void = event.action.discarded if event.action else ()
-    return (event.address, event.kind, event_text(event), *void, event.id[:6], str(event.time)[-9:])

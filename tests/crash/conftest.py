@@ -1,5 +1,5 @@
-"""Asserts outside of test files tell what they compared, too."""
+"""Asserts outside of test files say what they compared, too."""
 
 import pytest
 
-pytest.register_assert_rewrite("campaign", "leaving")
+pytest.register_assert_rewrite("campaign")

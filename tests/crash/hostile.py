@@ -16,10 +16,6 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-DEEP = 2000
-"""How many levels a deep list has: more than Python's own recursion goes."""
-
-
 FILE = Path(os.devnull).open()  # noqa: SIM115
 """A file that stays open."""
 
@@ -73,12 +69,13 @@ class Array:
     def __bool__(self) -> bool:
         raise ValueError("the truth value of an array is ambiguous")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def deep() -> list[Any]:
+    """Return a list of more levels than Python's own recursion goes."""
     made: list[Any] = []
-    for _ in range(DEEP - 1):
+    for _ in range(1999):
         made = [made]
     return made
 
@@ -125,7 +122,7 @@ VALUES: dict[str, Callable[[], Any]] = {
 
 
 def comes_back(make: Callable[[], Any], back: Any) -> bool:
-    """Tell whether what came back is what `make` gives, or its JSON form."""
+    """Return whether what came back is what `make` gives, or its JSON form."""
     forms = [make()]
     if isinstance(forms[0], list):
         return depth(forms[0]) == depth(back)
@@ -144,7 +141,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def depth(value: Any) -> float:
-    """Return how many lists stand in each other; without end where one stands in itself."""
+    """Return how many levels a list has: infinitely many where it is inside itself."""
     levels, seen = 0, set()
     while isinstance(value, list):
         if id(value) in seen:

@@ -93,12 +93,12 @@ class Fault:
 
 
 def is_ordinary(error: BaseException) -> bool:
-    """Tell whether an exception may be collected, retried, or told to a model."""
+    """Return whether an exception may be collected, retried, or shown to a model."""
     return isinstance(error, Exception) and not isinstance(error, GraphBubbleUp)
 
 
 def is_verdict(error: BaseException) -> bool:
-    """Tell whether an exception of a check says what is wrong with a text."""
+    """Return whether an exception of a check says what is wrong with a text."""
     return isinstance(error, ValueError | AssertionError)
 
 
@@ -107,7 +107,7 @@ def never(error: BaseException) -> bool:
 
 
 def comes_from(error: BaseException, raised: BaseException, wraps: type[BaseException] | None) -> bool:
-    """Tell whether what came out of a run is what was raised, as it may be wrapped.
+    """Return whether what came out of a run is what was raised, as it may be wrapped.
 
     Python makes another exception of some: of those that end generators and coroutines, and on the
     event loop a new one of a timeout or a cancellation; LangGraph says which node raised the latter.
@@ -126,18 +126,18 @@ def is_it(error: BaseException, raised: BaseException) -> bool:
 
 
 def may_end_the_loop(error: BaseException) -> bool:
-    """Tell whether an exception may end the event loop, or the task, before anything can be told."""
+    """Return whether an exception may end the event loop, or the task, before it is reported."""
     ends = (asyncio.CancelledError, GeneratorExit, SystemExit, KeyboardInterrupt, GraphBubbleUp)
     return isinstance(error, ends)
 
 
 def may_be_garbled(error: BaseException) -> bool:
-    """Tell whether an exception of a model is, or becomes on the event loop, not an `Exception`."""
+    """Return whether an exception of a model is, or becomes on the event loop, not an `Exception`."""
     return not isinstance(error, Exception) or isinstance(error, concurrent.futures.CancelledError)
 
 
 def is_open(kind: str) -> bool:
-    """Tell whether a kind may be taken for an ordinary failure or for control flow, as it comes."""
+    """Return whether a kind may be taken for an ordinary failure or for control flow, as it comes."""
     return kind in {"futures.CancelledError", "bubble"}
 
 

@@ -1,12 +1,12 @@
 """Trees to be left at every event; some of their functions wait at a gate, to be in the middle."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, NamedTuple, NotRequired
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from langchain.agents.middleware import AgentMiddleware, AgentState
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from campaign import World, chain, leaf, model
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
-from leaving import World
+from sites import Rounds, named
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -30,105 +30,101 @@ class Tree(NamedTuple):
     asks: bool = False
 
 
-def plain(world: World, name: str, *, gated: bool = False) -> ag.Agent:
-    def fn(ctx: ag.Context) -> str:
-        with world.doing(name):
-            if gated:
-                world.wait()
-        return f"{name} is done"
-
-    return ag.function_agent(name, fn)
+def slow(name: str, world: World) -> ag.Agent:
+    return leaf(name, world, world.wait)
 
 
-def coroutine(world: World, name: str, *, gated: bool = False) -> ag.Agent:
-    async def fn(ctx: ag.Context) -> str:
-        with world.doing(name):
-            if gated:
-                await world.await_gate()
-        return f"{name} is done"
-
-    return ag.function_agent(name, fn)
-
-
-def generator(world: World, name: str) -> ag.Agent:
-    def fn(ctx: ag.Context) -> Iterator[str | ag.Custom]:
-        with world.doing(name):
-            yield f"{name} begins"
-            world.wait()
-            yield ag.Custom({"by": name})
-            yield f"{name} goes on"
-        yield f"{name} is done"
-
-    return ag.function_agent(name, fn)
-
-
-def stream(world: World, name: str) -> ag.Agent:
-    async def fn(ctx: ag.Context) -> AsyncIterator[str]:
-        with world.doing(name):
-            yield f"{name} begins"
-            await world.await_gate()
-            yield f"{name} goes on"
-        yield f"{name} is done"
-
-    return ag.function_agent(name, fn)
-
-
-def chain(world: World, *agents: ag.Agent) -> ag.Agent:
-    return ag.sequential("s", [plain(world, "first"), *agents, plain(world, "last")])
-
-
-def sequence(world: World) -> ag.Agent:
-    return chain(world, coroutine(world, "b"), plain(world, "c"))
+def waits(name: str, world: World, shape: str = "coroutine") -> ag.Agent:
+    return leaf(name, world, world.await_gate, shape)
 
 
 def loop(world: World) -> ag.Agent:
-    return chain(world, ag.loop("l", [plain(world, "a"), coroutine(world, "b")], max_iterations=3))
+    inside = [leaf("a", world), leaf("b", world, shape="coroutine")]
+    return chain(world, ag.loop("l", inside, max_iterations=3))
 
 
 def generators(world: World) -> ag.Agent:
-    return chain(world, generator(world, "g"), stream(world, "h"))
-
-
-def functions(world: World) -> ag.Agent:
-    branches = [plain(world, "a"), plain(world, "b", gated=True), plain(world, "c", gated=True)]
-    return chain(world, ag.parallel("fork", branches))
+    return chain(world, leaf("g", world, world.wait, "generator"), waits("h", world, "stream"))
 
 
 def coroutines(world: World) -> ag.Agent:
-    return chain(world, ag.parallel("fork", [coroutine(world, "a"), coroutine(world, "b", gated=True)]))
+    return chain(world, ag.parallel("fork", [leaf("a", world, shape="coroutine"), waits("b", world)]))
 
 
 def mixed(world: World) -> ag.Agent:
-    steps = ag.sequential("x", [plain(world, "x1"), plain(world, "x2", gated=True), plain(world, "x3")])
-    return chain(world, ag.parallel("fork", [steps, coroutine(world, "b", gated=True)]))
+    steps = ag.sequential("x", [leaf("x1", world), slow("x2", world), leaf("x3", world)])
+    return chain(world, ag.parallel("fork", [steps, waits("b", world)]))
 
 
 def nested(world: World) -> ag.Agent:
-    inner = ag.parallel("fork_inner", [plain(world, "a", gated=True), plain(world, "b")])
-    return chain(world, ag.parallel("fork", [inner, plain(world, "c")]))
+    inner = ag.parallel("fork_inner", [slow("a", world), leaf("b", world)])
+    return chain(world, ag.parallel("fork", [inner, leaf("c", world)]))
 
 
 def workflow(world: World) -> ag.Agent:
     steps = [
-        plain(world, "find"),
-        ag.step(plain(world, "b", gated=True), depends_on=["find"]),
-        ag.step(plain(world, "c"), depends_on=["find"]),
-        ag.step(plain(world, "write"), depends_on=["b", "c"]),
+        leaf("find", world),
+        ag.step(slow("b", world), depends_on=["find"]),
+        ag.step(leaf("c", world), depends_on=["find"]),
+        ag.step(leaf("write", world), depends_on=["b", "c"]),
     ]
     return chain(world, ag.workflow("fork", steps))
 
 
-def tools(world: World) -> ag.Agent:
+def until(world: World) -> ag.Agent:
+    def enough(ctx: ag.Context) -> bool:
+        world.add(f"until {ctx.iteration}")
+        return ctx.iteration == 1
+
+    return chain(world, ag.loop("l", [leaf("a", world)], max_iterations=5, until=enough))
+
+
+def agent_tool(world: World) -> ag.Agent:
+    inner = ag.sequential("inner", [leaf("i1", world), slow("i2", world)])
+    asks = by_rounds(calls(call("inner", request="Look.")))
+    return chain(world, ag.chat_agent("writer", asks, tools=[ag.agent_tool(inner)]))
+
+
+def human(world: World) -> ag.Agent:
+    asks = ag.sequential("x", [leaf("x1", world), ag.human("boss", "Go on?"), leaf("x2", world)])
+    return chain(world, ag.parallel("fork", [asks, slow("b", world)]))
+
+
+def foreign(world: World) -> ag.Agent:
+    def one(state: Any) -> Any:
+        return {"messages": [AIMessage(world.add("one"))]}
+
+    def two(state: Any) -> Any:
+        with world.doing("two"):
+            world.wait()
+        return {"messages": [AIMessage("two is done")]}
+
+    builder = StateGraph(MessagesState).add_node("one", one).add_node("two", two)
+    graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
+    return chain(world, ag.graph_agent("made", graph))
+
+
+def by_rounds(*rounds: AIMessage) -> ScriptedChatModel:
+    """Return a model that goes through rounds of calls by what it has said before, and then ends."""
+
+    def response(sent: list[Any]) -> AIMessage | str:
+        said = sum(isinstance(message, AIMessage) for message in sent)
+        return rounds[said] if said < len(rounds) else "All is done."
+
+    return model(response)
+
+
+def tools_of(world: World, wait: bool = True) -> list[Any]:
     def slow() -> str:
         """Wait."""
         with world.doing("slow"):
-            world.wait()
+            if wait:
+                world.wait()
         return "slow"
 
     def quick() -> str:
         """Be quick."""
-        with world.doing("quick"):
-            return "quick"
+        return world.add("quick")
 
     async def aslow() -> str:
         """Wait on the event loop."""
@@ -136,24 +132,16 @@ def tools(world: World) -> ag.Agent:
             await world.await_gate()
         return "aslow"
 
-    model = _model(calls(call("slow"), call("aslow"), call("quick")), calls(call("quick", "4")))
-    return chain(world, ag.chat_agent("writer", model, tools=[slow, quick, aslow]))
+    return [slow, quick, aslow]
+
+
+def tools(world: World) -> ag.Agent:
+    asks = by_rounds(calls(call("slow"), call("aslow"), call("quick")), calls(call("quick", "4")))
+    return chain(world, ag.chat_agent("writer", asks, tools=tools_of(world)))
 
 
 def stack(world: World, waits: str = "slow") -> ag.Agent:
     """Return an agent with a hook and a wrap at each place; a tool waits inside its wrap, or a hook."""
-
-    def slow() -> str:
-        """Wait."""
-        with world.doing("slow"):
-            if waits == "slow":
-                world.wait()
-        return "slow"
-
-    def quick() -> str:
-        """Be quick."""
-        with world.doing("quick"):
-            return "quick"
 
     def wrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
         return handler(request)
@@ -161,38 +149,30 @@ def stack(world: World, waits: str = "slow") -> ag.Agent:
     async def awrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
         return await handler(request)
 
-    wraps = {
-        f"{letter}{place}": method
-        for place in ("wrap_model_call", "wrap_tool_call")
-        for letter, method in (("", wrap), ("a", awrap))
-    }
-    model = _model(calls(call("slow"), call("quick", "2")), calls(call("quick", "4")))
-    hooks = ("before_agent", "before_model", "after_model", "after_agent")
-    middleware = [_hook(world, place, gated=place == waits) for place in hooks]
-    middleware.append(type("Around", (AgentMiddleware,), wraps)())
-    writer = ag.chat_agent("writer", model, tools=[slow, quick], middleware=middleware)
-    return chain(world, ag.parallel("fork", [writer, plain(world, "beside")]))
+    wraps = dict.fromkeys(("wrap_model_call", "wrap_tool_call"), wrap)
+    awraps = {f"a{name}": awrap for name in wraps}
+    places = ("before_agent", "before_model", "after_model", "after_agent")
+    middleware = [_hook(world, place, gated=place == waits) for place in places]
+    writer = ag.chat_agent(
+        "writer",
+        by_rounds(calls(call("slow"), call("quick", "2")), calls(call("quick", "4"))),
+        tools=tools_of(world, wait=waits == "slow")[:2],
+        middleware=[*middleware, named("Around", **wraps, **awraps)],
+    )
+    return chain(world, ag.parallel("fork", [writer, leaf("beside", world)]))
 
 
-def hook(world: World) -> ag.Agent:
-    return stack(world, "after_model")
-
-
-class _Rounds(AgentState[Any]):
-    rounds: NotRequired[int]
-
-
-def _hook(world: World, place: str, *, gated: bool) -> AgentMiddleware[Any, Any, Any]:
+def _hook(world: World, place: str, *, gated: bool) -> Any:
     """Return middleware with one hook: it counts, reminds, replaces the last word or says one.
 
     One that waits at the gate is a coroutine in async runs: there LangChain calls a function on the
-    event loop, which would stand still.
+    event loop, which would block.
     """
 
     def made(state: Any) -> tuple[str, dict[str, Any]]:
         rounds, last = state.get("rounds", 0) + 1, state["messages"][-1]
         name = f"{place} {rounds}"
-        messages: dict[str, list[BaseMessage]] = {
+        messages: dict[str, list[Any]] = {
             "before_model": [HumanMessage(name)],
             "after_model": [last.model_copy(update={"content": f"{last.text}!"})],
             "after_agent": [AIMessage(name)],
@@ -212,67 +192,21 @@ def _hook(world: World, place: str, *, gated: bool) -> AgentMiddleware[Any, Any,
             await world.await_gate()
         return update
 
-    methods = {"state_schema": _Rounds, place: hook, **({f"a{place}": ahook} if gated else {})}
-    return type(f"At_{place}", (AgentMiddleware,), methods)()  # type: ignore[no-any-return]
+    twin = {f"a{place}": ahook} if gated else {}
+    return named(f"At_{place}", state_schema=Rounds, **{place: hook}, **twin)
 
 
-def agent_tool(world: World) -> ag.Agent:
-    inner = ag.sequential("inner", [plain(world, "i1"), plain(world, "i2", gated=True)])
-    model = _model(calls(call("inner", request="Look.")))
-    return chain(world, ag.chat_agent("writer", model, tools=[ag.agent_tool(inner)]))
-
-
-def human(world: World) -> ag.Agent:
-    asks = ag.sequential("x", [plain(world, "x1"), ag.human("boss", "Go on?"), plain(world, "x2")])
-    return chain(world, ag.parallel("fork", [asks, plain(world, "b", gated=True)]))
-
-
-def until(world: World) -> ag.Agent:
-    def enough(ctx: ag.Context) -> bool:
-        with world.doing(f"until {ctx.iteration}"):
-            return ctx.iteration == 1
-
-    looped = ag.loop("l", [plain(world, "a")], max_iterations=5, until=enough)
-    return chain(world, looped)
-
-
-def foreign(world: World) -> ag.Agent:
-    def node(name: str, gated: bool = False) -> Any:
-        def run(state: Any) -> Any:
-            with world.doing(name):
-                if gated:
-                    world.wait()
-            return {"messages": [AIMessage(f"{name} is done")]}
-
-        return run
-
-    builder = StateGraph(MessagesState).add_node("one", node("one")).add_node("two", node("two", True))
-    graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
-    return chain(world, ag.graph_agent("made", graph))
-
-
-def _model(*rounds: AIMessage) -> ScriptedChatModel:
-    """Return a model that goes through rounds of calls by what it has said before, and then ends."""
-
-    def response(sent: list[BaseMessage]) -> AIMessage | str:
-        said = sum(isinstance(message, AIMessage) for message in sent)
-        return rounds[said] if said < len(rounds) else "All is done."
-
-    return ScriptedChatModel(responses=response)
-
-
+AFTER_MODEL = ("after_model 3", "after_model 5", "after_model 7")
 TREES = {
-    "sequence": Tree(sequence, again=("b",)),
     "loop": Tree(loop, again=("b",)),
     "generators": Tree(generators, 2, 1, again=("h",)),
-    "functions": Tree(functions, 2, 2),
     "coroutines": Tree(coroutines, 2, 1, again=("a", "b")),
     "mixed": Tree(mixed, 2, 2, again=("b",)),
     "nested": Tree(nested, 3, 1),
     "workflow": Tree(workflow, 3, 1),
     "tools": Tree(tools, 3, 2, again=("aslow",)),
     "stack": Tree(stack, 6, 1),
-    "hook": Tree(hook, 3, 1, again=("after_model 3", "after_model 5", "after_model 7")),
+    "hook": Tree(lambda world: stack(world, "after_model"), 3, 1, again=AFTER_MODEL),
     "agent tool": Tree(agent_tool, 3, 1),
     "human": Tree(human, 2, 1, asks=True),
     "until": Tree(until),

@@ -1,29 +1,24 @@
 """Trees in which one call fails once: each site is a place where users' code runs."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired
 
-from campaign import Ledger
+from campaign import World, caller, chain, leaf, model
 from kinds import Fault, is_ordinary, is_verdict, never
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool as langchain_tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, call, calls
+from agentgraph.testing import call, calls
 
-Build = Callable[[Fault, Ledger], ag.Agent]
-
-
-class _Counting(AgentState[Any]):
-    rounds: NotRequired[int]
-
-
+Build = Callable[[Fault, World], ag.Agent]
+SHAPES = ("plain", "coroutine")
 BAD = "bad"
-"""The effect that is done behind the fault."""
+"""The effect that is done after the fault."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +32,6 @@ class Site:
         wraps: The error of ours that an ordinary exception is wrapped in.
         free: Effects that need not be done, though never twice.
         garbles: Whether LangChain makes another error of one that is not an `Exception`.
-        yields: Whether it tells something before it fails. That is told again by the resume: it is not
-            voided yet, and `events()` has it once.
     """
 
     build: Build
@@ -47,154 +40,117 @@ class Site:
     wraps: type[BaseException] | None = None
     free: frozenset[str] = frozenset()
     garbles: bool = False
-    yields: bool = False
-
-
-def leaf(
-    name: str, ledger: Ledger, fault: Any = None, shape: str = "plain", **options: Any
-) -> ag.Agent:
-    """Return a function agent of a shape that fails, or counts its effect and says its name."""
-
-    def act() -> str:
-        if fault is not None:
-            fault()
-        ledger.add(name)
-        return f"{name} is done"
-
-    def plain(ctx: ag.Context) -> str:
-        return act()
-
-    async def coroutine(ctx: ag.Context) -> str:
-        return act()
-
-    def generator(ctx: ag.Context) -> Iterator[str]:
-        yield f"{name} begins"
-        yield act()
-
-    async def stream(ctx: ag.Context) -> AsyncIterator[str]:
-        yield f"{name} begins"
-        yield act()
-
-    shapes = {"plain": plain, "coroutine": coroutine, "generator": generator, "stream": stream}
-    return ag.function_agent(name, shapes[shape], **options)
-
-
-def chain(ledger: Ledger, *agents: ag.Agent) -> ag.Agent:
-    """Return a sequence with something done before and behind."""
-    return ag.sequential("s", [leaf("first", ledger), *agents, leaf("last", ledger)])
 
 
 def function(shape: str, **options: Any) -> Build:
-    return lambda fault, ledger: chain(ledger, leaf(BAD, ledger, fault, shape, **options))
-
-
-def alone(shape: str) -> Build:
-    return lambda fault, ledger: leaf(BAD, ledger, fault, shape)
+    return lambda fault, world: chain(world, leaf(BAD, world, fault, shape, **options))
 
 
 def branch(on_error: str, shape: str) -> Build:
-    """Return a parallel of a branch that fails, and one that ends behind that."""
+    """Return a parallel of a branch that fails, and one that ends after that."""
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
-        beside = leaf("beside", ledger, lambda: fault.over.wait(10))
-        failing = ag.sequential("x", [leaf("before", ledger), leaf(BAD, ledger, fault, shape)])
-        return chain(ledger, ag.parallel("fork", [failing, beside], on_error=on_error))
+    def build(fault: Fault, world: World) -> ag.Agent:
+        beside = leaf("beside", world, lambda: fault.over.wait(10))
+        failing = ag.sequential("x", [leaf("before", world), leaf(BAD, world, fault, shape)])
+        return chain(world, ag.parallel("fork", [failing, beside], on_error=on_error))
 
     return build
 
 
-def nested(fault: Fault, ledger: Ledger) -> ag.Agent:
-    inner = ag.parallel("fork_inner", [leaf(BAD, ledger, fault), leaf("near", ledger)])
-    return chain(ledger, ag.parallel("fork", [inner, leaf("far", ledger)]))
+def nested(fault: Fault, world: World) -> ag.Agent:
+    inner = ag.parallel("fork_inner", [leaf(BAD, world, fault), leaf("near", world)])
+    return chain(world, ag.parallel("fork", [inner, leaf("far", world)]))
 
 
-def step(fault: Fault, ledger: Ledger) -> ag.Agent:
+def step(fault: Fault, world: World) -> ag.Agent:
     steps = [
-        leaf("find", ledger),
-        leaf("beside", ledger),
-        ag.step(leaf(BAD, ledger, fault), depends_on=["find"]),
-        ag.step(leaf("write", ledger), depends_on=[BAD]),
+        leaf("find", world),
+        leaf("beside", world),
+        ag.step(leaf(BAD, world, fault), depends_on=["find"]),
+        ag.step(leaf("write", world), depends_on=[BAD]),
     ]
-    return chain(ledger, ag.workflow("fork", steps))
+    return chain(world, ag.workflow("fork", steps))
 
 
-def _hook(fault: Fault, ledger: Ledger, gives: Any = None) -> Callable[..., Any]:
-    """Return a function that fails once, and then counts, and gives something."""
+def hook(make: Callable[[World, Callable[..., Any]], ag.Agent], gives: Any = None) -> Build:
+    """Return a tree with a function that fails once, and then counts, and gives something."""
 
-    def hook(*args: Any) -> Any:
-        fault()
-        ledger.add(BAD)
-        return gives(*args) if callable(gives) else gives
+    def build(fault: Fault, world: World) -> ag.Agent:
+        def called(*args: Any) -> Any:
+            fault()
+            world.add(BAD)
+            return gives(*args) if callable(gives) else gives
 
-    return hook
+        return chain(world, make(world, called))
 
-
-def until(fault: Fault, ledger: Ledger) -> ag.Agent:
-    asked = _hook(fault, ledger, True)
-    return chain(ledger, ag.loop("l", [leaf("body", ledger)], max_iterations=3, until=asked))
+    return build
 
 
-def until_in_a_branch(fault: Fault, ledger: Ledger) -> ag.Agent:
-    asked = _hook(fault, ledger, True)
-    loop = ag.loop("l", [leaf("body", ledger)], max_iterations=3, until=asked)
-    return chain(ledger, ag.parallel("fork", [loop, leaf("beside", ledger)]))
+def until(world: World, hook: Callable[..., Any]) -> ag.Agent:
+    return ag.loop("l", [leaf("body", world)], max_iterations=3, until=hook)
 
 
-def check(fault: Fault, ledger: Ledger) -> ag.Agent:
-    return chain(ledger, ag.validated(leaf("body", ledger), _hook(fault, ledger)))
+def writer(world: World, **options: Any) -> ag.Agent:
+    return ag.chat_agent("writer", model(lambda sent: world.add("body")), **options)
 
 
-def check_of_a_model(fault: Fault, ledger: Ledger) -> ag.Agent:
-    model = ScriptedChatModel(responses=lambda sent: _does(ledger, "body"))
-    return chain(ledger, ag.validated(ag.chat_agent("writer", model), _hook(fault, ledger)))
+def on_tool_error(world: World, hook: Callable[..., Any]) -> ag.Agent:
+    def work() -> str:
+        """Fail."""
+        raise ValueError("It always fails.")
+
+    def response(sent: Any) -> Any:
+        return "All is done." if isinstance(sent[-1], ToolMessage) else calls(call("work"))
+
+    return ag.chat_agent("writer", model(response), tools=[work], on_tool_error=hook)
 
 
-def history(fault: Fault, ledger: Ledger) -> ag.Agent:
-    model = ScriptedChatModel(responses=lambda sent: _does(ledger, "body"))
-    shows = _hook(fault, ledger, lambda entries: [entry.message for entry in entries])
-    return chain(ledger, ag.chat_agent("writer", model, history=shows))
-
-
-def history_of_a_function(fault: Fault, ledger: Ledger) -> ag.Agent:
-    shows = _hook(fault, ledger, lambda entries: [entry.message for entry in entries])
-    reads = ag.function_agent("reads", lambda ctx: str(len(ctx.messages)), history=shows)
-    return chain(ledger, reads)
-
-
-def model_input(fault: Fault, ledger: Ledger) -> ag.Agent:
-    model = ScriptedChatModel(responses=lambda sent: _does(ledger, "body"))
-    edits = _hook(fault, ledger, lambda messages: messages)
-    return chain(ledger, ag.chat_agent("writer", model, model_input=lambda messages: edits(messages)))
-
-
-def model(fault: Fault, ledger: Ledger) -> ag.Agent:
-    return chain(
-        ledger, ag.chat_agent("writer", ScriptedChatModel(responses=_hook(fault, ledger, "ok")))
+def planner(world: World, hook: Callable[..., Any]) -> ag.Agent:
+    return ag.plan_execute(
+        "pe",
+        planner=ag.function_agent("planner", hook),
+        executor=leaf("executor", world),
+        replanner=ag.function_agent("replanner", lambda ctx: None),
     )
+
+
+def messages_of(entries: Any) -> Any:
+    return [entry.message for entry in entries]
+
+
+def idle() -> str:
+    """Do nothing."""
+    return "idle"
+
+
+def named(name: str, **methods: Any) -> AgentMiddleware[Any, Any, Any]:
+    return type(name, (AgentMiddleware,), methods)()
 
 
 def hook_of_middleware(name: str) -> Build:
     """Return a chat agent with a tool; a hook of its middleware fails."""
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
-        def hook(self: Any, state: Any, runtime: Any) -> None:
-            fault()
+    def build(fault: Fault, world: World) -> ag.Agent:
+        def asked(messages: Any) -> Any:
+            world.add("asked")
+            return messages
 
-        def response(sent: list[BaseMessage]) -> AIMessage | str:
-            ledger.add("asked")
-            return _calls("_idle")(sent)
-
-        middleware = [type("Failing", (AgentMiddleware,), {name: hook})()]
-        model = ScriptedChatModel(responses=response)
-        return chain(ledger, ag.chat_agent("writer", model, tools=[_idle], middleware=middleware))
+        stack = [named("Failing", **{name: lambda self, state, runtime: fault()})]
+        return chain(world, caller([idle], "idle", middleware=stack, model_input=asked))
 
     return build
+
+
+class Rounds(AgentState[Any]):
+    """Counts how often a middleware was called."""
+
+    rounds: NotRequired[int]
 
 
 def middleware_state(lane: str, name: str) -> Build:
     """Return an agent whose hook fails, between others that keep state and edits, and replace words."""
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+    def build(fault: Fault, world: World) -> ag.Agent:
         def count(self: Any, state: Any, runtime: Any) -> Any:
             rounds = state.get("rounds", 0) + 1
             return {"rounds": rounds, "messages": [HumanMessage(f"round {rounds}")]}
@@ -205,21 +161,18 @@ def middleware_state(lane: str, name: str) -> Build:
 
         def sum_up(self: Any, state: Any, runtime: Any) -> None:
             seen = [each.text for each in state["messages"] if each.text.startswith("round")]
-            ledger.add(f"{state['rounds']} rounds: {', '.join(seen)}")
+            world.add(f"{state['rounds']} rounds: {', '.join(seen)}")
 
-        def fail(self: Any, state: Any, runtime: Any) -> None:
-            fault()
-
-        counting = {"state_schema": _Counting, "before_model": count, "after_agent": sum_up}
-        keeping = type("Keeping", (AgentMiddleware,), {**counting, "after_model": loud})()
-        failing = type("Failing", (AgentMiddleware,), {name: fail})()
-        model = ScriptedChatModel(responses=_calls("_idle"))
-        both = [failing, keeping, type("Inner", (AgentMiddleware,), {name: lambda *_: None})()]
-        inner = ag.chat_agent("inner", model, tools=[_idle], middleware=both)
+        counting = {"state_schema": Rounds, "before_model": count, "after_agent": sum_up}
+        stack = [
+            named("Failing", **{name: lambda self, state, runtime: fault()}),
+            named("Keeping", **counting, after_model=loud),
+            named("Inner", **{name: lambda *_: None}),
+        ]
+        inner = caller([idle], "idle", name="inner", middleware=stack)
         if lane == "branch":
-            return chain(ledger, ag.parallel("fork", [inner, leaf("beside", ledger)]))
-        asks, tools = ScriptedChatModel(responses=_calls("inner")), [ag.agent_tool(inner)]
-        return chain(ledger, ag.chat_agent("boss", asks, tools=tools, on_tool_error="raise"))
+            return chain(world, ag.parallel("fork", [inner, leaf("beside", world)]))
+        return chain(world, caller([ag.agent_tool(inner)], "inner", name="boss", on_tool_error="raise"))
 
     return build
 
@@ -227,7 +180,7 @@ def middleware_state(lane: str, name: str) -> Build:
 def wrap_of_middleware(name: str) -> Build:
     """Return a chat agent with a tool; a wrap of its middleware fails, before what it wraps."""
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+    def build(fault: Fault, world: World) -> ag.Agent:
         def wrap(self: Any, request: Any, handler: Callable[[Any], Any]) -> Any:
             fault()
             return handler(request)
@@ -238,31 +191,27 @@ def wrap_of_middleware(name: str) -> Build:
 
         def work() -> str:
             """Work."""
-            return _does(ledger, "work")
+            return world.add("work")
 
-        middleware = [type("Failing", (AgentMiddleware,), {name: wrap, f"a{name}": awrap})()]
-        model = ScriptedChatModel(responses=_calls("work"))
-        writer = ag.chat_agent(
-            "writer", model, tools=[work], middleware=middleware, on_tool_error="raise"
-        )
-        return chain(ledger, writer)
+        stack = [named("Failing", **{name: wrap, f"a{name}": awrap})]
+        return chain(world, caller([work], "work", middleware=stack, on_tool_error="raise"))
 
     return build
 
 
 def tool(
-    on_error: str, *, is_async: bool = False, in_order: bool = False, is_retried: bool = False
+    on_error: str, *, is_async: bool = False, is_retried: bool = False, parallel: bool = True
 ) -> Build:
     """Return a chat agent that calls two tools at once; one fails, and is called until it works.
 
     One that is retried LangChain tries twice.
     """
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+    def build(fault: Fault, world: World) -> ag.Agent:
         def work() -> str:
             """Work."""
             fault()
-            return _does(ledger, BAD)
+            return world.add(BAD)
 
         async def awork() -> str:
             """Work."""
@@ -270,82 +219,36 @@ def tool(
 
         def other() -> str:
             """Do something else."""
-            return _does(ledger, "other")
+            return world.add("other")
 
         failing: Any = langchain_tool("work")(awork if is_async else work)
         if is_retried:
             failing = failing.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
-        writer = ag.chat_agent(
-            "writer",
-            ScriptedChatModel(responses=_calls("work", "other")),
-            tools=[failing, other],
-            on_tool_error=on_error,
-            parallel_tools=not in_order,
-        )
-        return chain(ledger, writer)
+        options = {"on_tool_error": on_error, "parallel_tools": parallel}
+        return chain(world, caller([failing, other], "work", "other", **options))
 
     return build
 
 
-def agent_tool(on_error: str) -> Build:
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
-        inner = ag.sequential("inner", [leaf("begins", ledger), leaf(BAD, ledger, fault)])
-        model = ScriptedChatModel(responses=_calls("inner"))
-        tools = [ag.agent_tool(inner)]
-        return chain(ledger, ag.chat_agent("writer", model, tools=tools, on_tool_error=on_error))
+def agent_tool(on_error: str, **options: Any) -> Build:
+    def build(fault: Fault, world: World) -> ag.Agent:
+        inner = ag.sequential("inner", [leaf("begins", world), leaf(BAD, world, fault)])
+        return chain(world, caller([ag.agent_tool(inner)], "inner", on_tool_error=on_error, **options))
 
     return build
-
-
-def retried_agent_tool() -> Build:
-    """Return a chat agent with an agent as a tool that middleware runs again."""
-
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
-        inner = ag.sequential("inner", [leaf("begins", ledger), leaf(BAD, ledger, fault)])
-        retry = ToolRetryMiddleware(
-            max_retries=1, retry_on=(Exception,), on_failure="error", initial_delay=0.0
-        )
-        model = ScriptedChatModel(responses=_calls("inner"))
-        options: Any = {"tools": [ag.agent_tool(inner)], "on_tool_error": "raise"}
-        return chain(ledger, ag.chat_agent("writer", model, middleware=[retry], **options))
-
-    return build
-
-
-def on_tool_error(fault: Fault, ledger: Ledger) -> ag.Agent:
-    def work() -> str:
-        """Fail."""
-        raise ValueError("It always fails.")
-
-    def response(sent: list[BaseMessage]) -> AIMessage | str:
-        return "All is done." if isinstance(sent[-1], ToolMessage) else _calls("work")(sent)
-
-    model, hook = ScriptedChatModel(responses=response), _hook(fault, ledger, "It failed.")
-    return chain(ledger, ag.chat_agent("writer", model, tools=[work], on_tool_error=hook))
-
-
-def unknown_tool(fault: Fault, ledger: Ledger) -> ag.Agent:
-    model = ScriptedChatModel(responses=_calls("nope"))
-    hook = _hook(fault, ledger, "It is known now.")
-    return chain(ledger, ag.chat_agent("writer", model, tools=[_idle], unknown_tool=hook))
-
-
-def approve(fault: Fault, ledger: Ledger) -> ag.Agent:
-    model, asks = ScriptedChatModel(responses=_calls("_idle")), _hook(fault, ledger, False)
-    return chain(ledger, ag.chat_agent("writer", model, tools=[_idle], approve=lambda made: asks(made)))
 
 
 def foreign(where: str) -> Build:
     """Return a graph of somebody else's; its second node fails, or what makes its input."""
 
-    def build(fault: Fault, ledger: Ledger) -> ag.Agent:
+    def build(fault: Fault, world: World) -> ag.Agent:
         def one(state: Any) -> Any:
-            return {"messages": [AIMessage(_does(ledger, "one"))]}
+            return {"messages": [AIMessage(world.add("one"))]}
 
         def two(state: Any) -> Any:
             if where == "node":
                 fault()
-            return {"messages": [AIMessage(_does(ledger, BAD))]}
+            return {"messages": [AIMessage(world.add(BAD))]}
 
         def given(ctx: ag.Context) -> dict[str, Any]:
             fault()
@@ -353,107 +256,81 @@ def foreign(where: str) -> Build:
 
         builder = StateGraph(MessagesState).add_node("one", one).add_node("two", two)
         graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
-        return chain(ledger, ag.graph_agent("made", graph, input=given if where == "input" else None))
+        return chain(world, ag.graph_agent("made", graph, input=given if where == "input" else None))
 
     return build
 
 
-def planner(fault: Fault, ledger: Ledger) -> ag.Agent:
-    roles = {
-        "planner": ag.function_agent("planner", _hook(fault, ledger, '["only"]')),
-        "executor": leaf("executor", ledger),
-        "replanner": ag.function_agent("replanner", lambda ctx: None),
-    }
-    return chain(ledger, ag.plan_execute("pe", **roles))
-
-
-def _idle() -> str:
-    """Do nothing."""
-    return "idle"
-
-
-def _does(ledger: Ledger, name: str) -> str:
-    ledger.add(name)
-    return f"{name} is done"
-
-
-def _calls(*names: str) -> Callable[[list[BaseMessage]], AIMessage | str]:
-    """Return a script: each tool is called until it has worked; those that have are not again."""
-
-    def response(sent: list[BaseMessage]) -> AIMessage | str:
-        worked = {m.name for m in sent if isinstance(m, ToolMessage) and m.status == "success"}
-        left = [name for name in names if name not in worked]
-        if not left:
-            return "All is done."
-        made = [call(name, f"{name}{len(sent)}", **_arguments(name)) for name in left]
-        return calls(*made)
-
-    return response
-
-
-def _arguments(name: str) -> dict[str, str]:
-    return {"request": "Look."} if name == "inner" else {}
-
-
-_RETRY = RetryPolicy(initial_interval=0.001, jitter=False, retry_on=Exception)
-_LOST = {BAD: 0}
+RETRY = RetryPolicy(initial_interval=0.001, jitter=False, retry_on=Exception)
+RUN_AGAIN = ToolRetryMiddleware(
+    max_retries=1, retry_on=(Exception,), on_failure="error", initial_delay=0.0
+)
+LOST = {BAD: 0}
+TWICE = {"begins": 2}
+FREE = frozenset({BAD, "before", "beside"})
 
 SITES: dict[str, Site] = {
-    **{f"{shape} function": Site(function(shape)) for shape in ("plain", "coroutine")},
-    **{f"{shape} function": Site(function(shape), yields=True) for shape in ("generator", "stream")},
-    **{f"{shape} alone": Site(alone(shape)) for shape in ("plain", "coroutine")},
-    **{f"{shape} alone": Site(alone(shape), yields=True) for shape in ("generator", "stream")},
-    "retried function": Site(function("plain", retry=_RETRY), absorbs=is_ordinary),
-    "retried coroutine": Site(function("coroutine", retry=_RETRY), absorbs=is_ordinary),
+    **{f"{shape} function": Site(function(shape)) for shape in (*SHAPES, "generator", "stream")},
+    **{
+        f"{shape} alone": Site(lambda fault, world, shape=shape: leaf(BAD, world, fault, shape))
+        for shape in SHAPES
+    },
+    **{f"retried {each}": Site(function(each, retry=RETRY), is_ordinary) for each in SHAPES},
     **{
         f"branch {on_error} {shape}": Site(branch(on_error, shape))
         for on_error in ("fail", "wait")
-        for shape in ("plain", "coroutine")
+        for shape in SHAPES
     },
+    **{f"branch collect {each}": Site(branch("collect", each), is_ordinary, LOST) for each in SHAPES},
     **{
-        f"branch collect {shape}": Site(branch("collect", shape), is_ordinary, _LOST)
-        for shape in ("plain", "coroutine")
-    },
-    **{
-        f"branch first {shape}": Site(
-            branch("first", shape), is_ordinary, _LOST, free=frozenset({BAD, "before", "beside"})
-        )
-        for shape in ("plain", "coroutine")
+        f"branch first {each}": Site(branch("first", each), is_ordinary, LOST, free=FREE)
+        for each in SHAPES
     },
     "nested branch": Site(nested),
     "step": Site(step, wraps=ag.StepFailedError),
-    "until": Site(until),
-    "until in a branch": Site(until_in_a_branch),
-    "check": Site(check, is_verdict, {"body": 2}),
-    "check of a model": Site(check_of_a_model, is_verdict, {"body": 2}),
-    "history": Site(history),
-    "history of a function": Site(history_of_a_function),
-    "model_input": Site(model_input),
-    "model": Site(model, garbles=True),
+    "until": Site(hook(until, gives=True)),
+    "until in a branch": Site(
+        hook(lambda w, f: ag.parallel("fork", [until(w, f), leaf("beside", w)]), gives=True)
+    ),
+    "check": Site(hook(lambda w, f: ag.validated(leaf("body", w), f)), is_verdict, {"body": 2}),
+    "check of a model": Site(hook(lambda w, f: ag.validated(writer(w), f)), is_verdict, {"body": 2}),
+    "history": Site(hook(lambda w, f: writer(w, history=f), messages_of)),
+    "history of a function": Site(
+        hook(
+            lambda w, f: ag.function_agent("reads", lambda ctx: str(ctx.messages), history=f),
+            messages_of,
+        )
+    ),
+    "model_input": Site(
+        hook(lambda w, f: writer(w, model_input=lambda sent: f(sent)), lambda sent: sent)
+    ),
+    "model": Site(hook(lambda w, f: ag.chat_agent("writer", model(f)), "ok"), garbles=True),
     **{
-        hook: Site(hook_of_middleware(hook))
-        for hook in ("before_agent", "before_model", "after_model", "after_agent")
+        name: Site(hook_of_middleware(name))
+        for name in ("before_agent", "before_model", "after_model", "after_agent")
     },
     **{
-        f"middleware state, {lane} {hook}": Site(middleware_state(lane, hook))
+        f"middleware state, {lane} {name}": Site(middleware_state(lane, name))
         for lane in ("branch", "tool")
-        for hook in ("after_model", "after_agent")
+        for name in ("after_model", "after_agent")
     },
     **{wrap: Site(wrap_of_middleware(wrap)) for wrap in ("wrap_model_call", "wrap_tool_call")},
     "tool return": Site(tool("return"), is_ordinary),
     "tool raise": Site(tool("raise")),
     "async tool return": Site(tool("return", is_async=True), is_ordinary),
     "async tool raise": Site(tool("raise", is_async=True)),
-    "tool in order": Site(tool("raise", in_order=True)),
-    "agent tool return": Site(agent_tool("return"), is_ordinary, {"begins": 2}),
+    "tool in order": Site(tool("raise", parallel=False)),
+    "agent tool return": Site(agent_tool("return"), is_ordinary, TWICE),
     "agent tool raise": Site(agent_tool("raise")),
-    "retried agent tool": Site(retried_agent_tool(), is_ordinary, {"begins": 2}),
-    "retried tool": Site(tool("raise", is_retried=True), absorbs=is_ordinary),
-    "retried async tool": Site(tool("raise", is_async=True, is_retried=True), absorbs=is_ordinary),
-    "on_tool_error": Site(on_tool_error),
-    "unknown_tool": Site(unknown_tool),
-    "approve": Site(approve),
+    "retried agent tool": Site(agent_tool("raise", middleware=[RUN_AGAIN]), is_ordinary, TWICE),
+    "retried tool": Site(tool("raise", is_retried=True), is_ordinary),
+    "retried async tool": Site(tool("raise", is_async=True, is_retried=True), is_ordinary),
+    "on_tool_error": Site(hook(on_tool_error, "It failed.")),
+    "unknown_tool": Site(hook(lambda w, f: caller([idle], "nope", unknown_tool=f), "It is known now.")),
+    "approve": Site(
+        hook(lambda w, f: caller([idle], "idle", approve=lambda made: f(made)), gives=False)
+    ),
     "foreign node": Site(foreign("node")),
     "foreign input": Site(foreign("input")),
-    "planner": Site(planner),
+    "planner": Site(hook(planner, '["only"]')),
 }

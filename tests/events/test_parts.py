@@ -1,6 +1,5 @@
-"""Stream parts, opened: what comes from a server, in each of its forms."""
+"""Parts of a stream are read in each form in which LangGraph or a server sends them."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -18,15 +17,6 @@ def opened(*parts: Any) -> list[Part]:
     return [each for part in parts for each in opener.open(part)]
 
 
-def partial(text: str, *calls: str) -> StreamPart:
-    told = {"type": "ai", "id": "1", "content": text}
-    made = [{"name": name, "args": {}, "id": name, "type": "tool_call"} for name in calls]
-    return StreamPart("messages/partial", [{**told, "tool_calls": made}])  # type: ignore[arg-type]
-
-
-METADATA = StreamPart("messages/metadata", {"1": {"metadata": AT}})
-
-
 @pytest.mark.parametrize(
     "part",
     [
@@ -34,6 +24,7 @@ METADATA = StreamPart("messages/metadata", {"1": {"metadata": AT}})
         StreamPart("updates|a:1|b:2", {"c": None}),
         (("a:1", "b:2"), "updates", {"c": None}),
     ],
+    ids=["version 2", "a server", "version 1"],
 )
 def test_a_part_has_a_kind_data_and_a_namespace_in_every_form(part: Any) -> None:
     [(kind, data, namespace)] = opened(part)
@@ -45,41 +36,41 @@ def test_a_pair_is_a_part_of_the_root() -> None:
 
 
 def test_a_chunk_is_where_its_metadata_say() -> None:
-    told = {"type": "AIMessageChunk", "id": "1", "content": "Hum"}
-    [part] = opened(StreamPart("messages", [told, AT]))  # type: ignore[arg-type]
+    chunk = {"type": "AIMessageChunk", "id": "1", "content": "Hum"}
+    [part] = opened(StreamPart("messages", [chunk, AT]))  # type: ignore[arg-type]
     assert part == Part("messages", (AIMessageChunk("Hum", id="1"), AT), ["review:1", "legal:2"])
 
 
-def chunks(parts: Iterable[Part]) -> list[tuple[str, list[Any]]]:
-    return [
-        (part.data[0].text, [(call["name"], call["index"]) for call in part.data[0].tool_call_chunks])
-        for part in parts
-    ]
+def test_only_what_is_new_in_a_message_that_grows_becomes_a_chunk() -> None:
+    def partial(text: str, *calls: str) -> StreamPart:
+        made = [{"name": name, "args": {}, "id": name, "type": "tool_call"} for name in calls]
+        message = {"type": "ai", "id": "1", "content": text, "tool_calls": made}
+        return StreamPart("messages/partial", [message])  # type: ignore[arg-type]
 
-
-def test_of_a_message_that_grows_only_what_is_new_becomes_a_chunk() -> None:
-    grown = opened(
-        METADATA,
+    metadata = StreamPart("messages/metadata", {"1": {"metadata": AT}})
+    grown = [
         partial("They "),
         partial("They hum"),
         partial("They hum", "a"),
         partial("They hum", "a", "b"),
-    )
-    assert chunks(grown) == [("They ", []), ("hum", []), ("", [("a", 0)]), ("", [("b", 1)])]
-    assert {part.data[1]["agent_address"] for part in grown} == {"writer"}
+    ]
+    found = []
+    for part in opened(metadata, *grown):
+        chunk, at = part.data
+        assert at["agent_address"] == "writer"
+        found.append((chunk.text, [(call["name"], call["index"]) for call in chunk.tool_call_chunks]))
+    assert found == [("They ", []), ("hum", []), ("", [("a", 0)]), ("", [("b", 1)])]
 
 
-def test_whole_messages_are_passed_on_and_tell_nothing_new() -> None:
+def test_whole_messages_stay_as_they_are() -> None:
     complete = StreamPart("messages/complete", [{"type": "ai", "content": "Hum."}])  # type: ignore[arg-type]
     assert [part.kind for part in opened(complete)] == ["messages/complete"]
 
 
-@pytest.mark.parametrize("part", [StreamPart("error", {"error": "ValueError", "message": "no"})])
-def test_a_failed_run_raises_what_the_server_tells(part: Any) -> None:
-    with pytest.raises(
-        ag.RemoteRunError, match="the run failed on the server with ValueError: no"
-    ) as caught:
-        opened(part)
+def test_a_failed_run_raises_what_the_server_says() -> None:
+    with pytest.raises(ag.RemoteRunError) as caught:
+        opened(StreamPart("error", {"error": "ValueError", "message": "no"}))
+    assert str(caught.value) == "the run failed on the server with ValueError: no"
     assert caught.value.error == {"error": "ValueError", "message": "no"}
 
 
@@ -92,6 +83,7 @@ def test_a_failed_run_raises_what_the_server_tells(part: Any) -> None:
         ToolMessage("3", name="a", tool_call_id="1", artifact=[1], status="error"),
         RemoveMessage(id="1"),
     ],
+    ids=["a person's", "with a call", "with blocks", "a result", "a removal"],
 )
 def test_a_message_is_the_same_after_json(message: Any) -> None:
     assert as_message(message.model_dump(mode="json")) == message
@@ -105,7 +97,7 @@ def test_a_question_is_read_from_json_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", [{"writer": {"messages": []}}, (("a:1",), {"writer": None}), 3, "text"]
+    "part", [{"w": {}}, (("a",), {"w": None}), ("a", 1, 2, 3), 3, "text"], ids=repr
 )
 def test_a_part_that_does_not_say_its_mode_is_refused(part: Any) -> None:
     with pytest.raises(ag.AgentGraphError) as caught:

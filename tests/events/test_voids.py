@@ -1,11 +1,11 @@
-"""What middleware replaces or takes back is told to be void, then as it is now; what ran never is."""
+"""Messages that middleware replaces or removes are void; what ran stays."""
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from helpers import Drive, fresh, scripted, standing
+from forked import CONFIG, Thread
+from helpers import Disk, Drive, chat, echo, failing, says, unvoided
 from langchain.agents.middleware import (
     AgentMiddleware,
     after_agent,
@@ -17,14 +17,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 import agentgraph as ag
-from agentgraph.testing import call, calls, transcript
-
-CONFIG: Any = {"configurable": {"thread_id": "t"}}
-
-
-def look(topic: str) -> str:
-    """Look something up."""
-    return f"{topic}!"
+from agentgraph.testing import call, calls
 
 
 @after_model
@@ -34,167 +27,155 @@ def loud(state: Any, runtime: Any) -> Any:
 
 
 @after_model
-def fresh_word(state: Any, runtime: Any) -> Any:
+def new_message(state: Any, runtime: Any) -> Any:
     return {"messages": [AIMessage("Censored.", id=state["messages"][-1].id)]}
 
 
-@before_model
-def redact_results(state: Any, runtime: Any) -> Any:
-    results = [each for each in state["messages"] if each.type == "tool"]
-    return {"messages": [each.model_copy(update={"content": "*"}) for each in results]}
-
-
-def taking_back(which: Callable[[list[Any]], list[Any]]) -> Any:
+def removing(which: slice) -> Any:
     @after_agent
-    def take_back(state: Any, runtime: Any) -> Any:
-        return {"messages": [RemoveMessage(id=each.id) for each in which(state["messages"])]}
+    def remove(state: Any, runtime: Any) -> Any:
+        return {"messages": [RemoveMessage(id=each.id) for each in state["messages"][which]]}
 
-    return take_back
+    return remove
+
+
+def changing(kind: str, text: Callable[[str], str]) -> Any:
+    """Return middleware that changes the texts of the messages of a kind before the model is asked."""
+
+    @before_model
+    def change(state: Any, runtime: Any) -> Any:
+        found = [each for each in state["messages"] if each.type == kind]
+        return {"messages": [each.model_copy(update={"content": text(each.text)}) for each in found]}
+
+    return change
 
 
 LANES: dict[str, Callable[[ag.Agent], ag.Agent]] = {
-    "root": lambda agent: ag.sequential("s", [agent]),
-    "branch": lambda agent: ag.parallel("p", [agent, ag.function_agent("b", lambda c: "b")]),
-    "tool": lambda agent: ag.chat_agent(
-        "boss",
-        scripted(calls(call("writer", request="x")), "Done."),
-        tools=[ag.agent_tool(agent)],
+    "the root": lambda agent: ag.sequential("s", [agent]),
+    "a branch": lambda agent: ag.parallel("p", [agent, says("b")]),
+    "an agent as a tool": lambda agent: chat(
+        "boss", calls(call("writer", request="x")), "Done.", tools=[ag.agent_tool(agent)]
     ),
 }
+lanes = pytest.mark.parametrize("lane", LANES.values(), ids=LANES)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("lane", list(LANES))
-@pytest.mark.parametrize(("hook", "now"), [(loud, "DONE."), (fresh_word, "Censored.")])
-def test_a_message_that_is_replaced_is_void_and_then_told_as_it_is_now(
-    drive: Drive, tmp_path: Path, lane: str, hook: Any, now: str, stream: bool
+def short(events: Iterable[ag.AgentEvent]) -> list[str]:
+    return [event.text or event.kind for event in events if not event.partial]
+
+
+def check_again(runner: ag.Runner, events: list[ag.AgentEvent]) -> None:
+    assert list(runner.events("t")) == unvoided(events)
+
+
+@lanes
+@pytest.mark.parametrize(("hook", "now"), [(loud, "DONE."), (new_message, "Censored.")])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "in chunks"])
+def test_a_message_that_is_replaced_is_void_and_emitted_as_it_is_now(
+    disk: Disk, lane: Any, hook: Any, now: str, stream: bool
 ) -> None:
-    path = tmp_path / "threads.db"
-    tree = LANES[lane](ag.chat_agent("writer", scripted("Done."), middleware=[hook]))
-    told = fresh(drive, path, tree, "run", "Go.", thread_id="t", stream=stream)
-    mine = [each for each in told if each.agent_name == "writer" and not each.partial]
-    assert [each.text or each.kind for each in mine] == ["Done.", "discarded", now]
-    assert [each.action.discarded for each in mine if each.action] == [(mine[0].id,)]
+    tree = lane(chat("writer", "Done.", middleware=[hook]))
+    thread = Thread(disk.drive, tree, disk.path)
+    thread.run(stream=stream)
+    events = thread.heard
+    mine = [event for event in events if event.agent_name == "writer"]
+    assert short(mine) == ["Done.", "discarded", now]
+    assert [event.action.discarded for event in mine if event.action] == [(mine[0].id,)]
     assert (mine[2].id, mine[2].address) == (mine[0].id, mine[0].address)
-    whole = [each for each in told if not each.partial]
-    with ag.sqlite_saver(path) as saver:
-        again = list(ag.Runner(tree, checkpointer=saver).events("t"))
-    assert sorted(again, key=whole.index) == standing(whole)
+    assert sorted(disk.events(tree), key=events.index) == unvoided(events)
 
 
-def test_a_result_that_is_replaced_is_told_again_and_its_call_is_not(drive: Drive) -> None:
-    model = scripted(calls(call("look", topic="bees")), lambda sent: sent[-1].text)
-    agent = ag.chat_agent("writer", model, tools=[look], middleware=[redact_results])
+@lanes
+def test_a_message_that_is_removed_is_void_and_leaves_the_history(drive: Drive, lane: Any) -> None:
+    runner = ag.Runner(lane(chat("writer", "Done.", middleware=[removing(slice(-1, None))])))
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    mine = [event for event in events if event.agent_name == "writer"]
+    assert short(mine) == ["Done.", "discarded"]
+    assert sorted(runner.events("t"), key=events.index) == unvoided(events)
+    history = runner.graph.get_state(CONFIG).values["messages"]
+    assert "Done." not in [each.text for each in history if each.name == "writer"]
+
+
+def test_a_result_that_is_replaced_is_emitted_again_and_its_call_is_not(drive: Drive) -> None:
+    made = calls(call("echo", text="bees"))
+    hide = changing("tool", lambda text: "*")
+    agent = chat("writer", made, lambda sent: sent[-1].text, tools=[echo], middleware=[hide])
     runner = ag.Runner(agent)
     events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert transcript(events) == [
-        'writer: [calls] look({"topic": "bees"})',
-        "writer: bees!",
-        "writer: [discarded]",
-        "writer: *",
-        "writer: *",
-    ]
-    assert list(runner.events("t")) == standing(events)
+    assert short(events) == ["message", "bees", "discarded", "*", "*"]
+    check_again(runner, events)
 
 
-def test_what_an_earlier_activation_said_keeps_its_address(drive: Drive) -> None:
-    @before_model
-    def shout(state: Any, runtime: Any) -> Any:
-        said = [each for each in state["messages"] if each.type == "ai"]
-        return {"messages": [each.model_copy(update={"content": each.text.upper()}) for each in said]}
-
-    agent = ag.chat_agent("writer", scripted("one", "two"), middleware=[shout])
+def test_a_message_of_an_earlier_activation_keeps_its_address(drive: Drive) -> None:
+    agent = chat("writer", "one", "two", middleware=[changing("ai", str.upper)])
     runner = ag.Runner(ag.loop("l", [agent], max_iterations=2))
     events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert [(each.address, each.text or each.kind) for each in events] == [
+    assert [(event.address, event.text or event.kind) for event in events] == [
         ("l[0]/writer", "one"),
         ("l[1]/writer", "discarded"),
         ("l[0]/writer", "ONE"),
         ("l[1]/writer", "two"),
     ]
-    assert list(runner.events("t")) == standing(events)
+    check_again(runner, events)
 
 
-@pytest.mark.parametrize("lane", list(LANES))
-def test_a_word_that_is_taken_back_is_void_and_leaves_the_history(drive: Drive, lane: str) -> None:
-    agent = ag.chat_agent("writer", scripted("Done."), middleware=[taking_back(lambda seen: seen[-1:])])
-    runner = ag.Runner(LANES[lane](agent))
-    events = list(drive.run(runner, "Go.", thread_id="t"))
-    mine = [each for each in events if each.agent_name == "writer"]
-    assert [each.text or each.kind for each in mine] == ["Done.", "discarded"]
-    assert sorted(runner.events("t"), key=events.index) == standing(events)
+def test_tool_calls_and_messages_of_earlier_turns_are_only_removed_from_the_history(
+    drive: Drive,
+) -> None:
+    script = "One.", calls(call("echo", text="bees")), "Two.", lambda sent: str(len(sent))
+    runner = ag.Runner(chat("writer", *script, tools=[echo], middleware=[removing(slice(0, -1))]))
+    events = [e for text in ("Go.", "On.", "And?") for e in drive.run(runner, text, thread_id="t")]
+    assert short(events) == ["One.", "message", "bees", "Two.", "2"]
+    check_again(runner, events)
     history = runner.graph.get_state(CONFIG).values["messages"]
-    assert "Done." not in [each.text for each in history if each.name == "writer"]
+    assert [each.text for each in history] == ["Go.", "One.", "On.", "", "bees", "Two.", "And?", "2"]
 
 
-def test_what_ran_and_what_was_said_earlier_is_only_forgotten(drive: Drive) -> None:
-    model = scripted("One.", calls(call("look", topic="bees")), "Two.", lambda sent: str(len(sent)))
-    everything_before = taking_back(lambda seen: seen[:-1])
-    agent = ag.chat_agent("writer", model, tools=[look], middleware=[everything_before])
-    runner = ag.Runner(agent)
-    events: list[ag.AgentEvent] = []
-    for text in ("Go.", "On.", "And?"):
-        events += drive.run(runner, text, thread_id="t")
-    assert not [each for each in events if each.kind == "discarded"]
-    assert list(runner.events("t")) == events
-    assert events[-1].text == "2"
-    history = runner.graph.get_state(CONFIG).values["messages"]
-    assert [each.text for each in history] == ["Go.", "One.", "On.", "", "bees!", "Two.", "And?", "2"]
-
-
-def test_where_all_is_removed_nothing_is_void(drive: Drive) -> None:
+def test_nothing_is_void_when_all_messages_are_removed(drive: Drive) -> None:
     @after_agent
     def forget(state: Any, runtime: Any) -> Any:
         return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("Nothing was.")]}
 
-    model = scripted("One.", lambda sent: "|".join(each.text for each in sent))
-    runner = ag.Runner(ag.chat_agent("writer", model, middleware=[forget]))
+    script = "One.", lambda sent: "|".join(each.text for each in sent)
+    runner = ag.Runner(chat("writer", *script, middleware=[forget]))
     events = [e for text in ("Go.", "On.") for e in drive.run(runner, text, thread_id="t")]
-    assert transcript(events) == ["writer: One.", "writer: Nothing was.|On."]
-    assert list(runner.events("t")) == events
+    assert short(events) == ["One.", "Nothing was.|On."]
+    check_again(runner, events)
 
 
-def test_one_that_is_replaced_again_and_again_is_told_once_from_the_thread(drive: Drive) -> None:
-    class Counting(AgentMiddleware[Any, Any, Any]):
+def test_a_message_that_is_replaced_twice_is_read_once_from_the_thread(drive: Drive) -> None:
+    class Louder(AgentMiddleware[Any, Any, Any]):
         def after_model(self, state: Any, runtime: Any) -> Any:
             last = state["messages"][-1]
             return {"messages": [last.model_copy(update={"content": f"{last.text}!"})]}
 
-        def after_agent(self, state: Any, runtime: Any) -> Any:
-            return self.after_model(state, runtime)
+        after_agent = after_model
 
-    runner = ag.Runner(ag.chat_agent("writer", scripted("Done"), middleware=[Counting()]))
+    runner = ag.Runner(chat("writer", "Done", middleware=[Louder()]))
     events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert [each.text or each.kind for each in events] == [
-        *["Done", "discarded", "Done!"],
-        *["discarded", "Done!!"],
-    ]
-    assert list(runner.events("t")) == standing(events) == events[-1:]
+    assert short(events) == ["Done", "discarded", "Done!", "discarded", "Done!!"]
+    assert list(runner.events("t")) == unvoided(events) == events[-1:]
 
 
 def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:
-    begun: list[int] = []
+    jumps: list[dict[str, str]] = [{"jump_to": "model"}, {}]
 
     class Lost(AgentMiddleware[Any, Any, Any]):
-        """Replaces both words of the model, and goes where there is no way, the first time."""
+        """Replaces both messages of the model, and the first time jumps where it must not."""
 
         @hook_config(can_jump_to=["end"])
         def after_agent(self, state: Any, runtime: Any) -> Any:
-            begun.append(1)
-            words = [each for each in state["messages"] if each.type == "ai"]
-            louder = [each.model_copy(update={"content": f"{each.text}!"}) for each in words]
-            jump = {"jump_to": "model"} if len(begun) == 1 else {}
-            return {"messages": louder, **jump}
+            said = [each for each in state["messages"] if each.type == "ai"]
+            louder = [each.model_copy(update={"content": f"{each.text}!"}) for each in said]
+            return {"messages": louder, **jumps.pop(0)}
 
-    model = scripted(calls(call("look", topic="bees"), text="One"), "Two")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[look], middleware=[Lost()]))
-    events: list[ag.AgentEvent] = []
-    with pytest.raises(ag.InvalidOutputError, match="jump_to='model'"):
-        events.extend(drive.run(runner, "Go.", thread_id="t"))
+    made = calls(call("echo", text="bees"), text="One")
+    runner = ag.Runner(chat("writer", made, "Two", tools=[echo], middleware=[Lost()]))
+    events, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
+    assert "jump_to='model'" in str(error)
     events += drive.resume(runner, "t")
-    assert [each.text or each.kind for each in events] == [
-        *["One", "bees!", "Two", "error"],
-        *["discarded", "One!", "discarded", "Two!"],
+    assert short(events) == [
+        *("One", "bees", "Two", "error"),
+        *("discarded", "One!", "discarded", "Two!"),
     ]
-    told = [each for each in standing(events) if each.kind != "error"]
-    assert [each for each in runner.events("t") if each.kind != "error"] == told
+    assert short(runner.events("t")) == short(unvoided(events))

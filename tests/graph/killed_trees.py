@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage
 
 import agentgraph as ag
 from agentgraph.errors import StepFailedError
-from agentgraph.testing import call
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 FAILED = 3
 
@@ -82,34 +80,23 @@ def slow(n: int) -> str:
     return f"slow {n}"
 
 
-class Model(BaseChatModel):
-    """Makes the calls of one round after the other, each a tool and its argument."""
-
-    name: str
-    rounds: list[Any]
-
-    def bind_tools(self, tools: Any, **_: Any) -> Any:
-        return self
-
-    def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
-        asked = sum(isinstance(message, AIMessage) for message in messages)
-        act(f"{self.name}-{asked}")
-        made = self.rounds[asked] if asked < len(self.rounds) else []
-        calls = [call(name, f"call_{i}", **args) for i, (name, args) in enumerate(made)]
-        said = AIMessage("" if calls else f"{self.name} is done", tool_calls=calls)
-        return ChatResult(generations=[ChatGeneration(message=said)])
-
-    @property
-    def _llm_type(self) -> str:
-        return "by rounds"
-
-
 TOOLS: list[Any] = [quick, slow]
-ROUNDS = [[("quick", {"n": 0})], [("quick", {"n": 1}), ("slow", {"n": 2})]]
+ROUNDS = [calls(call("quick", n=0)), calls(call("quick", n=1), call("slow", n=2))]
+
+
+def model(name: str, *rounds: AIMessage) -> ScriptedChatModel:
+    """Return a model that makes the calls of its rounds, by how often it has replied."""
+
+    def reply(messages: list[BaseMessage]) -> Any:
+        asked = sum(isinstance(message, AIMessage) for message in messages)
+        act(f"{name}-{asked}")
+        return rounds[asked] if asked < len(rounds) else f"{name} is done"
+
+    return ScriptedChatModel(responses=reply)
 
 
 def loop() -> ag.Agent:
-    return ag.loop("l", [step("a"), step("b")], max_iterations=12)
+    return ag.loop("l", [step("a"), step("b")], max_iterations=3)
 
 
 def branches() -> ag.Agent:
@@ -118,19 +105,15 @@ def branches() -> ag.Agent:
     return ag.sequential("s", [step("first"), ag.parallel("p", [x, y, step("z")]), step("last")])
 
 
-def tools() -> ag.Agent:
-    return ag.chat_agent("writer", Model(name="writer", rounds=ROUNDS), tools=TOOLS)
-
-
 def agents() -> ag.Agent:
-    deep = Model(name="deep", rounds=[[("quick", {"n": 3}), ("slow", {"n": 4})]])
+    deep = model("deep", calls(call("quick", n=3), call("slow", n=4)))
     inner = ag.sequential("inner", [step("i1"), ag.chat_agent("deep", deep, tools=TOOLS)])
-    outer = Model(name="writer", rounds=[[("quick", {"n": 1}), ("inner", {"request": "Look."})]])
+    outer = model("writer", calls(call("quick", n=1), call("inner", request="Look.")))
     return ag.chat_agent("writer", outer, tools=[quick, ag.agent_tool(inner)])
 
 
 def foreign() -> ag.Agent:
-    made = create_agent(Model(name="made", rounds=ROUNDS), TOOLS)
+    made = create_agent(model("made", *ROUNDS), TOOLS)
     return ag.sequential("s", [step("before"), ag.graph_agent("made", made)])
 
 
@@ -155,11 +138,8 @@ def failing() -> ag.Agent:
 
 def undone_in_two() -> ag.Agent:
     undo = ag.sequential("undo", [step("u1"), step("u2")])
-    steps = [
-        ag.step(step("a"), compensate=undo),
-        ag.step(step("e", error="no"), depends_on=["a"]),
-    ]
-    return ag.workflow("wf", steps)
+    failed = ag.step(step("e", error="no"), depends_on=["a"])
+    return ag.workflow("wf", [ag.step(step("a"), compensate=undo), failed])
 
 
 def collecting() -> ag.Agent:
@@ -170,7 +150,7 @@ def collecting() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, branches, tools, agents, foreign, collecting],
+    *[loop, branches, agents, foreign, collecting],
     *[undoable, failing, undone_in_two],
 ]
 

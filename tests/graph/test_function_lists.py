@@ -1,4 +1,4 @@
-"""A function agent may return a list: each item is taken in order, as if it were yielded."""
+"""A function agent may return or yield a list: each item is taken in order, as if it were yielded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,47 +46,43 @@ def yielded_by_a_coroutine(items: Items) -> Any:
 
 
 WAYS = [returned, awaited, returned_by_a_generator, yielded, yielded_by_a_coroutine]
-ITEMS = ["one", None, ag.Custom({"n": 2}), ag.SetValues(topic="bees"), AIMessage("three")]
-KINDS = (
-    "a string, a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), Custom(...), "
-    "SetValues(...) or None, or a list of these"
-)
+ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: way.__name__)
-def agent(request: pytest.FixtureRequest) -> Callable[[Items], ag.Agent]:
-    """Return a builder of function agents from a function that returns the items."""
-    return lambda items: ag.function_agent("a", request.param(items))
+@ways
+def test_each_item_is_taken_in_order_up_to_one_that_ends_the_agent(disk: Disk, way: Any) -> None:
+    def asking(ctx: ag.Context) -> Any:
+        return [f"So {ctx.answer}."] if ctx.answered else ["Well.", ag.Ask("Print?"), "never"]
+
+    items = ["one", None, ag.Custom({"n": 2}), ag.SetValues(topic="bees"), AIMessage("three")]
+    gives: list[Items] = [
+        lambda ctx: items,
+        lambda ctx: (f"tuple of {ctx.values['topic']}",),
+        lambda ctx: [],
+        asking,
+        lambda ctx: ["end", ag.Exit(), "never", object()],
+        lambda ctx: "never",
+    ]
+    agents = [ag.function_agent(name, way(each)) for name, each in zip("abcdef", gives, strict=True)]
+    tree = ag.sequential("s", agents)
+    assert lines(disk.run(tree)) == [
+        *["s/a: one", 's/a: [custom] {"n": 2}', "s/a: three", "s/b: tuple of bees"],
+        *["s/d: Well.", "s/d: [asks] Print?"],
+    ]
+    assert lines(disk.resume(tree, "no")) == ["s/d: So no.", "s/e: end", "s/e: [exit]"]
+    assert disk.events(tree) == disk.heard
 
 
-@pytest.mark.parametrize(
-    ("items", "heard"),
-    [
-        (ITEMS, ["s/a: one", 's/a: [custom] {"n": 2}', "s/a: three", "s/b: bees"]),
-        (tuple(ITEMS), ["s/a: one", 's/a: [custom] {"n": 2}', "s/a: three", "s/b: bees"]),
-        ([], ["s/b: None"]),
-        (["one", ag.Exit(), "two", object()], ["s/a: one", "s/a: [exit]"]),
-    ],
-    ids=["a list", "a tuple", "an empty list", "nothing is taken after an item that ends the agent"],
-)
-def test_each_item_is_taken_in_order(disk: Disk, agent: Any, items: Any, heard: list[str]) -> None:
-    after = ag.function_agent("b", lambda ctx: str(ctx.values.get("topic")))
-    tree = ag.sequential("s", [agent(lambda ctx: items), after])
-    assert lines(disk.run(tree)) == heard
-    assert disk.events(tree) == disk.told
-
-
-def test_items_before_a_question_are_kept(disk: Disk, agent: Any) -> None:
-    tree = agent(lambda ctx: [f"So {ctx.answer}."] if ctx.answered else ["Well.", ag.Ask("Print?")])
-    assert lines(disk.run(tree)) == ["a: Well.", "a: [asks] Print?"]
-    assert lines(disk.resume(tree, "no")) == ["a: So no."]
-
-
+@ways
 @pytest.mark.parametrize("wrong", [3, ["two"]], ids=repr)
-def test_an_unknown_item_is_refused(drive: Drive, agent: Any, wrong: Any) -> None:
-    tree = agent(lambda ctx: ["one", wrong])
+def test_an_unknown_item_is_refused(drive: Drive, way: Any, wrong: Any) -> None:
+    tree = ag.function_agent("a", way(lambda ctx: ["one", wrong]))
     _, error = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
-    assert str(error) == f"a: the function gave {wrong!r}; return or yield {KINDS}"
+    assert str(error) == (
+        f"a: the function gave {wrong!r}; return or yield a string, a LangChain message, Exit(), "
+        "BreakLoop(), TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, or a list of "
+        "these"
+    )
 
 
 def test_the_annotation_of_a_list_names_what_its_items_may_do(drive: Drive) -> None:

@@ -1,15 +1,20 @@
-"""Graphs of LangGraph as leaves: `create_agent` and graphs built by hand."""
+"""Agents of LangChain's, and other graphs than chains of nodes, as leaves of a tree.
+
+Chains are in `tests/transcripts/graph_agents.txt`.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, failing, lines, retrying, says, scripted, standing
+from helpers import Disk, Drive, chat, failing, foreign, lines, says, scripted
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import interrupt
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.errors import ParentCommand
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command, Send, interrupt
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -17,273 +22,201 @@ from agentgraph.testing import call, calls
 APPROVED = {"decisions": [{"type": "approve"}]}
 
 
-def built(*nodes: Callable[[Any], Any], state: Any = MessagesState) -> Any:
-    """Return a builder of a graph that runs nodes one after the other."""
-    builder = StateGraph(state)
-    for node in nodes:
-        builder.add_node(node.__name__, node)
-    for before, node in zip([None, *nodes], nodes, strict=False):
-        builder.add_edge(before.__name__ if before else START, node.__name__)
-    return builder
+def desk() -> ag.Agent:
+    """Return an agent of LangChain's with two tools, one of which a person must approve."""
 
+    def look(to: str) -> str:
+        """Look."""
+        return "seen"
 
-def by_hand(*nodes: Callable[[Any], Any], **options: Any) -> Any:
-    return built(*nodes, **options).compile()
+    def send(to: str) -> str:
+        """Send."""
+        return f"sent to {to}"
 
-
-def writer(state: Any) -> Any:
-    return {"messages": [AIMessage("inside")]}
-
-
-class Desk:
-    """An agent of LangChain's with two tools, one of which a person must approve."""
-
-    def __init__(self) -> None:
-        self.ran: list[str] = []
-        rounds = [calls(call(name, to=name), text=f"I {name}.") for name in ("look", "send")]
-        self.model = scripted(*rounds, "All done.")
-
-    def agent(self) -> ag.Agent:
-        def look(to: str) -> str:
-            """Look."""
-            self.ran.append("look")
-            return "seen"
-
-        def send(to: str) -> str:
-            """Send."""
-            self.ran.append("send")
-            return f"sent to {to}"
-
-        approval = HumanInTheLoopMiddleware(interrupt_on={"send": True})
-        graph = create_agent(self.model, [look, send], middleware=[approval])
-        return ag.graph_agent("desk", graph, output_key="done")
+    rounds = [calls(call(name, to=name), text=f"I {name}.") for name in ("look", "send")]
+    approval = HumanInTheLoopMiddleware(interrupt_on={"send": True})
+    graph = create_agent(scripted(*rounds, "All done."), [look, send], middleware=[approval])
+    return ag.graph_agent("desk", graph, output_key="done")
 
 
 BEFORE = ["desk: I look.", "desk: seen", "desk: I send."]
 AFTER = ["desk: sent to send", "desk: All done."]
 
 
-def at(prefix: str, told: list[str]) -> list[str]:
-    return [f"{prefix}{line}" for line in told]
+def at(prefix: str, said: list[str]) -> list[str]:
+    return [f"{prefix}{line}" for line in said]
 
 
-class TestAnAgentOfLangChains:
-    def test_emits_each_message_after_its_step_and_pauses_for_a_person(self, disk: Disk) -> None:
-        desk = Desk()
-        shown = ag.function_agent("after", lambda ctx: f"{ctx.values} {len(ctx.messages)}")
-        tree = ag.sequential("s", [desk.agent(), shown])
-        *told, asked = disk.run(tree)
-        assert lines(told) == at("s/", BEFORE)
-        assert asked.address == "s/desk"
-        assert asked.action.interrupted.value["action_requests"][0]["name"] == "send"
-        assert lines(disk.resume(tree, APPROVED)) == [
-            *at("s/", AFTER),
-            "s/after: {'done': 'All done.'} 6",
-        ]
-        assert disk.events(tree) == disk.told
-        assert desk.ran == ["look", "send"]
-        assert len(desk.model.inputs) == 3
-
-    def test_streams_its_tokens_under_its_address(self, drive: Drive) -> None:
-        runner = ag.Runner(ag.loop("l", [Desk().agent()], max_iterations=1))
-        events = list(drive.run(runner, "Go.", stream=True))
-        chunks: dict[str, str] = {}
-        for event in (each for each in events if each.partial):
-            assert (event.agent_name, event.address) == ("desk", "l[0]/desk")
-            chunks[event.id] = chunks.get(event.id, "") + event.text
-        assert list(chunks.values()) == ["I look.", "I send."]
-        whole = {event.id: event.text for event in events if event.message and not event.partial}
-        assert chunks.items() <= whole.items()
-
-    def test_may_be_a_branch(self, drive: Drive) -> None:
-        runner = ag.Runner(ag.parallel("p", [Desk().agent(), says("other")]))
-        told = lines(drive.run(runner, "Go.", thread_id="t"))
-        assert [line for line in told if line.startswith("p/desk: I") or "seen" in line] == at(
-            "p/", BEFORE
-        )
-        assert lines(drive.resume(runner, "t", APPROVED)) == at("p/", AFTER)
-
-    def test_may_be_a_tool(self, drive: Drive) -> None:
-        desk = Desk()
-        model = scripted(calls(call("desk", request="Look!")), "I thank you.")
-        runner = ag.Runner(ag.chat_agent("boss", model, tools=[ag.agent_tool(desk.agent())]))
-        list(drive.run(runner, "Go.", thread_id="t"))
-        assert [message.text for message in desk.model.inputs[0]] == ["Look!"]
-        (asked,) = runner.pending("t")
-        assert asked.address == "boss/desk(0)"
-        assert lines(drive.resume(runner, "t", APPROVED))[-2:] == [
-            "boss: All done.",
-            "boss: I thank you.",
-        ]
+def test_an_agent_of_langchains_emits_each_message_and_pauses_for_a_person(disk: Disk) -> None:
+    shown = ag.function_agent("after", lambda ctx: f"{ctx.values} {len(ctx.messages)}")
+    tree = ag.sequential("s", [desk(), shown])
+    *before, asked = lines(disk.run(tree))
+    assert before == at("s/", BEFORE)
+    assert asked.startswith("s/desk: [asks] {'action_requests': [{'name': 'send'")
+    after = lines(disk.resume(tree, APPROVED))
+    assert after == [*at("s/", AFTER), "s/after: {'done': 'All done.'} 6"]
+    assert disk.events(tree) == disk.heard
 
 
-class TestAGraphByHand:
-    def test_asks_and_is_resumed_at_the_node_that_failed(self, drive: Drive) -> None:
-        answers: list[str] = []
-
-        def one(state: Any) -> Any:
-            return {"messages": [AIMessage("one")]}
-
-        def two(state: Any) -> Any:
-            answers.append(interrupt("really?"))
-            if len(answers) == 1:
-                raise ConnectionError("down")
-            return {"messages": [AIMessage(f"two, {answers[-1]}")]}
-
-        runner = ag.Runner(ag.loop("l", [ag.graph_agent("g", by_hand(one, two))], max_iterations=2))
-        told = list(drive.run(runner, "Go.", thread_id="t"))
-        assert lines(told) == ["l[0]/g: one", "l[0]/g: [asks] really?"]
-        events, _ = failing(drive.resume(runner, "t", "yes"), ConnectionError)
-        assert lines(events) == ["l[0]/g: [error] ConnectionError('down')"]
-        assert runner.pending("t") == []
-        told += [*events, *(second := list(drive.resume(runner, "t")))]
-        assert lines(second) == ["l[0]/g: two, yes", "l[1]/g: one", "l[1]/g: [asks] really?"]
-        told += (third := list(drive.resume(runner, "t", "again")))
-        assert lines(third) == ["l[1]/g: two, again"]
-        assert list(runner.events("t")) == told
-
-    def test_may_ask_in_two_nodes_at_once(self, drive: Drive) -> None:
-        builder = StateGraph(MessagesState)
-        for name in ("left", "right"):
-
-            def node(state: Any, name: str = name) -> Any:
-                return {"messages": [AIMessage(f"{name} {interrupt(f'{name}?')}")]}
-
-            builder.add_node(name, node)
-            builder.add_edge(START, name)
-        runner = ag.Runner(ag.graph_agent("g", builder.compile()))
-        list(drive.run(runner, "Go.", thread_id="t"))
-        asked = {question.value: question.id for question in runner.pending("t")}
-        assert asked.keys() == {"left?", "right?"}
-        list(drive.resume(runner, "t", {asked["right?"]: 2}))
-        assert [question.value for question in runner.pending("t")] == ["left?"]
-        assert sorted(lines(drive.resume(runner, "t", 1))) == ["g: left 1", "g: right 2"]
-
-    def test_may_have_nodes_with_the_names_of_agents(self, drive: Drive) -> None:
-        tree = ag.sequential("s", [says("writer", "outside"), ag.graph_agent("g", by_hand(writer))])
-        assert lines(drive.run(ag.Runner(tree), "Go.")) == ["s/writer: outside", "s/g: inside"]
-
-    def test_may_be_a_compiled_tree(self, drive: Drive) -> None:
-        inner = ag.sequential(
-            "inner", [ag.chat_agent("deep", scripted("Hello there.")), ag.human("who", "Who?")]
-        )
-        runner = ag.Runner(
-            ag.sequential("s", [ag.graph_agent("g", ag.compile_agent(inner)), says("z")])
-        )
-        events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
-        assert {event.address for event in events} == {"s/g"}
-        assert lines(events) == ["s/g: Hello there.", "s/g: [asks] Who?"]
-        assert lines(drive.resume(runner, "t", "me")) == ["s/g: me", "s/z: z"]
-
-    def test_sees_the_history_or_what_a_function_makes_of_it(self, drive: Drive) -> None:
-        class Counted(MessagesState):
-            n: int
-
-        def echo(state: Any) -> Any:
-            texts = [message.text for message in state["messages"]]
-            return {"messages": [AIMessage(f"{state.get('n')} {texts}")]}
-
-        graph = by_hand(echo, state=Counted)
-
-        def made(ctx: ag.Context) -> Any:
-            return {"messages": [HumanMessage("mine")], "n": ctx.values["n"]}
-
-        tree = ag.sequential(
-            "s",
-            [
-                says("a", "first"),
-                ag.graph_agent("shared", graph),
-                ag.graph_agent("alone", graph, history="input"),
-                ag.graph_agent("made", graph, input=made),
-            ],
-        )
-        assert lines(drive.run(ag.Runner(tree), "Go.", values={"n": 3}))[1:] == [
-            "s/shared: None ['Go.', '[a] said: first']",
-            "s/alone: None ['Go.']",
-            "s/made: 3 ['mine']",
-        ]
-
-    def test_that_runs_for_ever_meets_its_own_limit(self, drive: Drive) -> None:
-        def again(state: Any) -> Any:
-            return {}
-
-        graph = built(again).add_edge("again", "again").compile().with_config({"recursion_limit": 7})
-        runner = ag.Runner(ag.sequential("s", [ag.graph_agent("g", graph)]))
-        events, error = failing(drive.run(runner, "Go."), Exception)
-        assert type(error).__name__ == "GraphRecursionError"
-        assert events[-1].address == "s/g"
-
-    def test_may_be_compiled_without_a_saver(self, drive: Drive) -> None:
-        graph = built(writer).compile(checkpointer=False)
-        tree = ag.sequential("s", [ag.graph_agent("g", graph), says("z")])
-        assert lines(drive.run(ag.Runner(tree), "Go.")) == ["s/g: inside", "s/z: z"]
-
-    def test_is_drawn_in_its_box(self) -> None:
-        graph = ag.compile_agent(ag.sequential("s", [ag.graph_agent("g", by_hand(writer))]))
-        assert "g:writer" in graph.get_graph(xray=True).nodes
-
-    def test_that_cannot_be_saved_is_an_error_that_names_the_agent(self, disk: Disk) -> None:
-        class Loose(MessagesState):
-            thing: Any
-
-        def keep(state: Any) -> Any:
-            return {"thing": object()}
-
-        tree = ag.graph_agent("g", by_hand(keep, state=Loose))
-        with pytest.raises(ag.InvalidOutputError) as caught:
-            disk.run(tree)
-        assert str(caught.value).startswith("g: the input or the state of the graph cannot be saved (")
-        assert str(caught.value).endswith(
-            "); use plain data: texts, numbers, lists, dicts. The step can be tried again"
-        )
+def test_its_tokens_are_streamed_under_its_address(drive: Drive) -> None:
+    runner = ag.Runner(ag.loop("l", [desk()], max_iterations=1))
+    events = list(drive.run(runner, "Go.", stream=True))
+    chunks: dict[str, str] = {}
+    for event in (each for each in events if each.partial):
+        assert (event.agent_name, event.address) == ("desk", "l[0]/desk")
+        chunks[event.id] = chunks.get(event.id, "") + event.text
+    assert list(chunks.values()) == ["I look.", "I send."]
+    whole = {event.id: event.text for event in events if event.message and not event.partial}
+    assert chunks.items() <= whole.items()
 
 
-class TestATryThatFailed:
-    @pytest.mark.parametrize("saves", [None, False], ids=["saved", "not saved"])
-    def test_is_discarded_and_the_retry_begins_the_graph_again(
-        self, drive: Drive, saves: bool | None
-    ) -> None:
-        tries: list[int] = []
+def test_it_may_be_a_branch(drive: Drive) -> None:
+    runner = ag.Runner(ag.parallel("p", [desk(), says("other")]))
+    before = lines(drive.run(runner, "Go.", thread_id="t"))
+    assert [line for line in before if line in at("p/", BEFORE)] == at("p/", BEFORE)
+    assert lines(drive.resume(runner, "t", APPROVED)) == at("p/", AFTER)
 
-        def one(state: Any) -> Any:
-            return {"messages": [AIMessage(f"one {len(tries)}")]}
 
-        def two(state: Any) -> Any:
-            tries.append(1)
-            if len(tries) < 3:
-                raise ConnectionError("down")
-            return {"messages": [AIMessage("two")]}
+def test_it_may_be_a_tool(drive: Drive) -> None:
+    calling = calls(call("desk", request="Look!"))
+    runner = ag.Runner(chat("boss", calling, "Thanks.", tools=[ag.agent_tool(desk())]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    (asked,) = runner.pending("t")
+    assert asked.address == "boss/desk(0)"
+    after = lines(drive.resume(runner, "t", APPROVED))
+    assert after[-2:] == ["boss: All done.", "boss: Thanks."]
 
-        graph = built(one, two).compile(checkpointer=saves)
-        runner = ag.Runner(ag.graph_agent("g", graph, retry=retrying(3)))
-        events = list(drive.run(runner, "Go.", thread_id="t"))
-        assert lines(events) == [
-            *["g: one 0", "g: [discarded]", "g: one 1", "g: [discarded]", "g: one 2", "g: two"]
-        ]
-        assert list(runner.events("t")) == standing(events)
-        state = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values
-        assert [message.text for message in state["messages"]] == ["Go.", "one 2", "two"]
 
-    @pytest.mark.parametrize("failures", [1, 2, 3, 4])
-    def test_is_discarded_over_resumes_too(self, drive: Drive, failures: int) -> None:
-        tries: list[int] = []
+def test_a_graph_may_ask_in_two_nodes_at_once(drive: Drive) -> None:
+    builder = StateGraph(MessagesState)
+    for name in ("left", "right"):
 
-        def one(state: Any) -> Any:
-            return {"messages": [AIMessage("one")]}
+        def node(state: Any, name: str = name) -> Any:
+            return {"messages": [AIMessage(f"{name} {interrupt(f'{name}?')}")]}
 
-        def two(state: Any) -> Any:
-            tries.append(1)
-            if len(tries) <= failures:
-                raise ConnectionError("down")
-            return {"messages": [AIMessage("two")]}
+        builder.add_node(name, node)
+        builder.add_edge(START, name)
+    runner = ag.Runner(ag.graph_agent("g", builder.compile()))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    asked = {question.value: question.id for question in runner.pending("t")}
+    assert asked.keys() == {"left?", "right?"}
+    list(drive.resume(runner, "t", {asked["right?"]: 2}))
+    assert [question.value for question in runner.pending("t")] == ["left?"]
+    assert sorted(lines(drive.resume(runner, "t", 1))) == ["g: left 1", "g: right 2"]
 
-        runner = ag.Runner(ag.graph_agent("g", by_hand(one, two), retry=retrying(2)))
-        told: list[ag.AgentEvent] = []
-        for turn in range(failures // 2 + 1):
-            events = drive.resume(runner, "t") if turn else drive.run(runner, "Go.", thread_id="t")
-            if turn < failures // 2:
-                told += failing(events, ConnectionError)[0]
-            else:
-                told += events
-            assert list(runner.events("t")) == standing(told)
-        assert [each.text for each in standing(told) if each.kind != "error"] == ["one", "two"]
+
+def test_an_input_may_have_more_than_messages(drive: Drive) -> None:
+    class Counted(MessagesState):
+        n: int
+
+    def count(state: Any) -> Any:
+        return {"messages": [AIMessage(f"{state['n']} of {len(state['messages'])}")]}
+
+    graph = StateGraph(Counted).add_node("count", count).add_edge(START, "count").compile()
+    agent = ag.graph_agent("g", graph, input=lambda ctx: {"messages": ["Hm."], **ctx.values})
+    assert lines(drive.run(ag.Runner(agent), "Go.", values={"n": 3})) == ["g: 3 of 1"]
+
+
+def test_a_state_that_cannot_be_saved_is_an_error_that_names_the_agent(disk: Disk) -> None:
+    class Loose(MessagesState):
+        thing: Any
+
+    agent = ag.graph_agent("g", foreign(lambda seen: {"thing": object()}, state=Loose))
+    with pytest.raises(ag.InvalidOutputError) as caught:
+        disk.run(agent)
+    assert str(caught.value).startswith("g: the input or the state of the graph cannot be saved (")
+    assert str(caught.value).endswith(
+        "); use plain data: texts, numbers, lists, dicts. The step can be tried again"
+    )
+
+
+# graphs that end by a command for an enclosing graph
+
+
+def leaving(goto: Any = "bob") -> Any:
+    """Return a graph that says something, and then ends by a command for the enclosing graph."""
+    update = {"messages": [AIMessage("Lost.")]}
+    command = Command(goto=goto, graph=Command.PARENT, update=update)
+    return foreign(lambda seen: "Hi.", lambda seen: command)
+
+
+@pytest.mark.parametrize("goto", ["nowhere", END, ["bob", "z"], Send("bob", {}), ()], ids=str)
+def test_such_a_command_is_an_error_wherever_it_goes(goto: Any) -> None:
+    runner = ag.Runner(ag.sequential("s", [says("bob"), ag.graph_agent("ann", leaving(goto))]))
+    _, raised = failing(runner.run("Go.", thread_id="t"), ag.InvalidOutputError)
+    assert f"ended by Command(goto={goto!r}, graph=Command.PARENT), and nothing" in str(raised)
+
+
+def invokes(ctx: ag.Context) -> str:
+    return str(leaving().invoke({"messages": ["Hi."]}))
+
+
+async def ainvokes(ctx: ag.Context) -> str:
+    return str(await leaving().ainvoke({"messages": ["Hi."]}))
+
+
+def raises(ctx: ag.Context) -> Any:
+    raise ParentCommand(Command(goto="bob", graph=Command.PARENT))
+
+
+def ask() -> str:
+    """Ask a graph."""
+    return str(leaving().invoke({"messages": ["Hi."]}))
+
+
+def until_raises(agent: ag.Agent) -> ag.Agent:
+    return ag.loop("l", [agent], max_iterations=2, until=raises)
+
+
+WHERE: dict[str, tuple[Callable[[], ag.Agent], str]] = {
+    "a branch": (
+        lambda: ag.parallel("p", [ag.graph_agent("ann", leaving())], on_error="wait"),
+        "p/ann",
+    ),
+    "a tool": (lambda: chat("c", *[calls(call("ask"))] * 2, tools=[ask]), "c"),
+    "two calls": (lambda: chat("c", *[calls(call("ask"), call("ask"))] * 2, tools=[ask]), "c"),
+    "a function": (lambda: ag.function_agent("f", invokes), "f"),
+    "an async function": (lambda: ag.function_agent("f", ainvokes), "f"),
+    "a function that raises it": (lambda: ag.function_agent("f", raises), "f"),
+    "until of a leaf": (lambda: until_raises(says("a")), "l[0]/a"),
+    "until of a parallel": (lambda: until_raises(ag.parallel("a", [says("b")])), "l[0]/a"),
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_such_a_command_is_an_error_in(drive: Drive, where: str) -> None:
+    make, address = WHERE[where]
+    runner = ag.Runner(make())
+    events, _ = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
+    assert events[-1].address == address
+    failing(drive.resume(runner, "t"), ag.InvalidOutputError)
+    state = runner.graph.get_state({"configurable": {"thread_id": "t"}})
+    assert state.values["messages"][0].text == "Go."
+
+
+@tool
+def transfer_to_bob(tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+    """Hand over to bob."""
+    done = ToolMessage("Transferred.", tool_call_id=tool_call_id)
+    return Command(goto="bob", graph=Command.PARENT, update={"messages": [done]})
+
+
+def swarm() -> Any:
+    """Return a graph of an agent that hands over to another node of this graph."""
+    ann = create_agent(scripted(calls(call("transfer_to_bob"))), [transfer_to_bob])
+    builder = StateGraph(MessagesState).add_node("ann", ann, destinations=("bob",))
+    builder.add_node("bob", lambda state: {"messages": [AIMessage("I am Bob.")]})
+    return builder.add_edge(START, "ann").compile()
+
+
+def nested() -> Any:
+    """Return a graph around one that ends by such a command."""
+    return StateGraph(MessagesState).add_node("m", leaving()).add_edge(START, "m").compile()
+
+
+@pytest.mark.parametrize(("make", "said"), [(swarm, "I am Bob."), (nested, "Lost.")])
+def test_a_command_that_stays_inside_the_graph_is_its_own_matter(
+    drive: Drive, make: Callable[[], Any], said: str
+) -> None:
+    tree = ag.sequential("s", [ag.graph_agent("g", make()), says("z")])
+    assert lines(drive.run(ag.Runner(tree), "Go."))[-2:] == [f"s/g: {said}", "s/z: z"]

@@ -1,247 +1,177 @@
-"""History: what an agent sees of a conversation."""
+"""What an agent sees of a conversation: by its `history=`, with the words of others as quotations.
+
+The cases that can be written as text are in `histories.txt`.
+"""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import says as agent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from test_transcripts import Case, cases
 
-from agentgraph import Entry, RunPath, RunStep, function_agent, loop, parallel, sequential
+import agentgraph as ag
 from agentgraph.agents.budgets import summarized, trimmed
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.history import POLICIES, REQUEST, paired, unchanged, visible
+from agentgraph.graph.history import (
+    ANSWER,
+    NO_RESULT,
+    POLICIES,
+    REQUEST,
+    calls_of,
+    paired,
+    unchanged,
+    visible,
+)
 from agentgraph.graph.state import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import lay_out
 
-
-def say(ctx) -> str:
-    return "said"
-
-
-def leaf(name: str):
-    return function_agent(name, say)
+legal = ag.sequential("legal", [agent("law"), agent("tax")])
+refine = ag.loop("refine", [agent("critic"), agent("editor")], max_iterations=9)
+review = ag.parallel("review", [legal, agent("press")])
+TREE = ag.sequential("report", [agent("writer"), agent("writer2"), refine, review, agent("boss")])
+PATHS = RunPaths(lay_out(TREE))
 
 
-paths = RunPaths(
-    lay_out(
-        sequential(
-            "report",
-            [
-                leaf("writer"),
-                leaf("writer2"),
-                loop("refine", [leaf("critic"), leaf("editor")], max_iterations=9),
-                parallel("review", [sequential("legal", [leaf("law"), leaf("tax")]), leaf("press")]),
-                leaf("boss"),
-            ],
-        )
+def asking(*asked: str, text: str | list[Any] = "") -> AIMessage:
+    """Return a message with a call for each `tool/id`; `!tool/id` is an invalid one."""
+    valid, invalid = [], []
+    for each in asked:
+        name, _, call_id = each.lstrip("!").partition("/")
+        if each.startswith("!"):
+            fields = {"name": name, "args": "{", "id": call_id, "error": ""}
+            invalid.append({**fields, "type": "invalid_tool_call"})
+        else:
+            valid.append(call(name, call_id))
+    return AIMessage(text, tool_calls=valid, invalid_tool_calls=invalid)
+
+
+def result(answered: str, content: Any = "", **fields: Any) -> ToolMessage:
+    """Return the result of the call `tool/id`."""
+    name, _, call_id = answered.partition("/")
+    _, is_transfer, target = name.partition("transfer_to_")
+    marks = {TRANSFERRED: target} if is_transfer else {}
+    return ToolMessage(content, name=name, tool_call_id=call_id, additional_kwargs=marks, **fields)
+
+
+def says(said: Any, at: str = "writer") -> Any:
+    """Return what an agent says at an address in the tree."""
+    return stamped(said if isinstance(said, BaseMessage) else AIMessage(said), f"report/{at}")
+
+
+def message(line: str) -> BaseMessage:
+    """Return the message that a line of `histories.txt` describes."""
+    who, said = line.split(": ", maxsplit=1)
+    if who == "user":
+        return HumanMessage(said)
+    if found := re.fullmatch(r"\[(result|error|answer)\] (\S+): (.*)", said):
+        answer = result(found[2], found[3], status="error" if found[1] == "error" else "success")
+        answer.additional_kwargs |= {ANSWER: True} if found[1] == "answer" else {}
+        return answer if who == "nobody" else says(answer, who)
+    text, _, asked = said.partition("[calls]")
+    return says(asking(*asked.split(), text=text.strip()), who)
+
+
+def line(message: Any) -> str:
+    """Return a message as a line of `histories.txt`."""
+    if message.type == "tool":
+        kind = "result" if message.status == "success" else "error"
+        return f"tool: [{kind}] {message.name}/{message.tool_call_id}: {message.text}"
+    marked = [
+        f"{'!' * (each['type'] == 'invalid_tool_call')}{each['name']}/{each['id']}"
+        for each in calls_of(message)
+    ]
+    said = [message.text] * bool(message.text)
+    return f"{message.type}: {' '.join([*said, *['[calls]'] * bool(marked), *marked])}".replace(
+        "\n", " // "
     )
-)
-SEARCH = {"name": "search", "args": {"q": "bees"}, "id": "1", "type": "tool_call"}
 
 
-def asks(text: str, **fields) -> BaseMessage:
-    """Return what the user says."""
-    return HumanMessage(text, **fields)
+def talk(text: str) -> list[BaseMessage]:
+    return [message(each) for each in text.strip().splitlines()]
 
 
-def says(address: str, said: str | list | BaseMessage) -> BaseMessage:
-    """Return what an agent says at an address."""
-    return stamped(said if isinstance(said, BaseMessage) else AIMessage(said), address)
+def seen(messages: list[BaseMessage], at: str = "boss", policy: Any = "shared") -> list[BaseMessage]:
+    address = f"report/{at}"
+    return visible(messages, policy, speaker_at(address), address, PATHS.of)
 
 
-def seen(messages: list[BaseMessage], at: str, policy="shared") -> list[BaseMessage]:
-    return visible(messages, policy, speaker_at(at), at, paths.of)
+CASES = [*cases(Path(__file__).with_name("histories.txt"))]
 
 
-def lines(messages: list[BaseMessage]) -> list[str]:
-    return [f"{message.type}: {message.text}" for message in messages]
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_an_agent_sees(case: Case) -> None:
+    for step in case.steps:
+        view, _, expected = step.partition("\n")
+        at, policy = view.split()
+        assert "\n".join(map(line, seen(talk(case.tree), at, policy))) == expected, view
 
 
-ONE_TURN = [
-    asks("Write about bees."),
-    says("report/writer", "Bees buzz."),
-    says("report/writer2", "Bees hum."),
-    says("report/refine[0]/critic", "Too short."),
-    says("report/refine[0]/editor", "Bees buzz and hum."),
-]
-TWO_TURNS = [*ONE_TURN, asks("Now wasps."), asks("Be brief."), says("report/writer", "Wasps sting.")]
+TALK = talk("user: Bees?\nwriter: Buzz.\nrefine[0]/critic: Short.\nuser: Wasps?\nwriter: Sting.")
 
 
-USER = "human: Write about bees."
-WRITER = "human: [writer] said: Bees buzz."
-WRITER2 = "human: [writer2] said: Bees hum."
-CRITIC = "human: [critic] said: Too short."
-EDITOR = "human: [editor] said: Bees buzz and hum."
-WASPS = ["human: Now wasps.", "human: Be brief."]
-LATER = [
-    *ONE_TURN,
-    says("report/refine[1]/critic", "Good."),
-    says("report/review/legal/law", "Lawful."),
-    says("report/review/legal/tax", "Taxed."),
-    says("report/review/press", "Nice."),
-    says("report/gone", "Not in the tree any more."),
-]
-SHOWN: dict[str, tuple[list[BaseMessage], str, str, list[str]]] = {
-    "shared shows both turns, and compares no names by prefix": (
-        TWO_TURNS,
-        "shared",
-        "report/writer",
-        [USER, "ai: Bees buzz.", WRITER2, CRITIC, EDITOR, *WASPS, "ai: Wasps sting."],
-    ),
-    "own shows the user and oneself": (
-        TWO_TURNS,
-        "own",
-        "report/refine[1]/critic",
-        [USER, "ai: Too short.", *WASPS],
-    ),
-    "input shows the input of the user alone": (ONE_TURN, "input", "report/writer", [USER]),
-    "input of a second turn is that of the turn": (TWO_TURNS, "input", "report/boss", WASPS),
-    "input is empty where the user said nothing": (ONE_TURN[1:], "input", "report/boss", []),
-    "input does not hold the answer of a person": (
-        [*ONE_TURN, says("report/boss", HumanMessage("Print it."))],
-        "input",
-        "report/writer",
-        [USER],
-    ),
-    "last shows the input and the last answer": (ONE_TURN, "last", "report/writer", [USER, EDITOR]),
-    "last leaves the agent's own answer native": (
-        ONE_TURN[:2],
-        "last",
-        "report/writer",
-        [USER, "ai: Bees buzz."],
-    ),
-    "last shows the input alone where nothing was answered": (
-        ONE_TURN[:1],
-        "last",
-        "report/writer",
-        [USER],
-    ),
-    "last at the start of a turn is the last answer of the turn before": (
-        TWO_TURNS[:-1],
-        "last",
-        "report/writer",
-        [EDITOR, *WASPS],
-    ),
-    "path shows what was said on the way": (
-        LATER,
-        "path",
-        "report/refine[1]/editor",
-        [USER, WRITER, WRITER2, CRITIC, "ai: Bees buzz and hum.", "human: [critic] said: Good."],
-    ),
-    "path in a branch shows no other branch, and not the inside of what ended before": (
-        LATER,
-        "path",
-        "report/review/legal/tax",
-        [USER, WRITER, WRITER2, "human: [law] said: Lawful.", "ai: Taxed."],
-    ),
-    "path after a join shows what was said on the way, and not what the tree no longer has": (
-        LATER,
-        "path",
-        "report/boss",
-        [USER, WRITER, WRITER2],
-    ),
-    "path shows the way of an earlier turn too": (
-        TWO_TURNS,
-        "path",
-        "report/writer2",
-        [USER, WRITER, "ai: Bees hum.", *WASPS, "human: [writer] said: Wasps sting."],
-    ),
-}
+def test_no_run_path_is_computed_unless_the_policy_is_path() -> None:
+    def never(address: str) -> Any:
+        raise AssertionError("not to be asked")
+
+    for policy in ("shared", "own", "last", "input", unchanged):
+        visible(TALK, policy, "boss", "report/boss", never)
 
 
-@pytest.mark.parametrize("case", SHOWN)
-def test_a_policy_shows(case):
-    messages, policy, at, expected = SHOWN[case]
-    assert lines(seen(messages, at, policy)) == expected
+def test_the_input_has_no_answers_of_people_and_begins_at_a_request() -> None:
+    answered = [HumanMessage("Go."), says(HumanMessage("Print it."), "boss")]
+    assert seen(answered, "writer", "input") == answered[:1]
+    request = HumanMessage("Find bees.", additional_kwargs={REQUEST: True})
+    assert seen([HumanMessage("Go."), request], "writer", "input") == [request]
 
 
-def test_words_of_others_become_a_user_message_that_names_the_speaker():
-    message = says("report/writer", AIMessage("Bees buzz.", id="7"))
-    expected = HumanMessage("[writer] said: Bees buzz.", name="writer", id="7")
-    assert seen([message], "report/boss") == [expected]
+def test_a_function_gets_entries_and_returns_what_is_seen() -> None:
+    got: list[ag.Entry] = []
 
+    def last_two(entries: list[ag.Entry]) -> list[BaseMessage]:
+        got.extend(entries)
+        return [entry.message for entry in entries[-2:]]
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (AIMessage(""), "[writer] said: "),
-        (AIMessage("", tool_calls=[SEARCH]), '[writer] called search({"q": "bees"})'),
-    ],
-    ids=["an empty answer", "a message that only calls tools"],
-)
-def test_without_text_others_see(message, expected):
-    assert lines(seen([says("report/writer", message)], "report/boss")) == [f"human: {expected}"]
-
-
-def test_the_messages_of_the_user_stay_as_they_are():
-    messages = [SystemMessage("Be kind."), asks("Hello", name="eve", id="1"), AIMessage("An example.")]
-    assert seen(messages, "report/writer") == messages
-
-
-def test_content_of_every_role_is_kept():
-    messages = [
-        says("report/boss", HumanMessage("Print it.")),
-        says("report/writer", SystemMessage("A note.")),
-        says("report/writer", ToolMessage("3 hits", tool_call_id="1", name="search")),
-    ]
-    assert lines(seen(messages, "report/refine[0]/critic")) == [
-        "human: [boss] said: Print it.",
-        "human: [writer] said: A note.",
-        "human: [writer] search returned: 3 hits",
+    assert seen(TALK, "boss", last_two) == TALK[-2:]
+    assert [entry.message for entry in got] == TALK
+    assert [(entry.agent_name, entry.address, str(entry.run_path)) for entry in got[:3]] == [
+        (None, None, ""),
+        ("writer", "report/writer", "report/writer"),
+        ("critic", "report/refine[0]/critic", "report/writer/writer2/refine/critic"),
     ]
 
 
-def test_tool_calls_of_others_are_told_as_text():
-    calls = [
-        SEARCH,
-        {"name": "count", "args": {"größe": [1, {"a": None}]}, "id": "2", "type": "tool_call"},
-    ]
-    message = says("report/writer", AIMessage("Looking.", tool_calls=calls))
-    (told,) = seen([message], "report/boss")
-    assert told.text == (
-        "[writer] said: Looking.\n"
-        '[writer] called search({"q": "bees"})\n'
-        '[writer] called count({"größe": [1, {"a": null}]})'
-    )
-    assert not getattr(told, "tool_calls", None)
+def test_a_function_gets_transfers_too() -> None:
+    messages = [says(asking("transfer_to_boss/1")), says(result("transfer_to_boss/1"))]
+    assert seen(messages, "boss", unchanged) == messages
+    assert seen(messages, "boss") == []
 
 
-def test_content_blocks_are_kept_behind_a_block_that_names_the_speaker():
-    picture = {"type": "image", "url": "http://a/b.png"}
-    message = says("report/writer", [{"type": "text", "text": "See."}, picture])
-    (told,) = seen([message], "report/boss")
-    assert told.content == [
-        {"type": "text", "text": "[writer] said:"},
-        {"type": "text", "text": "See."},
-        picture,
-    ]
-    assert told.name == "writer"
+def test_a_trimmed_history_is_the_newest_of_what_its_policy_chooses() -> None:
+    for policy, expected in (
+        (trimmed(2, token_counter=len), ["human: Wasps?", "human: [writer] said: Sting."]),
+        (trimmed(2, history="own", token_counter=len), ["human: Bees?", "human: Wasps?"]),
+        (trimmed(1, history=unchanged, token_counter=len), ["ai: Sting."]),
+    ):
+        assert [*map(line, seen(TALK, "boss", policy))] == expected
 
 
-def test_the_blocks_of_a_tool_result_are_kept_behind_the_name_of_the_tool():
-    picture = {"type": "image", "url": "http://a/b.png"}
-    message = says("report/writer", ToolMessage([picture], tool_call_id="1", name="draw"))
-    (told,) = seen([message], "report/boss")
-    assert told.content == [{"type": "text", "text": "[writer] draw returned:"}, picture]
+def test_a_summarized_history_is_all_that_its_policy_chooses() -> None:
+    model = ScriptedChatModel(responses=[])
+    assert seen(TALK, "boss", summarized(model, 1)) == seen(TALK)
+    own = summarized(model, 1, history="own")
+    assert seen(TALK, "writer", own) == seen(TALK, "writer", "own")
 
 
-def test_tool_calls_beside_content_blocks_are_told_as_text_and_not_as_blocks():
-    content = [
-        {"type": "text", "text": "Looking."},
-        {"type": "tool_use", "id": "1", "name": "search", "input": {"q": "bees"}},
-    ]
-    (told,) = seen([says("report/writer", AIMessage(content, tool_calls=[SEARCH]))], "report/boss")
-    assert told.content == [
-        {"type": "text", "text": "[writer] said:"},
-        {"type": "text", "text": "Looking."},
-        {"type": "text", "text": '[writer] called search({"q": "bees"})'},
-    ]
-
-
+SEARCH = call("search", "1", q="bees")
+PICTURE = {"type": "image", "url": "http://a/b.png"}
+LOOKING = {"type": "text", "text": "Looking."}
 THOUGHTS = [
     {"type": "thinking", "thinking": "The boss knows.", "signature": "x"},
     {"type": "redacted_thinking", "data": "x"},
@@ -249,353 +179,135 @@ THOUGHTS = [
 ]
 
 
-def test_thoughts_of_an_agent_are_shown_to_it_alone():
-    message = says("report/writer", AIMessage([*THOUGHTS, {"type": "text", "text": "Bees hum."}]))
-    (told,) = seen([message], "report/boss")
-    assert told.content == [
-        {"type": "text", "text": "[writer] said:"},
-        {"type": "text", "text": "Bees hum."},
-    ]
-    assert seen([message], "report/writer") == [message]
+def blocks(*items: Any) -> list[Any]:
+    return [{"type": "text", "text": item} if isinstance(item, str) else item for item in items]
 
 
-def test_of_thoughts_that_led_to_calls_the_calls_are_told():
-    message = says("report/writer", AIMessage(THOUGHTS, tool_calls=[SEARCH]))
-    (told, *_) = seen([message], "report/boss")
-    assert told.content == [{"type": "text", "text": '[writer] called search({"q": "bees"})'}]
+CALLED = '[writer] called search({"q": "bees"})'
+QUOTED: dict[str, tuple[BaseMessage, Any]] = {
+    "no words": (AIMessage(""), "[writer] said: "),
+    "a call with arguments of any kind": (
+        AIMessage("", tool_calls=[call("count", "2", größe=[1, {"a": None}])]),
+        '[writer] called count({"größe": [1, {"a": null}]})',
+    ),
+    "words of a person": (HumanMessage("Print it."), "[writer] said: Print it."),
+    "a note": (SystemMessage("Psst."), "[writer] said: Psst."),
+    "blocks": (AIMessage([LOOKING, PICTURE]), blocks("[writer] said:", LOOKING, PICTURE)),
+    "a result of blocks": (result("draw/1", [PICTURE]), blocks("[writer] draw returned:", PICTURE)),
+    "blocks beside a call, without the block of the call": (
+        AIMessage([LOOKING, {"type": "tool_use", "id": "1", "name": "search"}], tool_calls=[SEARCH]),
+        blocks("[writer] said:", LOOKING, CALLED),
+    ),
+    "words without the thoughts": (AIMessage([*THOUGHTS, LOOKING]), blocks("[writer] said:", LOOKING)),
+    "a call without the thoughts": (AIMessage([*THOUGHTS], tool_calls=[SEARCH]), blocks(CALLED)),
+}
 
 
-def test_a_function_is_given_entries_and_what_it_returns_is_seen():
-    given: list[Entry] = []
-
-    def last_two(entries: list[Entry]) -> list[BaseMessage]:
-        given.extend(entries)
-        return [entry.message for entry in entries[-2:]]
-
-    assert seen(ONE_TURN, "report/boss", last_two) == ONE_TURN[-2:]
-    assert [(entry.agent_name, entry.address) for entry in given] == [
-        (None, None),
-        ("writer", "report/writer"),
-        ("writer2", "report/writer2"),
-        ("critic", "report/refine[0]/critic"),
-        ("editor", "report/refine[0]/editor"),
-    ]
-    assert [entry.message for entry in given] == ONE_TURN
-    assert given[0].run_path == RunPath()
-    assert given[3].run_path == RunPath(
-        [*map(RunStep, ("report", "writer", "writer2", "refine")), RunStep("critic", 0)]
-    )
+@pytest.mark.parametrize(("message", "expected"), QUOTED.values(), ids=QUOTED)
+def test_another_agent_reads_as_a_quotation(message: BaseMessage, expected: Any) -> None:
+    quoted, *_ = seen([says(message.model_copy(update={"id": "7"}))])
+    assert quoted == HumanMessage(expected, name="writer", id="7")
 
 
-def test_no_run_path_is_computed_unless_a_policy_needs_it():
-    def never(address: str) -> RunPath:
-        raise AssertionError("not to be asked")
-
-    for policy in ("shared", "own", "last", "input", unchanged):
-        visible(ONE_TURN, policy, "boss", "report/boss", never)
+def test_the_words_of_the_user_and_of_the_agent_itself_stay_as_they_are() -> None:
+    user = [SystemMessage("Be kind."), HumanMessage("Hello", name="eve"), AIMessage("An example.")]
+    messages = [*user, says([*THOUGHTS, LOOKING])]
+    assert seen(messages, "writer") == messages
 
 
-def calls(*asked: str, text: str | list = "") -> AIMessage:
-    """Return a message with a call for each `tool/id`; `!tool/id` is an invalid one."""
-    made: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
-    for each in asked:
-        name, _, call_id = each.lstrip("!").partition("/")
-        if each.startswith("!"):
-            call = {"name": name, "args": "{", "id": call_id, "type": "invalid_tool_call", "error": ""}
-            made["invalid_tool_calls"].append(call)
-        else:
-            call = {"name": name, "args": {}, "id": call_id, "type": "tool_call"}
-            made["tool_calls"].append(call)
-    return AIMessage(text, **made)
-
-
-def gives(answered: str, content: str, **fields) -> ToolMessage:
-    """Return what a tool gives to the call `tool/id`."""
-    name, _, call_id = answered.partition("/")
-    _, found, target = name.partition("transfer_to_")
-    marks = {TRANSFERRED: target} if found else {}
-    return ToolMessage(content, name=name, tool_call_id=call_id, additional_kwargs=marks, **fields)
-
-
-HANDED_OVER = [
-    asks("Write about bees."),
-    says("report/writer", calls("transfer_to_boss/1")),
-    says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
+SILENT = [
+    *[" \n", [{"type": "tool_use", "id": "1", "name": "transfer_to_boss", "input": {}}]],
+    *[[*blocks(""), THOUGHTS[0]], [{"type": "text", "text": None}, THOUGHTS[2], ""]],
 ]
 
 
-@pytest.mark.parametrize(
-    ("messages", "policy", "expected"),
-    [
-        ([*HANDED_OVER, *HANDED_OVER], "shared", ["human: Write about bees."] * 2),
-        (
-            [asks("Go."), says("report/writer", "Bees buzz."), *HANDED_OVER[1:]],
-            "last",
-            ["human: Go.", "human: [writer] said: Bees buzz."],
-        ),
-        ([*HANDED_OVER, asks("Well?")], "input", ["human: Well?"]),
-        (
-            [says("report/writer", calls("transfer_to_boss/1", text="He knows.")), HANDED_OVER[-1]],
-            "shared",
-            ["human: [writer] said: He knows."],
-        ),
-        (
-            [HANDED_OVER[1], says("report/writer", gives("transfer_to_boss/1", "No.", status="error"))],
-            "shared",
-            [
-                "human: [writer] called transfer_to_boss({})",
-                "human: [writer] transfer_to_boss returned: No.",
-            ],
-        ),
-    ],
-    ids=[
-        "every round is left out though ids repeat",
-        "last is the last answer before the transfer",
-        "a turn of transfers only has an input of its own",
-        "words next to a transfer are shown without it",
-        "a failed transfer is shown like any call",
-    ],
-)
-def test_of_transfers_others_see(messages, policy, expected):
-    assert lines(seen(messages, "report/boss", policy)) == expected
+def test_a_transfer_is_hidden_beside_blanks_calls_and_thoughts_but_not_beside_words_or_pictures() -> (
+    None
+):
+    done = says(result("transfer_to_boss/1"))
+    for content in SILENT:
+        assert seen([says(asking("transfer_to_boss/1", text=content)), done], "writer") == []
+    for content in (["Hm."], [PICTURE]):
+        messages = [says(asking("transfer_to_boss/1", text=content)), done]
+        assert seen(messages, "writer") == messages
 
 
-@pytest.mark.parametrize("at", ["report/boss", "report/writer"])
-@pytest.mark.parametrize("policy", POLICIES)
-def test_messages_that_only_carry_out_a_transfer_are_left_out_for_everybody(at, policy):
-    assert lines(seen(HANDED_OVER, at, policy)) == ["human: Write about bees."]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        " \n",
-        [{"type": "tool_use", "id": "1", "name": "transfer_to_boss", "input": {}}],
-        [{"type": "text", "text": ""}, {"type": "thinking", "thinking": "The boss knows."}],
-        [{"type": "text", "text": None}, {"type": "reasoning", "summary": []}, ""],
-    ],
-    ids=["blank", "call", "thinking", "reasoning"],
-)
-def test_blanks_blocks_of_calls_and_thoughts_say_nothing_beside_a_transfer(content):
-    message = says("report/writer", calls("transfer_to_boss/1", text=content))
-    assert seen([message, HANDED_OVER[-1]], "report/writer") == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["The boss knows.", [{"type": "image", "url": "http://a/b.png"}], ["The boss knows."]],
-    ids=["text", "image", "text in a list"],
-)
-def test_an_agent_that_also_says_something_keeps_its_own_transfer(content):
-    messages = [says("report/writer", calls("transfer_to_boss/1", text=content)), HANDED_OVER[-1]]
-    assert seen(messages, "report/writer") == messages
-
-
-def test_others_are_told_the_other_calls_beside_a_transfer_and_what_they_returned():
-    messages = [
-        says("report/writer", calls("transfer_to_boss/1", "search/2", "!draw/3")),
-        says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
-        says("report/writer", gives("search/2", "3 hits")),
-        says("report/writer", gives("draw/3", "No JSON.", status="error")),
+def test_a_result_that_is_made_up_has_the_same_id_wherever_it_is_seen() -> None:
+    asked = AIMessage("", id="m", tool_calls=[SEARCH, call("count", None)])
+    assert paired([asked]) == [
+        asked,
+        ToolMessage(NO_RESULT, id="m 0", name="search", tool_call_id="1", status="error"),
+        ToolMessage(NO_RESULT, id="m 1", name="count", tool_call_id="", status="error"),
     ]
-    assert seen(messages, "report/writer") == messages
-    assert lines(seen(messages, "report/boss")) == [
-        "human: [writer] called search({})",
-        "human: [writer] search returned: 3 hits",
-        "human: [writer] draw returned: No JSON.",
-    ]
-
-
-def test_of_two_transfers_the_one_that_failed_is_told():
-    messages = [
-        says("report/writer", calls("transfer_to_boss/1", "transfer_to_press/2")),
-        says("report/writer", gives("transfer_to_boss/1", "Handed over.")),
-        says("report/writer", gives("transfer_to_press/2", "Only one.", status="error")),
-    ]
-    assert lines(seen(messages, "report/boss")) == [
-        "human: [writer] called transfer_to_press({})",
-        "human: [writer] transfer_to_press returned: Only one.",
-    ]
-
-
-def test_a_transfer_without_an_answer_is_not_left_out():
-    messages = [HANDED_OVER[1]]
-    assert lines(seen(messages, "report/boss")) == ["human: [writer] called transfer_to_boss({})"]
-    assert lines(seen(messages, "report/writer")) == ["ai: ", "tool: No result of this call was kept."]
-
-
-def test_what_answers_a_call_without_a_result_has_the_same_id_wherever_it_is_seen():
-    asked = AIMessage("", id="m", tool_calls=[call("search", "1"), call("search", "1")])
-    alone, later = paired([asked]), paired([HumanMessage("Hm.", id="0"), asked])
-    assert [message.id for message in alone] == ["m", "m 0", "m 1"]
-    assert later[1:] == alone
+    assert paired([HumanMessage("Hm."), asked])[1:] == paired([asked])
     assert [each.id for each in paired([asked.model_copy(update={"id": None})])] == [None] * 3
 
 
-def test_a_function_is_given_the_transfers():
-    assert seen(HANDED_OVER, "report/boss", unchanged) == HANDED_OVER
+def test_a_result_without_a_call_keeps_its_id_and_may_lack_a_name() -> None:
+    found = says(result("search/1", "3 hits", id="7"))
+    assert paired([found]) == [HumanMessage("[writer] search returned: 3 hits", name="writer", id="7")]
+    assert paired([ToolMessage("3 hits", tool_call_id="1")]) == [HumanMessage("tool returned: 3 hits")]
 
 
-def test_leaving_transfers_out_changes_no_message_of_the_history():
-    messages = [says("report/writer", calls("transfer_to_boss/1", text="Over.")), *HANDED_OVER]
-    before = [message.model_copy(deep=True) for message in messages]
-    seen(messages, "report/boss")
-    assert messages == before
-
-
-class TestPairing:
-    def test_results_stand_behind_their_calls_in_the_order_of_the_calls(self):
-        asked, one, two = calls("search/1", "count/2"), gives("search/1", "3"), gives("count/2", "4")
-        assert paired([asked, two, one]) == [asked, one, two]
-
-    def test_what_a_person_says_between_a_call_and_its_result_moves_behind_the_result(self):
-        asked, result = calls("search/1"), gives("search/1", "3 hits")
-        assert paired([asks("Go."), asked, asks("Stop!"), result, asks("Now.")]) == [
-            asks("Go."),
-            asked,
-            result,
-            asks("Stop!"),
-            asks("Now."),
-        ]
-
-    def test_a_call_without_an_answer_gets_one_that_says_so(self):
-        asked = calls("search/1", "count/2", "!draw/3")
-        assert paired([asked, gives("count/2", "4"), asks("Well?")]) == [
-            asked,
-            gives("search/1", "No result of this call was kept.", status="error"),
-            gives("count/2", "4"),
-            gives("draw/3", "No result of this call was kept.", status="error"),
-            asks("Well?"),
-        ]
-
-    def test_a_call_without_an_id_is_answered_too(self):
-        asked = AIMessage("", tool_calls=[{**SEARCH, "id": None}])
-        assert pairing_faults(paired([asked])) == []
-
-    def test_a_result_without_its_call_is_told_as_text(self):
-        message = says("report/writer", gives("search/1", "3 hits"))
-        assert lines(paired([message])) == ["human: [writer] search returned: 3 hits"]
-        assert paired([message])[0].id == message.id
-
-    def test_a_result_of_which_nobody_knows_the_speaker_is_told_by_the_name_of_the_tool(self):
-        assert paired([gives("search/1", "3 hits")]) == [HumanMessage("search returned: 3 hits")]
-        assert lines(paired([ToolMessage("3 hits", tool_call_id="1")])) == [
-            "human: tool returned: 3 hits"
-        ]
-
-    def test_a_second_answer_to_a_call_is_told_behind_the_first(self):
-        asked = calls("search/1")
-        messages = paired([asked, gives("search/1", "3 hits"), gives("search/1", "4 hits")])
-        assert lines(messages) == ["ai: ", "tool: 3 hits", "human: search returned: 4 hits"]
-
-    def test_a_result_before_its_call_does_not_answer_it(self):
-        assert lines(paired([gives("search/1", "3 hits"), calls("search/1")])) == [
-            "human: search returned: 3 hits",
-            "ai: ",
-            "tool: No result of this call was kept.",
-        ]
-
-    def test_ids_of_calls_may_repeat_from_round_to_round(self):
-        rounds = [
-            calls("search/1"),
-            gives("search/1", "1 hit"),
-            calls("search/1"),
-            calls("search/1"),
-            gives("search/1", "3 hits"),
-        ]
-        assert lines(paired(rounds)) == [
-            "ai: ",
-            "tool: 1 hit",
-            "ai: ",
-            "tool: No result of this call was kept.",
-            "ai: ",
-            "tool: 3 hits",
-        ]
-
-    def test_messages_without_calls_come_back_as_they_are_in_a_list_of_their_own(self):
-        assert paired(tuple(TWO_TURNS)) == TWO_TURNS
-        assert paired(TWO_TURNS) is not TWO_TURNS
+def test_messages_without_calls_come_back_in_a_list_of_their_own() -> None:
+    assert paired(TALK) == TALK
+    assert paired(TALK) is not TALK
 
 
 TOOLS = st.sampled_from(["search", "count", "transfer_to_boss"])
-CALLED = st.builds("{}{}/{}".format, st.sampled_from(["", "", "!"]), TOOLS, st.sampled_from("123"))
+CALLS = st.builds("{}{}/{}".format, st.sampled_from(["", "", "!"]), TOOLS, st.sampled_from("123"))
 STATUS = st.sampled_from(["success", "success", "error"])
-MESSAGE = st.one_of(
+MESSAGES = st.one_of(
     st.just(HumanMessage("")),
     st.just(SystemMessage("")),
-    st.builds(lambda asked: calls(*asked), st.lists(CALLED, max_size=3)),
-    st.builds(lambda to, status: gives(to.lstrip("!"), "", status=status), CALLED, STATUS),
+    st.lists(CALLS, max_size=3).map(lambda asked: asking(*asked)),
+    st.builds(lambda to, status: result(to.lstrip("!"), status=status), CALLS, STATUS),
 )
-SPEAKER = st.sampled_from([None, "report/writer", "report/boss"])
 
 
 @st.composite
-def mixes(draw, said_by=SPEAKER) -> list[BaseMessage]:
-    """Return any messages in any order, each with a text of its own, or none."""
+def mixes(draw: Any) -> list[BaseMessage]:
+    """Return any messages of anybody in any order, each with a text of its own, or none."""
     messages = []
-    for number, message in enumerate(draw(st.lists(MESSAGE, max_size=12))):
-        told = message.model_copy(update={"content": f"<{number}>"}) if draw(st.booleans()) else message
-        speaker = draw(said_by)
-        messages.append(told if speaker is None else stamped(told, speaker))
+    for number, each in enumerate(draw(st.lists(MESSAGES, max_size=12))):
+        said = each.model_copy(update={"content": f"<{number}>" if draw(st.booleans()) else ""})
+        speaker = draw(st.sampled_from([None, "writer", "boss"]))
+        messages.append(says(said, speaker) if speaker else said)
     return messages
 
 
 def marks(messages: list[BaseMessage]) -> list[str]:
-    """Return the texts of their own that messages have, however they are told."""
-    return [found.group() for m in messages if (found := re.search(r"<\d+>", m.text))]
+    return sorted(found.group() for m in messages if (found := re.search(r"<\d+>", m.text)))
 
 
 @given(mixes())
-@settings(max_examples=300, deadline=None)
-def test_any_mix_of_messages_is_paired_so_that_a_model_takes_it_and_nothing_is_lost(messages):
-    before = [message.model_copy(deep=True) for message in messages]
-
-    result = paired(messages)
-
-    assert ScriptedChatModel(responses=["Taken."]).invoke(result).text == "Taken."
-    assert paired(result) == result
-    assert messages == before
-    assert sorted(marks(result)) == sorted(marks(messages))
-    spoken = [m for m in messages if not isinstance(m, ToolMessage)]
-    kept = {id(m) for m in messages}
-    assert [m for m in result if id(m) in kept and not isinstance(m, ToolMessage)] == spoken
-    made_up = [m for m in result if id(m) not in kept]
-    assert {m.type for m in made_up} <= {"human", "tool"}
-    assert {m.text for m in made_up if m.type == "tool"} <= {"No result of this call was kept."}
-
-
-def as_it_is(entries: list[Entry]) -> list[BaseMessage]:
-    return [entry.message for entry in entries]
-
-
-@given(mixes(), st.sampled_from([*POLICIES, as_it_is]), st.integers(1, 6))
 @settings(max_examples=200, deadline=None)
-def test_whatever_an_agent_sees_of_any_mix_of_messages_a_model_takes_it(messages, policy, budget):
-    for at in ("report/writer", "report/boss"):
+def test_any_mix_is_paired_so_that_a_model_takes_it_and_nothing_is_lost(
+    messages: list[BaseMessage],
+) -> None:
+    before = [each.model_copy(deep=True) for each in messages]
+
+    after = paired(messages)
+
+    assert ScriptedChatModel(responses=["Taken."]).invoke(after).text == "Taken."
+    assert paired(after) == after
+    assert messages == before
+    assert marks(after) == marks(messages)
+    ids = {id(each) for each in messages}
+    kept = [each for each in after if id(each) in ids and each.type != "tool"]
+    assert kept == [each for each in messages if each.type != "tool"]
+    made_up = [each for each in after if id(each) not in ids]
+    assert {each.text for each in made_up if each.type != "human"} <= {NO_RESULT}
+
+
+@given(mixes(), st.sampled_from([*POLICIES, lambda entries: unchanged(entries)]), st.integers(1, 6))
+@settings(max_examples=200, deadline=None)
+def test_whatever_an_agent_sees_of_any_mix_a_model_takes_it(
+    messages: list[BaseMessage], policy: Any, budget: int
+) -> None:
+    before = [each.model_copy(deep=True) for each in messages]
+    for at in ("writer", "boss"):
         assert pairing_faults(seen(messages, at, policy)) == []
-        cut = seen(messages, at, trimmed(budget, history=policy, token_counter=len))
-        assert pairing_faults(cut) == []
-
-
-def test_a_trimmed_history_shows_the_newest_of_what_its_policy_chooses():
-    policy = trimmed(2, token_counter=len)
-    assert lines(seen(ONE_TURN, "report/boss", policy)) == [
-        "human: [critic] said: Too short.",
-        "human: [editor] said: Bees buzz and hum.",
-    ]
-    own = trimmed(2, history="own", token_counter=len)
-    assert lines(seen(TWO_TURNS, "report/writer", own)) == ["human: Be brief.", "ai: Wasps sting."]
-    told = trimmed(1, history=unchanged, token_counter=len)
-    assert seen(ONE_TURN, "report/boss", told) == ONE_TURN[-1:]
-
-
-def test_a_summarized_history_shows_all_that_its_policy_chooses():
-    model = ScriptedChatModel(responses=[])
-    assert seen(ONE_TURN, "report/boss", summarized(model, 1)) == seen(ONE_TURN, "report/boss")
-    own = summarized(model, 1, history="own")
-    assert seen(ONE_TURN, "report/writer", own) == seen(ONE_TURN, "report/writer", "own")
-
-
-def test_the_request_to_an_agent_as_a_tool_is_its_whole_input():
-    request = HumanMessage("Find bees.", additional_kwargs={REQUEST: True})
-    assert seen([asks("Go."), request], "report/writer", "input") == [request]
+        cut = trimmed(budget, history=policy, token_counter=len)
+        assert pairing_faults(seen(messages, at, cut)) == []
+    assert messages == before

@@ -35,7 +35,7 @@ def results(messages: Iterable[BaseMessage | None]) -> list[str]:
 
 
 def run(drive: Drive, agent: ag.Agent, text: str = "Go.", **options: Any) -> list[ag.AgentEvent]:
-    """Return the events of a run; they are the same as JSON, and from the thread."""
+    """Return the events of a run, which are the same as JSON, and from the thread."""
     runner = ag.Runner(agent)
     events = list(drive.run(runner, text, thread_id="t", **options))
     check_heard([event for event in events if not event.partial], list(runner.events("t")))
@@ -45,229 +45,185 @@ def run(drive: Drive, agent: ag.Agent, text: str = "Go.", **options: Any) -> lis
     return events
 
 
-class TestATool:
-    @pytest.mark.parametrize("text", [*ODD, LONG], ids=[*map(ascii, ODD), "a megabyte"])
-    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-    def test_takes_and_returns_any_text(self, drive: Drive, text: str, stream: bool) -> None:
-        model, critic = scripted(calls(call("echo", text=text)), "Done."), scripted("Good.")
-        options: Any = {"return_directly": ["echo"], "output_key": "draft"}
-        agents = [
-            ag.chat_agent("writer", model, tools=[echo], **options),
-            ag.chat_agent("critic", critic, instruction="<{draft}>"),
-        ]
-        events = run(drive, ag.sequential("s", agents), stream=stream)
-        assert results(event.message for event in events) == [f"1 echo success: {text}"]
-        assert critic.inputs[0][0].text == f"<{text}>"
-        assert critic.inputs[0][-1].text == f"[writer] echo returned: {text}"
-
-    @pytest.mark.parametrize(
-        "name", ["a:b", "a|b", "{a}", "a b", "l\nl", 'say "hi"', "größe", "writer"]
-    )
-    def test_may_have_any_name(self, drive: Drive, name: str) -> None:
-        odd = StructuredTool.from_function(echo, name=name, description="Any {text}.")
-        model = scripted(calls(call(name, text="{x}")), "Done.")
-        events = run(drive, ag.chat_agent("writer", model, tools=[odd], instruction="Go."))
-        assert results(event.message for event in events) == [f"1 {name} success: {{x}}"]
-
-    @pytest.mark.parametrize("name", ["a:b", "a|b", "{a}", "l\nl", "__start__", "writer", "a" * 9999])
-    def test_that_is_unknown_may_have_any_name(self, drive: Drive, name: str) -> None:
-        model = scripted(calls(call(name, "1", x=1), call("echo", "2", text="ok")), "Done.")
-        writer = ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise")
-        run(drive, ag.loop("l", [writer], max_iterations=1))
-        assert results(model.inputs[1]) == [
-            f"1 {name} error: Error: {name} is not a valid tool, try one of [echo].",
-            "2 echo success: ok",
-        ]
-
-    @pytest.mark.parametrize("id", [*ODD[:6], "a|b:c", "1" * 9999], ids=lambda text: ascii(text)[:40])
-    def test_may_be_called_under_any_id(self, drive: Drive, id: str) -> None:
-        made = calls(call("echo", id, text="a"), call("echo", f"{id}2", text="b"))
-        model = scripted(made, "Done.")
-        run(drive, ag.chat_agent("writer", model, tools=[echo]))
-        assert results(model.inputs[1]) == [f"{id} echo success: a", f"{id}2 echo success: b"]
-
-    @pytest.mark.parametrize(
-        ("args", "status"),
-        [
-            ({"text": "a", "more": 1}, "success"),
-            ({"text": None}, "error"),
-            ({"text": {"deep": [1]}}, "error"),
-            ({}, "error"),
-            ({"": ""}, "error"),
-            ({"self": 1, "config": {}, "run_manager": None, "callbacks": []}, "error"),
-        ],
-        ids=str,
-    )
-    def test_may_be_called_with_any_arguments(self, drive: Drive, args: Any, status: str) -> None:
-        made = {"name": "echo", "args": args, "id": "1", "type": "tool_call"}
-        model = scripted(calls(made), "Done.")
-        events = run(drive, ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise"))
-        assert events[-1].text == "Done."
-        assert [line.split(":")[0] for line in results(model.inputs[1])] == [f"1 echo {status}"]
-
-    @pytest.mark.parametrize(
-        ("given", "text"),
-        [
-            (None, "null"),
-            ("", ""),
-            (True, "true"),
-            (2.5, "2.5"),
-            ({"hits": [{"title": "größe", "n": None}]}, '{"hits": [{"title": "größe", "n": null}]}'),
-            ({"type": "text", "text": "x"}, '{"type": "text", "text": "x"}'),
-            ({"messages": [], "values": {"a": 1}}, '{"messages": [], "values": {"a": 1}}'),
-            ({"next": "x", "goto": "critic"}, '{"next": "x", "goto": "critic"}'),
-            ([1, [2, {"a": [None]}]], '[1, [2, {"a": [null]}]]'),
-            (["a", "b"], '["a", "b"]'),
-            ((1, 2), "[1, 2]"),
-            ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "onetwo"),
-        ],
-        ids=repr,
-    )
-    def test_may_return_any_data(self, drive: Drive, given: Any, text: str) -> None:
-        def look() -> Any:
-            """Look."""
-            return given
-
-        model = scripted(calls(call("look")), "Done.")
-        events = run(drive, ag.chat_agent("writer", model, tools=[look]))
-        assert results(event.message for event in events) == [f"1 look success: {text}"]
-        assert results(model.inputs[1]) == [f"1 look success: {text}"]
-
-    def test_may_return_or_raise_any_object(self, drive: Drive) -> None:
-        class OddError(Exception):
-            def __str__(self) -> str:
-                return "{topic} \n"
-
-        def look() -> Any:
-            """Look."""
-            return type("Thing", (), {"__str__": lambda self: "a thing"})()
-
-        def fall() -> str:
-            """Fall."""
-            raise OddError
-
-        model = scripted(calls(call("look"), call("fall", "2")), "Done.")
-        run(drive, ag.chat_agent("writer", model, tools=[look, fall], instruction="Go."))
-        assert results(model.inputs[1]) == [
-            "1 look success: a thing",
-            "2 fall error: Error: OddError()\n Please fix your mistakes.",
-        ]
-
-    def test_may_not_emit_data_that_has_no_json_form(self, drive: Drive) -> None:
-        def look() -> ag.Custom:
-            """Look."""
-            return ag.Custom(object)
-
-        model = scripted(calls(call("look")), "Done.")
-        tree = ag.chat_agent("writer", model, tools=[look], on_tool_error="raise")
-        with pytest.raises(ag.AgentGraphError, match="has no JSON form"):
-            list(drive.run(ag.Runner(tree), "Go."))
-
-
-class TestATemplate:
-    def test_may_be_full_of_json(self, drive: Drive) -> None:
-        data = {"type": "object", "properties": {f"p{n}": {"enum": ["{", "}"]} for n in range(500)}}
-        text = json.dumps(data, indent=2)
-        model = scripted(calls(call("echo", text="x")), "Done.")
-        writer = ag.chat_agent("writer", model, tools=[echo], instruction=f"{text}\n{{topic}}\n{text}")
-        run(drive, writer, values={"topic": "bees"})
-        assert [messages[0].text for messages in model.inputs] == [f"{text}\nbees\n{text}"] * 2
-
-    def test_fills_neither_values_nor_descriptions_again(self, drive: Drive) -> None:
-        def choose(topic: str) -> ag.SetValues:
-            """Choose."""
-            return ag.SetValues(topic=topic)
-
-        model = scripted(calls(call("choose", topic="{secret} {{x}} {topic}")), "Done.")
-        boss = ag.chat_agent("boss", scripted(), description="Knows {secret} and {missing}.")
-        tree = ag.chat_agent(
-            "writer", model, tools=[choose], sub_agents=[boss], instruction="On {topic?}."
-        )
-        run(drive, tree, values={"secret": "SECRET"})
-        first, second = (str(messages[0].text) for messages in model.inputs)
-        assert first.startswith("On .")
-        assert second.startswith("On {secret} {{x}} {topic}.")
-        assert "Knows {secret} and {missing}." in first
-
-
-@pytest.mark.parametrize("text", ODD, ids=ascii)
-def test_a_question_and_its_answer_may_be_any_text(drive: Drive, text: str) -> None:
-    model = scripted(calls(call("ask_person", text, what=text)), "Done.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[ask_person]))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    assert [question.value for question in runner.pending("t")] == [text]
-    told = [event.text for event in drive.resume(runner, "t", text)]
-    assert told == [text, "Done."]
-
-
-def test_agents_may_have_names_that_begin_alike(drive: Drive) -> None:
-    names = ["write", "writer", "writer2", "write-r", "write_r"]
-    models = {name: scripted(calls(call("echo", text=f"by {name}")), "Done.") for name in names}
-    agents = [ag.chat_agent(name, model, tools=[echo], history="own") for name, model in models.items()]
-    events = run(drive, ag.sequential("s", agents))
-    for i, name in enumerate(names):
-        mine = [event for event in events if event.agent_name == name]
-        assert [event.text for event in mine] == ["", f"by {name}", "Done."]
-        assert {event.run_path.names for event in mine} == {("s", *names[: i + 1])}
-        assert [m.text for m in models[name].inputs[1]] == ["Go.", "", f"by {name}"]
-
-
-def test_questions_of_agents_whose_names_begin_alike_are_answered_apart(drive: Drive) -> None:
-    names = ["write", "writer", "writer2"]
+@pytest.mark.parametrize("text", [*ODD, LONG], ids=[*map(ascii, ODD), "a megabyte"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_tool_takes_and_returns_any_text(drive: Drive, text: str, stream: bool) -> None:
+    model, critic = scripted(calls(call("echo", text=text)), "Done."), scripted("Good.")
+    options: Any = {"return_directly": ["echo"], "output_key": "draft"}
     agents = [
-        ag.chat_agent(n, scripted(calls(call("ask_person", what=f"{n}?")), "Done."), tools=[ask_person])
-        for n in names
+        ag.chat_agent("writer", model, tools=[echo], **options),
+        ag.chat_agent("critic", critic, instruction="<{draft}>"),
     ]
+    events = run(drive, ag.sequential("s", agents), stream=stream)
+    assert results(event.message for event in events) == [f"1 echo success: {text}"]
+    assert critic.inputs[0][0].text == f"<{text}>"
+    assert critic.inputs[0][-1].text == f"[writer] echo returned: {text}"
+
+
+NAMES = ["a:b", "a|b", "{a}", "a b", "l\nl", 'say "hi"', "größe", "writer", "__start__", "a" * 9999]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+def test_a_tool_may_have_any_name_also_one_that_is_unknown(drive: Drive, name: str) -> None:
+    odd = StructuredTool.from_function(echo, name=name, description="Any {text}.")
+    made = [calls(call(name, text="{x}"), call("echo", "2", text="ok")), "Done."]
+    model = scripted(*made)
+    run(drive, ag.chat_agent("writer", model, tools=[odd, echo], instruction="Go."))
+    assert results(model.inputs[1]) == [f"1 {name} success: {{x}}", "2 echo success: ok"]
+    model = scripted(*made)
+    run(drive, ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise"))
+    fault = f"1 {name} error: Error: {name} is not a valid tool, try one of [echo]."
+    assert results(model.inputs[1]) == [fault, "2 echo success: ok"]
+
+
+IDS = [*ODD[:6], "a|b:c", "1" * 9999]
+ARGUMENTS: list[tuple[Any, str]] = [
+    ({"text": "a", "more": 1}, "success"),
+    ({"text": None}, "error"),
+    ({"text": {"deep": [1]}}, "error"),
+    ({}, "error"),
+    ({"": ""}, "error"),
+    ({"self": 1, "config": {}, "run_manager": None, "callbacks": []}, "error"),
+]
+
+
+def test_a_tool_may_be_called_under_any_id_and_with_any_arguments(drive: Drive) -> None:
+    asked = [call("echo", key, text=str(n)) for n, key in enumerate(IDS)]
+    asked += [{**call("echo", f"{n}"), "args": args} for n, (args, _) in enumerate(ARGUMENTS)]
+    model = scripted(calls(*asked), "Done.")
+    run(drive, ag.chat_agent("writer", model, tools=[echo], on_tool_error="raise"))
+    assert [line.partition(": ")[0] for line in results(model.inputs[1])[len(IDS) :]] == [
+        f"{n} echo {status}" for n, (_, status) in enumerate(ARGUMENTS)
+    ]
+    assert results(model.inputs[1])[: len(IDS)] == [
+        f"{key} echo success: {n}" for n, key in enumerate(IDS)
+    ]
+
+
+RESULTS: list[tuple[Any, str]] = [
+    (None, "null"),
+    ("", ""),
+    (True, "true"),
+    (2.5, "2.5"),
+    ({"hits": [{"title": "größe", "n": None}]}, '{"hits": [{"title": "größe", "n": null}]}'),
+    ({"type": "text", "text": "x"}, '{"type": "text", "text": "x"}'),
+    ({"messages": [], "values": {"a": 1}}, '{"messages": [], "values": {"a": 1}}'),
+    ({"next": "x", "goto": "critic"}, '{"next": "x", "goto": "critic"}'),
+    ([1, [2, {"a": [None]}]], '[1, [2, {"a": [null]}]]'),
+    (["a", "b"], '["a", "b"]'),
+    ((1, 2), "[1, 2]"),
+    ([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "onetwo"),
+    (type("Thing", (), {"__str__": lambda self: "a thing"})(), "a thing"),
+]
+
+
+def test_a_tool_may_return_any_data_and_raise_any_error(drive: Drive) -> None:
+    class OddError(Exception):
+        def __str__(self) -> str:
+            return "{topic} \n"
+
+    def look(n: int) -> Any:
+        """Look."""
+        if n == len(RESULTS):
+            raise OddError
+        return RESULTS[n][0]
+
+    asked = [call("look", str(n), n=n) for n in range(len(RESULTS) + 1)]
+    model = scripted(calls(*asked), "Done.")
+    run(drive, ag.chat_agent("writer", model, tools=[look], instruction="Go."))
+    assert results(model.inputs[1]) == [
+        *[f"{n} look success: {text}" for n, (_, text) in enumerate(RESULTS)],
+        f"{len(RESULTS)} look error: Error: OddError()\n Please fix your mistakes.",
+    ]
+
+
+def test_a_template_may_be_full_of_json(drive: Drive) -> None:
+    data = {"type": "object", "properties": {f"p{n}": {"enum": ["{", "}"]} for n in range(500)}}
+    text = json.dumps(data, indent=2)
+    model = scripted(calls(call("echo", text="x")), "Done.")
+    writer = ag.chat_agent("writer", model, tools=[echo], instruction=f"{text}\n{{topic}}\n{text}")
+    run(drive, writer, values={"topic": "bees"})
+    assert [messages[0].text for messages in model.inputs] == [f"{text}\nbees\n{text}"] * 2
+
+
+def test_a_template_fills_neither_values_nor_descriptions_again(drive: Drive) -> None:
+    def choose(topic: str) -> ag.SetValues:
+        """Choose."""
+        return ag.SetValues(topic=topic)
+
+    model = scripted(calls(call("choose", topic="{secret} {{x}} {topic}")), "Done.")
+    boss = ag.chat_agent("boss", scripted(), description="Knows {secret} and {missing}.")
+    tree = ag.chat_agent("writer", model, tools=[choose], sub_agents=[boss], instruction="On {topic?}.")
+    run(drive, tree, values={"secret": "SECRET"})
+    first, second = (str(messages[0].text) for messages in model.inputs)
+    assert first.startswith("On .")
+    assert second.startswith("On {secret} {{x}} {topic}.")
+    assert "Knows {secret} and {missing}." in first
+
+
+def test_agents_whose_names_begin_alike_have_their_own_messages_and_questions(drive: Drive) -> None:
+    names = ["write", "writer", "writer2", "write-r", "write_r"]
+    models = {
+        name: scripted(
+            calls(call("echo", text=f"by {name}")), calls(call("ask_person", what=name)), "Done."
+        )
+        for name in names
+    }
+    tools = [echo, ask_person]
+    agents = [ag.chat_agent(name, model, tools=tools, history="own") for name, model in models.items()]
     runner = ag.Runner(ag.parallel("p", agents))
     heard = list(drive.run(runner, "Go.", thread_id="t"))
     assert [question.address for question in runner.pending("t")] == [f"p/{name}" for name in names]
-    told = list(drive.resume(runner, "t", {"p/writer": "yes"}))
-    check_heard([*heard, *told], list(runner.events("t")))
-    assert sorted(lines(told)) == [
-        *["p/write: [asks] write?", "p/write: [discarded]", "p/writer2: [asks] writer2?"],
-        *["p/writer2: [discarded]", "p/writer: Done.", "p/writer: yes"],
+    more = list(drive.resume(runner, "t", {"p/writer": "yes"}))
+    check_heard([*heard, *more], list(runner.events("t")))
+    assert [line for line in lines(more) if "asks" not in line and "discarded" not in line] == [
+        *["p/writer: yes", "p/writer: Done."]
     ]
-    assert [question.address for question in runner.pending("t")] == ["p/write", "p/writer2"]
+    assert [question.agent_name for question in runner.pending("t")] == [
+        name for name in names if name != "writer"
+    ]
+    assert [m.text for m in models["writer"].inputs[2]] == ["Go.", "", "by writer", "", "yes"]
 
 
-class TestAModel:
-    @pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}], "  \n"], ids=repr)
-    @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-    def test_that_answers_nothing_ends_its_agent(
-        self, drive: Drive, content: Any, stream: bool
-    ) -> None:
-        critic = scripted("Good.")
-        writer = ag.chat_agent("writer", scripted(AIMessage(content)), tools=[echo], output_key="draft")
-        tree = ag.sequential("s", [writer, ag.chat_agent("critic", critic, instruction="<{draft}>")])
-        events = [event for event in run(drive, tree, stream=stream) if not event.partial]
-        assert [event.agent_name for event in events] == ["writer", "critic"]
-        assert critic.inputs[0][0].text == ("<  \n>" if content == "  \n" else "<>")
+@pytest.mark.parametrize("content", ["", [], [{"type": "text", "text": ""}], "  \n"], ids=repr)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_model_that_answers_nothing_ends_its_agent(drive: Drive, content: Any, stream: bool) -> None:
+    critic = scripted("Good.")
+    writer = ag.chat_agent("writer", scripted(AIMessage(content)), tools=[echo], output_key="draft")
+    tree = ag.sequential("s", [writer, ag.chat_agent("critic", critic, instruction="<{draft}>")])
+    events = [event for event in run(drive, tree, stream=stream) if not event.partial]
+    assert [event.agent_name for event in events] == ["writer", "critic"]
+    assert critic.inputs[0][0].text == ("<  \n>" if content == "  \n" else "<>")
 
-    def test_that_has_no_tools_is_answered_in_the_next_turn(self, drive: Drive) -> None:
-        model = scripted(calls(call("nope"), text="One."), "Two.")
-        runner = ag.Runner(ag.chat_agent("writer", model))
-        list(drive.run(runner, "Go.", thread_id="t"))
-        assert lines(drive.run(runner, "Again.", thread_id="t")) == ["writer: Two."]
-        assert results(model.inputs[1]) == ["1 nope error: No result of this call was kept."]
 
-    def test_may_make_fifty_calls_at_once_that_ask(self, drive: Drive) -> None:
-        made = [call("ask_person", f"id{n}", what=f"{n}") for n in range(50)]
-        model = scripted(calls(*made, call("nope", "no")), "Done.")
-        runner = ag.Runner(ag.chat_agent("writer", model, tools=[ask_person]))
-        list(drive.run(runner, "Go.", thread_id="t"))
-        questions = runner.pending("t")
-        assert [question.value for question in questions] == [f"{n}" for n in range(50)]
-        list(drive.resume(runner, "t", {q.id: f"{q.value}!" for q in questions[::2]}))
-        assert [question.value for question in runner.pending("t")] == [f"{n}" for n in range(1, 50, 2)]
-        list(drive.resume(runner, "t", {q.id: f"{q.value}?" for q in questions[1::2]}))
-        assert results(model.inputs[1]) == [
-            *[f"id{n} ask_person success: {n}{'?' if n % 2 else '!'}" for n in range(50)],
-            "no nope error: Error: nope is not a valid tool, try one of [ask_person].",
-        ]
+def test_calls_of_a_model_that_has_no_tools_are_answered_in_the_next_turn(drive: Drive) -> None:
+    model = scripted(calls(call("nope"), text="One."), "Two.")
+    runner = ag.Runner(ag.chat_agent("writer", model))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    assert lines(drive.run(runner, "Again.", thread_id="t")) == ["writer: Two."]
+    assert results(model.inputs[1]) == ["1 nope error: No result of this call was kept."]
 
-    def test_may_say_a_long_text_with_its_calls_and_read_a_longer_one(self, drive: Drive) -> None:
-        text = "bees dance " * 500_000
-        model = scripted(AIMessage(LONG, tool_calls=[call("echo", text="x")]), "Done.")
-        events = run(drive, ag.chat_agent("writer", model, tools=[echo]), text)
-        assert [event.text for event in events] == [LONG, "x", "Done."]
-        assert [messages[0].text == text for messages in model.inputs] == [True, True]
+
+def test_a_model_may_make_many_calls_at_once_that_ask_any_text(drive: Drive) -> None:
+    texts = [*ODD, *(f"{n}" for n in range(12))]
+    made = [call("ask_person", f"id{n}", what=text) for n, text in enumerate(texts)]
+    model = scripted(calls(*made, call("nope", "no")), "Done.")
+    runner = ag.Runner(ag.chat_agent("writer", model, tools=[ask_person]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    questions = runner.pending("t")
+    assert [question.value for question in questions] == texts
+    list(drive.resume(runner, "t", {q.id: q.value for q in questions[::2]}))
+    assert [question.value for question in runner.pending("t")] == texts[1::2]
+    list(drive.resume(runner, "t", {q.id: q.value for q in questions[1::2]}))
+    assert results(model.inputs[1]) == [
+        *[f"id{n} ask_person success: {text}" for n, text in enumerate(texts)],
+        "no nope error: Error: nope is not a valid tool, try one of [ask_person].",
+    ]
+
+
+def test_a_model_may_say_a_long_text_with_its_calls_and_read_a_longer_one(drive: Drive) -> None:
+    text = "bees dance " * 500_000
+    model = scripted(AIMessage(LONG, tool_calls=[call("echo", text="x")]), "Done.")
+    events = run(drive, ag.chat_agent("writer", model, tools=[echo]), text)
+    assert [event.text for event in events] == [LONG, "x", "Done."]
+    assert [messages[0].text == text for messages in model.inputs] == [True, True]

@@ -1,15 +1,12 @@
-"""State: the stamps on messages, the reducers, and what we rely on in LangGraph's channels."""
+"""State: the stamps on messages, and reducers that give the same however writes are cut up."""
 
-import operator
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
-    BaseMessage,
     HumanMessage,
     RemoveMessage,
     ToolMessage,
@@ -17,12 +14,10 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer as reduced
-from typing_extensions import TypedDict
 
+from agentgraph.graph.chat.step import Edits, edited, edits_between
 from agentgraph.graph.state import (
     SNAPSHOT_FREQUENCY,
     address_of,
@@ -35,79 +30,51 @@ from agentgraph.graph.state import (
 )
 from agentgraph.graph.values import Reducers
 
-THREAD = {"configurable": {"thread_id": "t"}}
-LaneState, Conversation, InnerState, *_ = state_types(Reducers())
+# stamps
 
 
-def texts(messages: list[BaseMessage]) -> list[str]:
-    return [str(message.text) for message in messages]
-
-
-def test_a_stamp_says_at_what_address_and_by_whom_a_message_was_said():
-    message = stamped(AIMessage("Too short."), "report/refine[1]/critic")
-    assert address_of(message) == "report/refine[1]/critic"
-    assert speaker_of(message) == "critic"
-
-
-def test_a_stamp_keeps_all_that_a_message_has():
+def test_a_stamp_says_where_and_by_whom_a_message_was_said_and_keeps_all_that_it_has() -> None:
     call = {"name": "search", "args": {"q": "bees"}, "id": "c1", "type": "tool_call"}
-    message = AIMessage(
-        "Looking.",
-        id="1",
-        name="eve",
-        tool_calls=[call],
-        additional_kwargs={"refusal": None},
-        response_metadata={"model_name": "m"},
-    )
-    metadata = {**message.response_metadata, **stamped(message, "report/writer").response_metadata}
-    assert stamped(message, "report/writer") == message.model_copy(
-        update={"response_metadata": metadata}
-    )
+    more: Any = {"additional_kwargs": {"refusal": None}, "response_metadata": {"model_name": "m"}}
+    message = AIMessage("Looking.", id="1", name="eve", tool_calls=[call], **more)
+    said = stamped(stamped(message, "s/other"), "report/refine[1]/critic")
+    assert (address_of(said), speaker_of(said)) == ("report/refine[1]/critic", "critic")
+    metadata = said.response_metadata
     assert metadata["model_name"] == "m"
+    assert said == message.model_copy(update={"response_metadata": metadata})
 
 
-def test_a_second_stamp_replaces_the_first():
-    assert address_of(stamped(stamped(AIMessage("Bees."), "s/a"), "s/b")) == "s/b"
-
-
-@pytest.mark.parametrize(
-    "message", [AIMessage("Bees."), HumanMessage("Yes."), ToolMessage("3 hits", tool_call_id="c1")]
-)
-def test_a_stamp_survives_json_and_the_checkpoint(message):
-    said = stamped(message, "report/writer")
+@pytest.mark.parametrize("kind", [AIMessage, HumanMessage, ToolMessage])
+def test_a_stamp_survives_json_and_the_checkpoint(kind: Any) -> None:
+    said = stamped(kind("Bees.", **({"tool_call_id": "1"} if kind is ToolMessage else {})), "s/writer")
     assert messages_from_dict(messages_to_dict([said])) == [said]
     serializer = JsonPlusSerializer()
     assert serializer.loads_typed(serializer.dumps_typed(said)) == said
 
 
-def test_a_message_of_the_user_has_no_address_and_no_speaker():
-    assert address_of(HumanMessage("Write.", name="eve")) is None
-    assert speaker_of(HumanMessage("Write.", name="eve")) is None
-    assert speaker_of(AIMessage("An example.")) is None
+def test_a_message_of_the_user_has_no_address_and_no_speaker() -> None:
+    for message in (HumanMessage("Write.", name="eve"), AIMessage("An example.")):
+        assert (address_of(message), speaker_of(message)) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("writer", "writer"),
-        ("report/writer", "writer"),
-        ("report/refine[1]/critic", "critic"),
-        ("report/refine[10]/step/critic#2", "critic"),
-        ("report/refine#2[1]/critic#12", "critic"),
-        ("a/a#2/a-b_c", "a-b_c"),
-        ("report/refine[3]", "refine"),
-        ("report/refine#2[3]", "refine"),
-    ],
-)
-def test_the_speaker_is_the_name_at_the_end_of_an_address(address, name):
-    assert speaker_at(address) == name
+SPEAKERS = {
+    "writer": "writer",
+    "report/writer": "writer",
+    "report/refine[1]/critic": "critic",
+    "report/refine[10]/step/critic#2": "critic",
+    "report/refine#2[1]/critic#12": "critic",
+    "a/a#2/a-b_c": "a-b_c",
+    "report/refine#2[3]": "refine",
+    "boss/worker(1)": "worker",
+    "report/writer{1}": "writer",
+}
 
 
-def test_merge_changes_neither_side():
-    values, new = {"a": 1}, {"a": 2}
-    Reducers().merged(values, new)
-    assert (values, new) == ({"a": 1}, {"a": 2})
+def test_the_speaker_is_the_name_at_the_end_of_an_address() -> None:
+    assert {address: speaker_at(address) for address in SPEAKERS} == SPEAKERS
 
+
+# messages as deltas
 
 ids = st.sampled_from("123") | st.none()
 writes = st.lists(
@@ -126,9 +93,8 @@ def test_reducers_give_the_same_however_writes_are_cut_into_batches(
     reduce: Any, given_writes: Any, first: int, second: int
 ) -> None:
     cut, again = sorted((first, second))
-    batches = given_writes[:cut], given_writes[cut:again], given_writes[again:]
     state: list[Any] = []
-    for batch in batches:
+    for batch in (given_writes[:cut], given_writes[cut:again], given_writes[again:]):
         state = reduce(state, batch)
     assert state == reduce([], given_writes)
 
@@ -139,65 +105,51 @@ def test_the_messages_of_a_lane_change_the_history_as_each_would(before: Any, in
     assert with_changes(history, changes_of_lane([], inside)) == reduced(history, inside)
 
 
-def counting(state: type, rounds: int) -> Any:
-    """Return a compiled graph that says the numbers from 1 to `rounds`, one a step."""
-
-    def say(state: Any) -> dict[str, Any]:
-        n = state.get("values", {}).get("n", 0) + 1
-        return {"messages": [AIMessage(str(n))], "values": {"n": n}}
-
-    builder = StateGraph(state)
-    builder.add_node("say", say)
-    builder.add_edge(START, "say")
-    builder.add_conditional_edges(
-        "say", lambda state: END if state["values"]["n"] == rounds else "say", ["say", END]
-    )
-    return builder.compile(checkpointer=InMemorySaver())
+def test_the_messages_of_all_lanes_are_deltas() -> None:
+    root, conversation, lane, _ = state_types(Reducers())
+    for state, reduce in ((root, reduced), (conversation, reduced), (lane, changes_of_lane)):
+        (channel,) = state.__annotations__["messages"].__metadata__
+        assert channel == DeltaChannel(reduce, snapshot_frequency=SNAPSHOT_FREQUENCY)
 
 
-class OftenSaved(TypedDict):
-    """A state that is saved whole with every fourth update."""
-
-    messages: Annotated[list[AnyMessage], DeltaChannel(reduced, snapshot_frequency=4)]
-    values: Annotated[dict[str, Any], operator.or_]
+# what middleware made of the messages, as edits
 
 
-@pytest.mark.parametrize(
-    ("state", "reduce"),
-    [(LaneState, reduced), (Conversation, reduced), (InnerState, changes_of_lane)],
-)
-def test_the_messages_of_a_lane_are_a_channel_of_deltas(state, reduce):
-    (channel,) = state.__annotations__["messages"].__metadata__
-    assert channel == DeltaChannel(reduce, snapshot_frequency=SNAPSHOT_FREQUENCY)
+def said(*ids: str) -> list[Any]:
+    return [HumanMessage(each, id=each) for each in ids]
 
 
-def test_each_checkpoint_gives_the_messages_that_there_were():
-    graph = counting(LaneState, rounds=5)
-    result = graph.invoke({"messages": ["Count."]}, THREAD)
-    assert texts(result["messages"]) == ["Count.", "1", "2", "3", "4", "5"]
-    history = [texts(state.values["messages"]) for state in graph.get_state_history(THREAD)]
-    assert history == [texts(result["messages"])[:n] for n in (6, 5, 4, 3, 2, 1, 0)]
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
+    """Draw messages, and what middleware made of them: the order of those that stay is kept."""
+    before = said(*map(str, range(draw(st.integers(0, 6)))))
+    after: list[Any] = []
+    for index in range(len(before) + 1):
+        after += said(*(f"new{index}.{n}" for n in range(draw(st.integers(0, 2)))))
+        match draw(st.sampled_from(["keep", "drop", "replace"])) if index < len(before) else "end":
+            case "keep":
+                after.append(before[index])
+            case "replace":
+                after.append(HumanMessage("other", id=before[index].id))
+    return before, after
 
 
-def test_each_message_of_a_run_gets_an_id():
-    result = counting(LaneState, rounds=3).invoke({"messages": ["Count."]}, THREAD)
-    assert len({message.id for message in result["messages"]} - {None}) == 4
+@given(changes(), st.integers(0, 2))
+def test_edits_make_what_middleware_made_and_show_what_is_said_later(
+    change: tuple[list[Any], list[Any]], more: int
+) -> None:
+    before, after = change
+    later = said(*(f"later{n}" for n in range(more)))
+    assert edited([*before, *later], edits_between(before, after)) == [*after, *later]
 
 
-@pytest.mark.parametrize("state", [LaneState, OftenSaved])
-def test_a_thread_can_be_edited_and_goes_on_with_what_was_edited(state):
-    graph = counting(state, rounds=9)
-    first = graph.invoke({"messages": [HumanMessage("Count.", id="1")]}, THREAD)
-    graph.update_state(
-        THREAD, {"messages": [HumanMessage("Go.", id="1")], "values": {"n": 8}}, as_node="say"
-    )
-    graph.update_state(
-        THREAD, {"messages": [RemoveMessage(id=first["messages"][-1].id)]}, as_node="say"
-    )
-    assert texts(graph.invoke(None, THREAD)["messages"]) == ["Go.", *"12345678", "9"]
+def test_edits_are_few() -> None:
+    assert edits_between(said("1", "2"), said("1", "2")) == {}
+    before, [summary] = said(*map(str, range(100))), said("summary")
+    edits = edits_between(before, [summary, *before[-2:]])
+    assert edits == {"beginning": {"upto": "97", "head": [summary]}}
 
 
-def test_the_values_of_a_lane_are_merged():
-    graph = counting(LaneState, rounds=2)
-    result = graph.invoke({"messages": ["Count."], "values": {"topic": "bees"}}, THREAD)
-    assert result["values"] == {"topic": "bees", "n": 2}
+def test_where_the_left_out_beginning_is_not_seen_any_more_nothing_is_put_in_its_place() -> None:
+    edits: Edits = {"beginning": {"upto": "1", "head": said("summary")}}
+    assert edited(said("2", "3"), edits) == said("2", "3")

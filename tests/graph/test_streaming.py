@@ -1,7 +1,7 @@
 """Streamed chunks: under the agent and id of their message, and discarded with a try that failed."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
+from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -73,12 +74,12 @@ def weather(city: str) -> str:
     return f"Rain in {city}."
 
 
-def told(events: Iterable[ag.AgentEvent]) -> list[str]:
-    """Return the events in short: chunks with a `~`, others as their text or kind."""
-    return [
+def short(events: Iterable[ag.AgentEvent]) -> str:
+    """Return events in short: chunks with a `~`, others as their text or kind."""
+    return " | ".join(
         f"~{event.text}" if event.partial else event.text if event.kind == "message" else event.kind
         for event in events
-    ]
+    )
 
 
 def check_chunks(events: list[ag.AgentEvent]) -> None:
@@ -110,161 +111,156 @@ def stream(drive: Drive, tree: ag.Agent) -> list[ag.AgentEvent]:
     return events
 
 
-class TestChunks:
-    def test_of_text_come_before_their_message_with_its_id(self, drive: Drive) -> None:
-        events = stream(drive, ag.sequential("s", [streaming("w", GOOD)]))
-        assert told(events) == ["~One ", "~two.", "One two."]
-        assert len({event.id for event in events}) == 1
-
-    def test_of_tool_calls_add_up(self, drive: Drive) -> None:
-        head = tool_call_chunk(name="weather", args='{"ci', id="1", index=0)
-        tail = tool_call_chunk(args='ty": "Rome"}', index=0)
-        chunks = [AIMessageChunk("", tool_call_chunks=[part]) for part in (head, tail)]
-        events = stream(drive, streaming("w", chunks, ["Rain."], tools=[weather]))
-        assert told(events) == ["~", "~", "", "Rain in Rome.", "~Rain.", "Rain."]
-        first, second, whole = (event.message for event in events[:3])
-        assert isinstance(whole, AIMessage)
-        assert (first + second).tool_calls == whole.tool_calls  # type: ignore[operator, union-attr]
-        assert [made["args"] for made in whole.tool_calls] == [{"city": "Rome"}]
-
-    @pytest.mark.parametrize("kind", ["reasoning", "thinking"])
-    def test_of_reasoning_keep_their_blocks(self, drive: Drive, kind: str) -> None:
-        thoughts: list[Any] = [[{"type": kind, kind: text, "index": 0}] for text in ("Hm, ", "bees.")]
-        answer: Any = [{"type": "text", "text": "Bees dance.", "index": 1}]
-        chunks = [AIMessageChunk(content=each) for each in (*thoughts, answer)]
-        events = stream(drive, streaming("w", chunks))
-        assert told(events) == ["~", "~", "~Bees dance.", "Bees dance."]
-        contents = [event.message.content for event in events if event.message]
-        assert contents[0] == thoughts[0]
-        assert contents[3][0] == {"type": kind, kind: "Hm, bees.", "index": 0}
-        assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
-
-    def test_of_concurrent_branches_have_their_addresses(self, drive: Drive) -> None:
-        turns = threading.Barrier(2, timeout=20)
-
-        def reply(messages: list[BaseMessage]) -> str:
-            turns.wait()
-            return "one two three four"
-
-        agents = [ag.chat_agent(name, scripted(reply, reply)) for name in "ab"]
-        events = stream(drive, ag.loop("l", [ag.parallel("p", agents)], max_iterations=2))
-        assert sum(event.partial for event in events) >= 4 * 4
-        assert {event.address for event in events} == {f"l[{i}]/p/{n}" for i in (0, 1) for n in "ab"}
-
-    def test_of_agents_as_tools_have_their_addresses(self, drive: Drive) -> None:
-        inner = ag.chat_agent("search", scripted("One two.", "One two."))
-        model = scripted(calls(*[call("search", each, request=each) for each in "ab"]), "Done now.")
-        events = stream(drive, ag.chat_agent("w", model, tools=[ag.agent_tool(inner)]))
-        for address in ("w/search(0)", "w/search(1)"):
-            inside = [event for event in events if event.address == address]
-            assert told(inside) == ["~One ", "~two.", "One two."]
-            assert {str(event.run_path) for event in inside} == {"w/search"}
-
-    def test_of_a_graph_without_a_runner_are_the_same(self) -> None:
-        def tree() -> ag.Agent:
-            inner = ag.chat_agent("search", scripted("One two."))
-            model = scripted(calls(call("search", request="x")), "Done now.")
-            return ag.chat_agent("w", model, tools=[ag.agent_tool(inner)])
-
-        graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
-        config: Any = {"configurable": {"thread_id": "t"}}
-        modes = list(ag.STREAM_MODES)
-        parts = graph.stream({"messages": ["Go."]}, config, stream_mode=modes, subgraphs=True)
-        events = list(ag.translate(tree(), parts))
-        check_chunks(events)
-        assert told(events) == told(ag.Runner(tree()).run("Go.", stream=True))
-
-    def test_of_other_models_are_not_streamed(self, drive: Drive) -> None:
-        other = ScriptedChatModel(responses=lambda messages: "Inner words.")
-
-        def ask() -> str:
-            """Asks."""
-            return str(other.invoke("x").text)
-
-        f = ag.function_agent("f", lambda ctx: other.invoke(ctx.messages).text)
-        model = scripted(calls(call("ask")), "Done.")
-        policy = ag.summarized(other, 2, token_counter=len)
-        writer = ag.chat_agent("w", model, tools=[ask], history=policy)
-        events = stream(drive, ag.sequential("s", [f, says("b"), says("c"), writer]))
-        assert [event.text for event in events if event.partial and event.text] == ["Done."]
-
-    def test_are_not_streamed_unless_asked_for(self, drive: Drive) -> None:
-        assert told(drive.run(ag.Runner(streaming("w", GOOD)), "Go.")) == ["One two."]
+def parts_of_a_call(*args: str) -> list[AIMessageChunk]:
+    """Return chunks that call `weather`, each with a part of the arguments."""
+    parts = [tool_call_chunk(name="weather", args=args[0], id="1", index=0)]
+    parts += [tool_call_chunk(args=each, index=0) for each in args[1:]]
+    return [AIMessageChunk("", tool_call_chunks=[part]) for part in parts]
 
 
-class TestARetryOfAModel:
-    def test_discards_the_chunks_of_tries_that_failed(self, drive: Drive) -> None:
-        writer = streaming("w", BAD, WORSE, GOOD, retry=retrying(3))
-        events = stream(drive, ag.sequential("s", [writer, says("z")]))
-        assert told(events) == [
-            *["~Bad ", "~start.", "discarded", "~Worse ", "discarded"],
-            *["~One ", "~two.", "One two.", "z"],
-        ]
-        assert {event.address for event in events[:-1]} == {"s/w"}
+TRIED = "~Bad  | ~start. | discarded | ~One  | ~two. | One two."
+ASKED = parts_of_a_call('{"city": "Rome"}')
+# What makes a tree, and what is streamed of it.
+STREAMS: dict[str, tuple[Callable[[], ag.Agent], str]] = {
+    "a retry discards the chunks of each try that failed": (
+        lambda: seq("s", streaming("w", BAD, WORSE, GOOD, retry=retrying(3)), says("z")),
+        "~Bad  | ~start. | discarded | ~Worse  | discarded | ~One  | ~two. | One two. | z",
+    ),
+    "a retry discards them before an empty message": (
+        lambda: streaming("w", BAD, [""], retry=retrying()),
+        "~Bad  | ~start. | discarded | ",
+    ),
+    "fallbacks of LangChain discard chunks too": (
+        lambda: ag.chat_agent("w", Chunked(tries=[BAD]).with_fallbacks([Chunked(tries=[GOOD])])),
+        TRIED,
+    ),
+    "a retry of LangChain discards chunks too": (
+        lambda: ag.chat_agent(
+            "w",
+            Chunked(tries=[BAD, GOOD]).with_retry(wait_exponential_jitter=False, stop_after_attempt=2),
+        ),
+        TRIED,
+    ),
+    "LangChain's discard chunks in each round of calls": (
+        lambda: ag.chat_agent(
+            "w",
+            Chunked(tries=[WORSE, WORSE]).with_fallbacks([Chunked(tries=[ASKED, GOOD])]),
+            tools=[weather],
+        ),
+        "~Worse  | discarded | ~ |  | Rain in Rome. | ~Worse  | discarded | ~One  | ~two. | One two.",
+    ),
+}
 
-    def test_discards_them_before_an_empty_message(self, drive: Drive) -> None:
-        tree = streaming("w", BAD, [""], retry=retrying())
-        assert told(stream(drive, tree)) == ["~Bad ", "~start.", "discarded", ""]
 
-    def test_without_chunks_discards_nothing(self, drive: Drive) -> None:
-        tree = streaming("w", BAD, WORSE, GOOD, retry=retrying(3))
-        assert told(drive.run(ag.Runner(tree), "Go.")) == ["One two."]
+@pytest.mark.parametrize(("make", "expected"), STREAMS.values(), ids=STREAMS)
+def test_a_stream(drive: Drive, make: Callable[[], ag.Agent], expected: str) -> None:
+    assert short(stream(drive, make())) == expected
 
-    def test_fails_after_the_last_try_and_a_resume_tries_again(self, drive: Drive) -> None:
-        runner = ag.Runner(streaming("w", WORSE, WORSE, GOOD, retry=retrying()))
-        events, raised = failing(drive.run(runner, "Go.", thread_id="t", stream=True), ConnectionError)
-        assert str(raised) == "twice"
-        assert told(events) == [*["~Worse ", "discarded"] * 2, "error"]
-        assert told(drive.resume(runner, "t", stream=True)) == ["~One ", "~two.", "One two."]
 
-    def test_is_only_for_the_errors_of_its_policy(self, drive: Drive) -> None:
-        model = scripted(ValueError("no"), "Never.")
-        agent = ag.chat_agent("w", model, retry=retrying(3, ConnectionError))
-        _, raised = failing(drive.run(ag.Runner(agent), "Go."), ValueError)
-        assert (str(raised), len(model.inputs)) == ("no", 1)
+def test_chunks_of_tool_calls_add_up(drive: Drive) -> None:
+    asked = parts_of_a_call('{"ci', 'ty": "Rome"}')
+    events = stream(drive, streaming("w", asked, ["Rain."], tools=[weather]))
+    assert short(events) == "~ | ~ |  | Rain in Rome. | ~Rain. | Rain."
+    first, second, whole = (event.message for event in events[:3])
+    assert isinstance(whole, AIMessage)
+    assert (first + second).tool_calls == whole.tool_calls  # type: ignore[operator, union-attr]
+    assert [made["args"] for made in whole.tool_calls] == [{"city": "Rome"}]
 
-    def test_runs_no_tool_again_and_counts_no_iteration(self, drive: Drive) -> None:
-        down = ConnectionError("down")
-        model = scripted(down, calls(call("weather", city="Rome")), down, "Done.")
-        tree = ag.chat_agent("w", model, tools=[weather], retry=retrying(), max_iterations=2)
-        assert told(drive.run(ag.Runner(tree), "Go.")) == ["", "Rain in Rome.", "Done."]
 
-    def test_discards_only_the_chunks_of_its_agent(self, drive: Drive) -> None:
-        inner = ag.agent_tool(streaming("f", BAD, GOOD, retry=retrying()))
-        writer = ag.chat_agent("w", scripted(calls(call("f", request="x")), "All done."), tools=[inner])
-        other = ag.chat_agent("o", scripted("Other words."))
-        events = stream(drive, ag.parallel("p", [writer, other]))
-        (void,) = [event for event in events if event.kind == "discarded"]
-        assert (void.agent_name, void.address, str(void.run_path)) == ("f", "p/w/f(0)", "p/w/f")
-
-    @pytest.mark.parametrize(
-        "model",
-        [
-            lambda: Chunked(tries=[BAD]).with_fallbacks([Chunked(tries=[GOOD])]),
-            lambda: Chunked(tries=[BAD, GOOD]).with_retry(
-                wait_exponential_jitter=False, stop_after_attempt=2
-            ),
-        ],
-        ids=["with_fallbacks", "with_retry"],
-    )
-    def test_by_langchain_discards_chunks_too(self, drive: Drive, model: Any) -> None:
-        events = stream(drive, ag.chat_agent("w", model()))
-        assert told(events) == ["~Bad ", "~start.", "discarded", "~One ", "~two.", "One two."]
-
-    def test_by_langchain_discards_chunks_in_each_round_of_calls(self, drive: Drive) -> None:
-        made = AIMessageChunk(
-            "", tool_call_chunks=[tool_call_chunk(name="weather", args='{"city": "Rome"}', id="1")]
-        )
-        model = Chunked(tries=[WORSE, WORSE]).with_fallbacks([Chunked(tries=[[made], GOOD])])
-        assert told(stream(drive, ag.chat_agent("w", model, tools=[weather]))) == [
-            *["~Worse ", "discarded", "~", "", "Rain in Rome."],
-            *["~Worse ", "discarded", "~One ", "~two.", "One two."],
-        ]
+@pytest.mark.parametrize("kind", ["reasoning", "thinking"])
+def test_chunks_of_reasoning_keep_their_blocks(drive: Drive, kind: str) -> None:
+    thoughts: list[Any] = [[{"type": kind, kind: text, "index": 0}] for text in ("Hm, ", "bees.")]
+    answer: Any = [{"type": "text", "text": "Bees dance.", "index": 1}]
+    chunks = [AIMessageChunk(content=each) for each in (*thoughts, answer)]
+    events = stream(drive, streaming("w", chunks))
+    assert short(events) == "~ | ~ | ~Bees dance. | Bees dance."
+    contents = [event.message.content for event in events if event.message]
+    assert contents[0] == thoughts[0]
+    assert contents[3][0] == {"type": kind, kind: "Hm, bees.", "index": 0}
+    assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
 
 
 def test_thoughts_are_not_passed_to_the_next_agent(drive: Drive) -> None:
     blocks: Any = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Bees dance."}]
     reader = scripted("Read.")
     writer = ag.chat_agent("w", scripted(AIMessage(blocks)))
-    list(drive.run(ag.Runner(ag.sequential("s", [writer, ag.chat_agent("z", reader)])), "Go."))
+    list(drive.run(ag.Runner(seq("s", writer, ag.chat_agent("z", reader))), "Go."))
     assert reader.inputs[0][1].text == "[w] said:Bees dance."
+
+
+def test_chunks_of_concurrent_branches_have_their_addresses(drive: Drive) -> None:
+    turns = threading.Barrier(2, timeout=20)
+
+    def reply(messages: list[BaseMessage]) -> str:
+        turns.wait()
+        return "one two three four"
+
+    agents = [ag.chat_agent(name, scripted(reply, reply)) for name in "ab"]
+    events = stream(drive, rounds(2, "l", par("p", *agents)))
+    assert sum(event.partial for event in events) >= 4 * 4
+    assert {event.address for event in events} == {f"l[{i}]/p/{n}" for i in (0, 1) for n in "ab"}
+
+
+def test_chunks_of_a_graph_without_a_runner_are_the_same() -> None:
+    def tree() -> ag.Agent:
+        inner = ag.chat_agent("search", scripted("One two."))
+        model = scripted(calls(call("search", request="x")), "Done now.")
+        return ag.chat_agent("w", model, tools=[ag.agent_tool(inner)])
+
+    graph = ag.compile_agent(tree(), checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    parts = graph.stream(
+        {"messages": ["Go."]}, config, stream_mode=list(ag.STREAM_MODES), subgraphs=True
+    )
+    events = list(ag.translate(tree(), parts))
+    check_chunks(events)
+    assert short(events) == short(ag.Runner(tree()).run("Go.", stream=True))
+
+
+def test_chunks_of_models_that_are_not_the_agents_are_not_streamed(drive: Drive) -> None:
+    other = ScriptedChatModel(responses=lambda messages: "Inner words.")
+
+    def ask() -> str:
+        """Asks."""
+        return str(other.invoke("x").text)
+
+    f = ag.function_agent("f", lambda ctx: other.invoke(ctx.messages).text)
+    policy = ag.summarized(other, 2, token_counter=len)
+    writer = ag.chat_agent("w", scripted(calls(call("ask")), "Done."), tools=[ask], history=policy)
+    events = stream(drive, seq("s", f, says("b"), says("c"), writer))
+    assert [event.text for event in events if event.partial and event.text] == ["Done."]
+
+
+def test_chunks_are_not_streamed_unless_asked_for_and_then_nothing_is_discarded(drive: Drive) -> None:
+    tree = streaming("w", BAD, WORSE, GOOD, retry=retrying(3))
+    assert short(drive.run(ag.Runner(tree), "Go.")) == "One two."
+
+
+def test_a_retry_discards_only_the_chunks_of_its_agent(drive: Drive) -> None:
+    inner = ag.agent_tool(streaming("f", BAD, GOOD, retry=retrying()))
+    writer = ag.chat_agent("w", scripted(calls(call("f", request="x")), "All done."), tools=[inner])
+    events = stream(drive, par("p", writer, ag.chat_agent("o", scripted("Other words."))))
+    (void,) = [event for event in events if event.kind == "discarded"]
+    assert (void.agent_name, void.address, str(void.run_path)) == ("f", "p/w/f(0)", "p/w/f")
+
+
+def test_a_retry_fails_after_the_last_try_and_a_resume_tries_again(drive: Drive) -> None:
+    runner = ag.Runner(streaming("w", WORSE, WORSE, GOOD, retry=retrying()))
+    events, raised = failing(drive.run(runner, "Go.", thread_id="t", stream=True), ConnectionError)
+    assert str(raised) == "twice"
+    assert short(events) == "~Worse  | discarded | ~Worse  | discarded | error"
+    assert short(drive.resume(runner, "t", stream=True)) == "~One  | ~two. | One two."
+
+
+def test_a_retry_is_only_for_the_errors_of_its_policy(drive: Drive) -> None:
+    model = scripted(ValueError("no"), "Never.")
+    agent = ag.chat_agent("w", model, retry=retrying(3, ConnectionError))
+    _, raised = failing(drive.run(ag.Runner(agent), "Go."), ValueError)
+    assert (str(raised), len(model.inputs)) == ("no", 1)
+
+
+def test_a_retry_runs_no_tool_again_and_counts_no_iteration(drive: Drive) -> None:
+    down = ConnectionError("down")
+    model = scripted(down, calls(call("weather", city="Rome")), down, "Done.")
+    tree = ag.chat_agent("w", model, tools=[weather], retry=retrying(), max_iterations=2)
+    assert short(drive.run(ag.Runner(tree), "Go.")) == " | Rain in Rome. | Done."

@@ -28,7 +28,7 @@ NEEDED = [
 
 
 def main() -> int:
-    """Run the tests, and tell of each that fails."""
+    """Run the tests, and print each that fails."""
     set_up()
     theirs = failing("theirs")
     ours = failing("ours", "-p", "adapter")

@@ -33,18 +33,18 @@ def hook(
         case "end":
             return Given(None if are_open(seen) else ("ai", said, None), ends=True)
         case "add" | "remind" | "ask" if not are_open(seen):
-            text = f"{each.name} was told {json.dumps(answer)}" if each.does == "ask" else said
+            text = f"{each.name} was given {json.dumps(answer)}" if each.does == "ask" else said
             return Given(("human" if each.does == "remind" else "ai", text, None))
     return Given()
 
 
 def is_due(each: specs.Middleware, count: int) -> bool:
-    """Tell whether a hook is to do what it does."""
+    """Return whether a hook is to do what it does."""
     return count == each.nth
 
 
 def is_due_for(each: specs.Middleware, called_with: Any) -> bool:
-    """Tell whether a wrap is to do what it does, by what it is called with."""
+    """Return whether a wrap is to do what it does, by what it is called with."""
     return crc32(repr(called_with).encode()) % 3 == each.nth
 
 
@@ -79,7 +79,7 @@ def reminder(each: specs.Middleware) -> specs.Rendered:
 
 
 def is_said(text: str) -> bool:
-    """Tell whether a text was said by a middleware, or by the agent of a branch that failed."""
+    """Return whether a text was said by a middleware, or by the agent of a branch that failed."""
     return bool(re.match(r"Failed: |middleware_\d+ ", text))
 
 
@@ -89,7 +89,7 @@ def as_streamed(text: str) -> str:
 
 
 def are_open(seen: Sequence[specs.Rendered]) -> bool:
-    """Tell whether calls of the last message that has any wait for results."""
+    """Return whether calls of the last message that has any wait for results."""
     calling = [i for i, message in enumerate(seen) if message[0] == "ai" and len(message) > 3]
     if not calling:
         return False
@@ -98,7 +98,7 @@ def are_open(seen: Sequence[specs.Rendered]) -> bool:
 
 
 def may_ask(args: Any) -> bool:
-    """Tell whether a wrap may ask around a call: its tool does not ask itself."""
+    """Return whether a wrap may ask around a call: its tool does not ask itself."""
     return "interrupted" not in json.dumps(args)
 
 

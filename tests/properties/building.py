@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
 from middlewares import middleware
+from pydantic import BaseModel
 from record import FailedError, Record, steps
 from typing_extensions import TypedDict
 
@@ -106,6 +107,15 @@ def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[s
     )
 
 
+class Arguments(BaseModel):
+    """The arguments of each tool: a model of them that is made once, as it takes long."""
+
+    at: str
+    n: int
+    i: int
+    does: list[Any]
+
+
 def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
     def say(at: str, n: int, i: int, does: list[Any]) -> str:
         return done(at=at, n=n, i=i, does=does)
@@ -132,7 +142,9 @@ def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
         return given or scripts.result(name, args, answers)
 
     sync, with_async = {"say": (say, None), "act": (act, acts)}[name]
-    return StructuredTool.from_function(sync, with_async, name=name, description="Does it.")
+    return StructuredTool.from_function(
+        sync, with_async, name=name, description="Does it.", args_schema=Arguments
+    )
 
 
 def _fn(leaf: specs.Function, record: Record) -> Callable[[ag.Context], Any]:

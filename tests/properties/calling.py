@@ -42,12 +42,12 @@ def tool(spec: specs.Chat, here: Here, lane: Lane, call: specs.Asked) -> Result:
     fails = False
     for kind, data in args["does"]:
         if kind == "interrupted":
-            lane.tell(here, kind, data)
+            lane.emit(here, kind, data)
             answers.append(scripts.answer(here.address, data))
         elif kind == "error" and spec.on_tool_error == "return":
             fails = True
         elif kind == "error":
-            lane.tell(here, kind, data, kept=False)
+            lane.emit(here, kind, data, kept=False)
         else:
             given.append((kind, data))
     lane.ran[scripts.key(args)] += 1
@@ -56,7 +56,7 @@ def tool(spec: specs.Chat, here: Here, lane: Lane, call: specs.Asked) -> Result:
         return Result(("tool", text, name, call_id, "error"), failed=True)
     for kind, data in given:
         if kind == "custom":
-            lane.tell(here, kind, data)
+            lane.emit(here, kind, data)
         lane.write(data if kind == "values" else {})
     said = "Done." if given else scripts.result(name, args, answers)
     return Result(("tool", said, name, call_id, "success"), [kind for kind, _ in given])

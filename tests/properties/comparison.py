@@ -6,17 +6,18 @@ among each other is open: they are sorted into declared order, and nothing else 
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import acts
+import reference
 import specs
-from conversations import Case, Heard, Turn
-from helpers import standing
+from conversations import Thread, Turn
+from helpers import unvoided
 from lanes import Lane
 from record import Record, rendered, steps
-from reference import turn
 
 import agentgraph as ag
 
@@ -24,42 +25,47 @@ UNKEPT = ("discarded", "error", "values")
 """What of the reference's events is not compared one by one."""
 
 
-def check(case: Case, record: Record, heard: Heard) -> Lane:
-    """Compare what was told, live and again, what was seen, and what is left.
+def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda event: False) -> Lane:
+    """Compare what was reported, live and again, what was seen, and what is left.
+
+    Args:
+        thread: A thread, after `hold`.
+        ignored: Which events the reference does not know.
 
     Returns:
         The lane of the reference at the end.
     """
-    lane = Lane()
-    ends = [0]
-    for heard_turn in heard.turns:
+    lane, case, state, ends = Lane(), thread.case, thread.state(), [0]
+    replayed = [event for event in thread.events() if not ignored(event)]
+    turns = [replace(t, events=[e for e in t.events if not ignored(e)]) for t in thread.turns]
+    for turn in turns:
         lane.write(case.values)
-        expected = expected_events(case.tree, lane, heard_turn.text)
+        expected = expected_events(case.tree, lane, turn.text)
         ends.append(len(lane.events))
-        assert errors(heard_turn.events) == errors_in(expected)
-        check_chunks(heard_turn.events, case.tree, streamed=case.stream)
-        check_pending(heard_turn, expected)
-    told = [event for heard_turn in heard.turns for event in heard_turn.events]
-    assert standing(event for event in told if not event.partial) == list(heard.replayed)
+        assert errors(turn.events) == errors_in(expected)
+        check_chunks(turn.events, case.tree, streamed=case.stream)
+        check_pending(turn, expected)
+    heard = [event for turn in turns for event in turn.events]
+    assert unvoided(event for event in heard if not event.partial) == replayed
     for number, (begin, end) in enumerate(pairwise(ends)):
-        check_told([event for event in told if event.turn == number], lane.events[begin:end])
-    assert {event.thread_id for event in [*told, *heard.replayed]} <= {heard.thread_id}
-    check_sights(case.tree, record, lane)
-    assert rendered(heard.state["messages"]) == [said.message for said in lane.history]
-    assert heard.state["values"] == lane.values
+        check_events([event for event in heard if event.turn == number], lane.events[begin:end])
+    assert {event.thread_id for event in [*heard, *replayed]} <= {thread.id}
+    check_sights(case.tree, thread.record, lane)
+    assert rendered(state["messages"]) == [said.message for said in lane.history]
+    assert state["values"] == lane.values
     return lane
 
 
-def check_told(told: Sequence[ag.AgentEvent], reference: Sequence[specs.Event]) -> None:
-    """Compare what a turn told, and what stands of it, with the events of the reference."""
-    left = [event for event in standing(whole(told)) if event.kind != "error"]
-    wanted = [each for each in reference if each.kept and each.kind not in UNKEPT]
+def check_events(heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]) -> None:
+    """Compare the events of a turn that were not discarded with the events of the reference."""
+    left = [event for event in unvoided(whole(heard)) if event.kind != "error"]
+    wanted = [each for each in expected if each.kept and each.kind not in UNKEPT]
     assert [plain(event) for event in settled(left, wanted)] == wanted
 
 
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:
-    """Compare what was told by a bare graph that streams all that it can."""
-    check_told(events, expected_events(tree, Lane(), "hello"))
+    """Compare what was reported by a bare graph that streams all that it can."""
+    check_events(events, expected_events(tree, Lane(), "hello"))
     check_chunks(events, tree, streamed=True)
 
 
@@ -70,9 +76,9 @@ def check_chunks(events: Sequence[ag.AgentEvent], tree: specs.Spec, *, streamed:
     for event in events:
         if event.partial:
             chunks[event.id, event.address, event.run_path] += event.text
-    told = [event for event in whole(events) if event.agent_name in chats and event.message]
+    messages = [event for event in whole(events) if event.agent_name in chats and event.message]
     said = {}
-    for event in told:
+    for event in messages:
         if event.message.type == "ai" and not acts.is_said(event.text):
             said.setdefault((event.id, event.address, event.run_path), event.text)
     assert chunks == {name: acts.as_streamed(text) for name, text in said.items()}
@@ -102,9 +108,9 @@ def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
 
 
 def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event]:
-    """Run a turn in the reference, and return what it tells."""
+    """Run a turn in the reference, and return its events."""
     begin = len(lane.events)
-    turn(tree, lane, text)
+    reference.turn(tree, lane, text)
     return [event for event in lane.events[begin:] if event.kind != "values"]
 
 
@@ -154,19 +160,19 @@ def settled(
             return events
         order.append(found)
         del left[found]
-    for told, i in enumerate(order):
-        for j in order[:told]:
+    for nth, i in enumerate(order):
+        for j in order[:nth]:
             assert j < i or concurrent(expected[i], expected[j]), (expected[i], expected[j])
     return [event for _, event in sorted(zip(order, events, strict=True), key=lambda each: each[0])]
 
 
 def concurrent(one: specs.Event, other: specs.Event) -> bool:
-    """Tell whether two events were told in different branches or tool calls of one fork."""
+    """Return whether two events were emitted in different branches or tool calls of one fork."""
     strands = zip(one.strand, other.strand, strict=False)
     here, there = next((pair for pair in strands if pair[0] != pair[1]), (None, None))
     if here is None or here.fork != there.fork:
         return False
-    return here.number not in there.behind and there.number not in here.behind
+    return here.number not in there.after and there.number not in here.after
 
 
 def name_at(address: str) -> str:

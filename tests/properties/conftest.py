@@ -1,4 +1,4 @@
-"""Asserts outside of test files tell what they compared, too."""
+"""Asserts outside of test files say what they compared, too."""
 
 import pytest
 

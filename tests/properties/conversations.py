@@ -1,26 +1,23 @@
-"""Conversations with a runner, sync or async: a run, answers in any order, retries, to the end."""
+"""Conversations with a thread of a random tree: a run, answers in any order, retries, to the end."""
 
 import random
 import re
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import scripts
 import specs
-from record import FailedError
+from building import build, declared
+from helpers import Drive, Session
+from record import FailedError, Record
 
 import agentgraph as ag
 
 MOST_RESUMES = 500
-
-Request = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""A method of a runner or of its graph, with its arguments."""
 EXPECTED = (FailedError, ag.StepFailedError, ag.UnknownInterruptError, ag.ValueConflictError)
-Given = tuple[Any, Exception | None]
-"""What a method gave, events as a list, and the error that it ended with."""
 
 
 @dataclass(frozen=True)
@@ -43,108 +40,118 @@ class Turn:
     pending: list[list[ag.Interrupt]] = field(default_factory=list)
 
 
-@dataclass
-class Heard:
-    """What was heard of a thread: each turn, then all events again, and the state at the end."""
+class Thread(Session):
+    """A thread of a case: in memory with one runner, or on a file with a new one for each call.
 
-    thread_id: str
-    turns: list[Turn] = field(default_factory=list)
-    replayed: Sequence[ag.AgentEvent] = ()
-    state: dict[str, Any] = field(default_factory=dict)
+    Attributes:
+        heard: All events of its runs and resumes.
+        turns: The turns of `hold`.
+        error: What the last call failed with, if it did.
+    """
 
+    def __init__(self, case: Case, drive: Drive, path: Path | None = None) -> None:
+        super().__init__(None, drive, path)
+        self.case, self.record, self.choices = case, Record(), random.Random(case.seed)
+        self.id = str(uuid4())
+        self.heard: list[ag.AgentEvent] = []
+        self.turns: list[Turn] = []
+        self.error: Exception | None = None
+        self._runner: ag.Runner | None = None
 
-Talk = Generator[Request, Given, Heard]
-"""Yields requests, and is sent what they give: sync and async runners share all but the calls."""
+    def runner(self, saver: Any) -> ag.Runner:
+        if self._runner is None or self.path:
+            tree, values = build(self.case.tree, self.record), declared(self.case.tree)
+            self._runner = ag.Runner(tree, checkpointer=saver, values=values)
+        return self._runner
 
+    def record_anew(self) -> Record:
+        """Go on with agents that record what they see from now on; return the record so far."""
+        before, self.record, self._runner = self.record, Record(), None
+        return before
 
-def talk(case: Case) -> Talk:
-    """Run a turn for each text, to its end; then ask for all that the thread keeps."""
-    heard, choices, stream = Heard(str(uuid4())), random.Random(case.seed), {"stream": case.stream}
-    for text in case.texts:
-        heard.turns.append(Turn(text))
-        given = yield "run", (text,), {"thread_id": heard.thread_id, "values": case.values, **stream}
-        yield from _to_the_end(heard.thread_id, given, heard.turns[-1], choices, stream)
-    nothing = yield "resume", (heard.thread_id,), stream
-    assert nothing == ([], None)
-    heard.replayed, _ = yield "events", (heard.thread_id,), {}
-    state, _ = yield "get_state", ({"configurable": {"thread_id": heard.thread_id}},), {}
-    heard.state = state.values
-    return heard
+    def run(self, text: str, **options: Any) -> list[ag.AgentEvent]:
+        return self.call("run", text, thread_id=self.id, values=self.case.values, **options)
 
+    def resume(self, *answers: Any, **options: Any) -> list[ag.AgentEvent]:
+        return self.call("resume", self.id, *answers, **options)
 
-def held(talk: Talk, opened: Callable[[], AbstractContextManager[ag.Runner]]) -> Heard:
-    """Hold a conversation with sync methods, each of a runner that is opened for it."""
-    given: Any = None
-    while True:
+    def call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
+        """Return the events of a call; an error that a script raises ends it, and is noted."""
+        begin, self.error = len(self.heard), None
         try:
-            method, arguments, options = talk.send(given)
-        except StopIteration as end:
-            return end.value
-        with opened() as runner:
-            called = getattr(runner, method, None) or getattr(runner.graph, method)
-            given = _collected(called, arguments, options)
+            self.follow(method, *args, hear=self.hear, stream=self.case.stream, **options)
+        except EXPECTED as error:
+            self.error = error
+        return self.heard[begin:]
+
+    def hear(self, event: ag.AgentEvent) -> None:
+        self.heard.append(event)
+
+    def answer_some(self, questions: Sequence[ag.Interrupt], **options: Any) -> list[ag.AgentEvent]:
+        """Resume with the answers to some questions."""
+        chosen = some_of(questions, self.choices)
+        return self.resume(*as_argument(chosen, questions, self.choices), **options)
+
+    def finish(self) -> None:
+        """Answer and resume until the turn has ended."""
+        for _ in range(MOST_RESUMES):
+            if not (questions := self.pending()) and self.error is None:
+                return
+            self.answer_some(questions)
+        raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 
-async def aheld(talk: Talk, opened: Callable[[], AbstractAsyncContextManager[ag.Runner]]) -> Heard:
-    """Hold a conversation with async methods, each of a runner that is opened for it."""
-    given: Any = None
-    while True:
-        try:
-            method, arguments, options = talk.send(given)
-        except StopIteration as end:
-            return end.value
-        async with opened() as runner:
-            called = getattr(runner, f"a{method}", None) or getattr(runner.graph, f"a{method}")
-            given = await _acollected(called, arguments, options)
+def hold(thread: Thread) -> None:
+    """Run a turn for each text, to its end: answer some questions at a time, retry what failed."""
+    for text in thread.case.texts:
+        thread.turns.append(Turn(text))
+        _hold_turn(thread, thread.turns[-1])
+    assert (thread.resume(), thread.error) == ([], None)
 
 
-def _to_the_end(
-    thread_id: str, given: Given, turn: Turn, choices: random.Random, stream: dict[str, bool]
-) -> Generator[Request, Given, None]:
-    """Answer some questions at a time, and try again what failed, until a turn has ended."""
+def _hold_turn(thread: Thread, turn: Turn) -> None:
+    events, choices = thread.run(turn.text), thread.choices
     answered: set[str] = set()
     for _ in range(MOST_RESUMES):
-        told, error = given
-        turn.events += told
-        questions, _ = yield "pending", (thread_id,), {}
-        turn.pending.append(questions)
-        _check_stop(told, error, turn, answered)
+        error = thread.error
+        turn.events += events
+        turn.pending.append(questions := thread.pending())
+        _check_stop(events, error, turn, answered)
         if not questions and error is None:
             return
         if answered and choices.random() < 0.1:
-            refused = yield "resume", (thread_id, {choices.choice(sorted(answered)): "stale"}), stream
-            assert (refused[0], type(refused[1])) == ([], ag.UnknownInterruptError)
+            assert thread.resume({choices.choice(sorted(answered)): "stale"}) == []
+            assert isinstance(thread.error, ag.UnknownInterruptError)
         chosen = some_of(questions, choices)
         answered |= {question.id for question in chosen}
-        arguments = (thread_id, *as_argument(chosen, questions, choices))
-        given = yield "resume", arguments, {**stream, **_settling(error)}
+        events = thread.resume(*as_argument(chosen, questions, choices), **settling(error))
     raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 
-def _settling(error: Exception | None) -> dict[str, Any]:
-    """Return the options of a resume after an error: what settles it where values conflict."""
+def settling(error: Exception | None) -> dict[str, Any]:
+    """Return the options of a resume after an error: values that settle a conflict."""
     if not isinstance(error, ag.ValueConflictError):
         return {}
     return {"values": dict.fromkeys(error.names, specs.SETTLED)}
 
 
 def _check_stop(
-    told: Sequence[ag.AgentEvent], error: Exception | None, turn: Turn, answered: set[str]
+    events: Sequence[ag.AgentEvent], error: Exception | None, turn: Turn, answered: set[str]
 ) -> None:
-    """Check that a run told its failure, or else all questions, and that none is out of date."""
+    """Check that a run reported its failure, or else all questions, and that none is out of date."""
     assert answered.isdisjoint(question.id for question in turn.pending[-1])
     ever = {event.id: event.address for event in turn.events if event.kind == "interrupted"}
     assert all(ever[question.id] == question.address for question in turn.pending[-1])
     if error is None:
-        asked = [event.action.interrupted for event in told if event.kind == "interrupted"]
+        asked = [event.action.interrupted for event in events if event.kind == "interrupted"]
         assert sorted(asked, key=repr) == sorted(turn.pending[-1], key=repr)
     else:
-        failures = [(event.address, event.error) for event in told if event.kind == "error"]
+        failures = [(event.address, event.error) for event in events if event.kind == "error"]
         assert any(_is_raised_for(error, *failure) for failure in failures)
 
 
 def _is_raised_for(error: Exception, address: str, failure: str | None) -> bool:
-    """Tell whether an error is, or names, the failure that was told at an address."""
+    """Return whether an error is, or names, the failure that was reported at an address."""
     if not isinstance(error, ag.StepFailedError):
         return repr(error) == failure
     inside = re.match(rf"{re.escape(error.workflow)}/{error.step}\b", address)
@@ -171,28 +178,3 @@ def as_argument(
     bare = len(questions) == 1 and choices.random() < 0.5
     values = [answer for answer in answers.values() if bare and not isinstance(answer, dict)]
     return tuple(values or ([answers] if answers else []))
-
-
-def _collected(called: Callable[..., Any], arguments: Any, options: Any) -> Given:
-    told: list[ag.AgentEvent] = []
-    try:
-        given = called(*arguments, **options)
-        if not isinstance(given, Iterator):
-            return given, None
-        told.extend(given)  # what came before an error stays
-    except EXPECTED as error:
-        return told, error
-    return told, None
-
-
-async def _acollected(called: Callable[..., Any], arguments: Any, options: Any) -> Given:
-    told: list[ag.AgentEvent] = []
-    try:
-        given = called(*arguments, **options)
-        if not isinstance(given, AsyncIterator):
-            return await given, None
-        async for event in given:
-            told.append(event)
-    except EXPECTED as error:
-        return told, error
-    return told, None

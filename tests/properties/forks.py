@@ -16,7 +16,7 @@ class CollectedError(Exception):
 
 
 def in_order(steps: Sequence[specs.Step]) -> dict[str, specs.Step]:
-    """Return steps by name: each behind those that it depends on, and else in declared order."""
+    """Return steps by name: each after those that it depends on, and else in declared order."""
     declared, order = {step.agent.name: step for step in steps}, {}
 
     def add(name: str) -> None:
@@ -34,9 +34,11 @@ def joined(signals: Sequence[str | None]) -> str | None:
     return "exit" if "exit" in signals else "break_loop" if "break_loop" in signals else None
 
 
-def collect(spec: specs.Leaf, here: Here, lane: Lane, error: str, told: Sequence[str] = ()) -> NoReturn:
-    """Fail in a branch that ends with that; what the call told is void."""
-    if {"message", "custom"} & set(told):
-        lane.tell(here, "discarded", None, kept=False)
-    lane.tell(here, "error", error, kept=False)
+def collect(
+    spec: specs.Leaf, here: Here, lane: Lane, error: str, emitted: Sequence[str] = ()
+) -> NoReturn:
+    """Fail in a branch that ends with that; what the call emitted is void."""
+    if {"message", "custom"} & set(emitted):
+        lane.emit(here, "discarded", None, kept=False)
+    lane.emit(here, "error", error, kept=False)
     raise CollectedError(spec, here, error)

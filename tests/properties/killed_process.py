@@ -1,20 +1,21 @@
-"""Runs requests of random trees in processes that kill themselves when something was saved or told.
+"""Runs requests of random trees in processes that kill themselves after a save or an event.
 
 Run as a program, it forks a process for each job that a line of standard input describes.
 """
 
-import asyncio
 import json
 import os
 import pickle
 import signal
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
-from building import build, declared
-from conversations import EXPECTED
+from conversations import Thread
 from forking import serve
+from helpers import Async, Sync
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from record import Record
@@ -33,78 +34,51 @@ class _From(Counter[str]):
         return self._first
 
 
-class _Death:
-    """Kills the process behind so many saves or events."""
+def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
+    """Make the request of a folder; write its events, and in the end what it failed with."""
+    at, left = Path(folder), after
+    case, method, arguments, options = pickle.loads((at / "request").read_bytes())
 
-    def __init__(self, left: int) -> None:
-        self._left = left
-
-    def near(self) -> None:
-        self._left -= 1
-        if self._left == 0:
+    def count(what: str) -> None:
+        """Kill the process after so many saves or events."""
+        nonlocal left
+        left -= what == dies
+        if left == 0 and what == dies:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    for kind, names in (
+        (SqliteSaver, ("put", "put_writes")),
+        (AsyncSqliteSaver, ("aput", "aput_writes")),
+    ):
+        for name in names:
+            setattr(kind, name, _counted(getattr(kind, name), count))
+    thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
+    thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
+    with (at / f"heard-{number}").open("w") as file:
 
-def act(folder: str, number: int, mode: str, dies: str, behind: int) -> None:
-    """Make a request of a folder; write what is told, and in the end what it failed with."""
-    at = Path(folder)
-    case, method, arguments, options = pickle.loads((at / "request").read_bytes())
-    record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))  # type: ignore[list-item]
-    agent, values = build(case.tree, record), declared(case.tree)
-    death = _Death(behind)
-    _die_at_saves(death if dies == "saved" else _Death(0))
-    heard = death if dies == "told" else _Death(0)
-    with (at / f"told-{number}").open("w") as told:
+        def hear(event: ag.AgentEvent) -> None:
+            print(json.dumps(event.to_dict()), file=file, flush=True)
+            count("heard")
 
-        def tell(event: ag.AgentEvent) -> None:
-            print(json.dumps(event.to_dict()), file=told, flush=True)
-            heard.near()
-
-        def run() -> None:
-            with ag.sqlite_saver(at / "threads.db") as saver:
-                runner = ag.Runner(agent, checkpointer=saver, values=values)
-                for event in getattr(runner, method)(*arguments, **options):
-                    tell(event)
-
-        async def arun() -> None:
-            async with ag.async_sqlite_saver(at / "threads.db") as saver:
-                runner = ag.Runner(agent, checkpointer=saver, values=values)
-                async for event in getattr(runner, f"a{method}")(*arguments, **options):
-                    tell(event)
-
-        error: Exception | None = None
-        try:
-            asyncio.run(arun()) if mode == "async" else run()
-        except EXPECTED as failed:
-            error = failed
-    names = list(error.names) if isinstance(error, ag.ValueConflictError) else []
-    (at / "ended").write_text(json.dumps({"failed": error is not None, "conflict": names}))
+        thread.hear = hear
+        thread.call(method, *arguments, **options)
+    error = thread.error
+    conflicts = list(error.names) if isinstance(error, ag.ValueConflictError) else []
+    (at / "ended").write_text(json.dumps({"failed": error is not None, "conflicts": conflicts}))
 
 
-def _die_at_saves(death: _Death) -> None:
-    """Make the savers of this process count what they have saved."""
-    for kind, name in ((SqliteSaver, "put"), (SqliteSaver, "put_writes")):
-        setattr(kind, name, _counted(getattr(kind, name), death))
-    for name in ("aput", "aput_writes"):
-        setattr(AsyncSqliteSaver, name, _acounted(getattr(AsyncSqliteSaver, name), death))
-
-
-def _counted(saves: Any, death: _Death) -> Any:
+def _counted(save: Any, count: Callable[[str], None]) -> Any:
     def saved(*args: Any, **options: Any) -> Any:
-        result = saves(*args, **options)
-        death.near()
+        result = save(*args, **options)
+        count("saved")
         return result
 
-    return saved
-
-
-def _acounted(saves: Any, death: _Death) -> Any:
-    async def saved(*args: Any, **options: Any) -> Any:
-        result = await saves(*args, **options)
-        death.near()
+    async def asaved(*args: Any, **options: Any) -> Any:
+        result = await save(*args, **options)
+        count("saved")
         return result
 
-    return saved
+    return asaved if iscoroutinefunction(save) else saved
 
 
 if __name__ == "__main__":

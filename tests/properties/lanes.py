@@ -35,7 +35,7 @@ class Here(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """A message of the history, who said it and where; the user where there is no agent.
+    """A message of the history, who said it and where; the user where there is none.
 
     The key stays the same where the message is replaced; `event` is the number of the event of it.
     """
@@ -47,7 +47,7 @@ class Said:
     key: Any = field(default_factory=object)
     event: int | None = None
 
-    def told(self, policy: str, me: str) -> specs.Rendered:
+    def shown_to(self, policy: str, me: str) -> specs.Rendered:
         """Return how it reaches an agent."""
         if policy == "entries":
             line = f"{self.agent} at {self.address} by {self.path}: {self.message[1]}"
@@ -56,7 +56,7 @@ class Said:
 
 
 def as_text(message: specs.Rendered, speaker: str) -> specs.Rendered:
-    """Return the user message that tells others what was said and called."""
+    """Return the user message by which others see what was said and called."""
     kind, text, name, *more = message
     said = f"[{speaker}] {name} returned: {text}" if kind == "tool" else f"[{speaker}] said: {text}"
     calls = more[0] if kind == "ai" and more else ()
@@ -95,7 +95,7 @@ class Kept:
 
 @dataclass
 class Lane:
-    """What is visible in one thread of control; what it wrote; what the run has told, seen and run."""
+    """What is visible in one thread of control; what it wrote; what the run emitted, saw and ran."""
 
     history: list[Said] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
@@ -150,13 +150,13 @@ class Lane:
             added = {k: self.values.get(k, "") + v for k, v in values.items() if k == ADDED}
             self.values |= {**values, **added}
 
-    def tell(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:
-        """Tell an event."""
+    def emit(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:
+        """Emit an event."""
         self.events.append(specs.Event(here.address, here.path, kind, data, kept, self.strand))
 
     def say(self, name: str, here: Here, message: specs.Rendered) -> None:
         """Say a message."""
-        self.tell(here, "message", message)
+        self.emit(here, "message", message)
         said = Said(message, name, here.address, here.path, event=len(self.events) - 1)
         self.history.append(said)
 
@@ -167,11 +167,11 @@ class Lane:
 
     def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int) -> specs.Sight:
         """Return what a leaf knows; messages from `begin` on are those of its own activation."""
-        told = [message for _, message in self.context(leaf, here, begin)]
+        seen = [message for _, message in self.context(leaf, here, begin)]
         instruction = scripts.filled(getattr(leaf, "instruction", ""), self.values)
         added = scripts.transfers_text(targets(leaf, here)) if isinstance(leaf, specs.Chat) else ""
         system = "\n\n".join(text for text in (instruction, added) if text)
-        seen = [("system", system, None), *told] if system else told
+        seen = [("system", system, None), *seen] if system else seen
         return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
 
     def context(self, leaf: specs.Leaf, here: Here, begin: int, *, is_open: bool = False) -> list[Seen]:
@@ -194,10 +194,10 @@ class Lane:
             "last": lambda said: said in self.input + last,
             "input": lambda said: said in self.input,
         }.get(leaf.history, lambda said: True)
-        told = [(said.key, said.told(leaf.history, leaf.name)) for said in before if chosen(said)]
+        seen = [(said.key, said.shown_to(leaf.history, leaf.name)) for said in before if chosen(said)]
         if is_open:
-            return [*paired(told, leaf.name), *own]
-        return paired([*told, *own], leaf.name)
+            return [*paired(seen, leaf.name), *own]
+        return paired([*seen, *own], leaf.name)
 
 
 def place(address: str) -> str:
@@ -253,7 +253,7 @@ def without_transfers(history: Sequence[Said], me: str) -> list[Said]:
 
 
 def is_transfer(message: specs.Rendered) -> bool:
-    """Tell whether a result is that of a transfer, and no answer in its place."""
+    """Return whether a result is that of a transfer, not an answer in its place."""
     carried_out = message[4] == "success" and message[1].startswith(scripts.TRANSFERRED)
     return message[2].startswith("transfer_to_") and carried_out
 

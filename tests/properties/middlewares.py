@@ -136,7 +136,7 @@ def middleware(spec: specs.Middleware, record: Record) -> Small:
         jumps = hook_config(can_jump_to=["end"] if spec.does == "end" else [])
         twin = {f"a{spec.place}": jumps(_ahook())} if spec.is_async else {}
         methods = {spec.place: jumps(_hook()), **twin}
-    return type("Made", (Small,), methods)(spec, record)  # type: ignore[no-any-return]
+    return type("Made", (Small,), methods)(spec, record)
 
 
 def _hook() -> Any:

@@ -1,6 +1,6 @@
-"""A reference interpreter: what a run tells, sees and keeps, branches one after the other.
+"""A reference interpreter: what a run emits, sees and saves, branches one after the other.
 
-So are the tool calls of a message: what they say and tell is in the order of the calls, but for
+So are the tool calls of a message: what they say and emit is in the order of the calls, but for
 the history, where the result that ends the agent is the last one.
 """
 
@@ -99,25 +99,25 @@ def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
 
 
 def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
-    """Run steps behind those that they depend on, and join them; none begins behind a signal.
+    """Run steps after those that they depend on, and join them; none begins after a signal.
 
     All have begun then that depend on nothing, and the trees leave nothing else open.
     """
     numbers = {step.agent.name: i for i, step in enumerate(spec.steps)}
-    behind: dict[str, list[str]] = {}
+    earlier: dict[str, list[str]] = {}
     ended: dict[str, Lane] = {}
     said: dict[str, list[Said]] = {}
     signals: list[str | None] = []
     for name, step in in_order(spec.steps).items():
-        behind[name] = [
-            each for each in behind if any(each in (up, *behind[up]) for up in step.depends_on)
+        earlier[name] = [
+            each for each in earlier if any(each in (up, *earlier[up]) for up in step.depends_on)
         ]
         if step.depends_on and any(signals):
             continue
         own = lane.fork(
-            specs.Strand(here.address, numbers[name], frozenset(numbers[up] for up in behind[name]))
+            specs.Strand(here.address, numbers[name], frozenset(numbers[up] for up in earlier[name]))
         )
-        for up in behind[name]:
+        for up in earlier[name]:
             own.history += said[up]
             own.see(ended[up].written)
         if step.input:
@@ -136,7 +136,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
     begun = list(ended)
     written = {i: ended[name].written for i, name in enumerate(begun)}
     lane.settle(
-        here, written, lambda i, j: not {begun[i], begun[j]} & {*behind[begun[i]], *behind[begun[j]]}
+        here, written, lambda i, j: not {begun[i], begun[j]} & {*earlier[begun[i]], *earlier[begun[j]]}
     )
     return joined(signals)
 
@@ -167,8 +167,8 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
         lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
-                collect(spec, here, lane, data, told=[kind for kind, _ in call.items])
-            lane.tell(here, kind, data, kept=not call.fails)
+                collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
+            lane.emit(here, kind, data, kept=not call.fails)
         for kind, data in () if call.fails else call.items:
             if kind == "message":
                 lane.history.append(Said(data, spec.name, here.address, here.path))
@@ -234,9 +234,9 @@ def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
     while stack.hooks("after_agent"):
         pass  # a jump to the end runs them again
     if leaving.signal and leaving.signal.startswith("transfer_to_"):
-        lane.tell(here, "transfer_to", leaving.signal.removeprefix("transfer_to_"))
+        lane.emit(here, "transfer_to", leaving.signal.removeprefix("transfer_to_"))
     elif leaving.signal:
-        lane.tell(here, leaving.signal, None)
+        lane.emit(here, leaving.signal, None)
     if leaving.keeps and spec.output_key:
         own = [said.message for said in lane.history if said.address == here.address]
         lane.write({spec.output_key: own[-1][1] if own else ""})
@@ -275,7 +275,7 @@ def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) 
         written = {i: result.written for i, result in enumerate(results)}
         lane.settle(here, written, lambda one, other: spec.parallel_tools)
         if how is None and any("break_loop" in result.acts for result in results):
-            lane.tell(here, "break_loop", None)
+            lane.emit(here, "break_loop", None)
         if ending:
             return ChatEnding(how, keeps=not (how or "").startswith("transfer_to_"))
     raise AssertionError("the model is not asked for ever")
@@ -310,7 +310,7 @@ def answered(
         else:
             run = partial(called, spec, here, own, number=made + i)
             result = stack.tool(call, own, partial(edited, call, decisions.get(i), run), counted)
-        own.tell(here, "message", result.message)
+        own.emit(here, "message", result.message)
         results.append(result._replace(written=own.written))
     stack.count(counted)
     return results
@@ -324,7 +324,7 @@ def approved(
     if not numbers:
         return {}
     request = scripts.request([calls[i] for i in numbers])
-    lane.tell(here, "interrupted", request)
+    lane.emit(here, "interrupted", request)
     return dict(zip(numbers, scripts.answer(here.address, request)["decisions"], strict=True))
 
 

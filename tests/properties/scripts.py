@@ -49,7 +49,7 @@ def calls(leaf: specs.Leaf, address: str, sight: specs.Sight) -> tuple[specs.Cal
 
 
 def is_collected(address: str) -> bool:
-    """Tell whether a failure at an address is final, and becomes a message."""
+    """Return whether a failure at an address is final, and becomes a message."""
     return "collect" in address
 
 
@@ -90,7 +90,7 @@ def notice(action: Mapping[str, Any], text: str) -> str:
 def reply(chat: specs.Chat, address: str, sent: Sequence[specs.Rendered]) -> specs.Rendered:
     """Return what a chat agent's model says to what it was sent: more calls, or a text.
 
-    Which message of its script comes next it tells from the rounds that it was sent last.
+    The rounds that it was sent last say which message of its script comes next.
     """
     own = list(takewhile(lambda message: len(message) > 3, reversed(sent)))
     n = sum(message[0] == "ai" for message in own)
@@ -142,7 +142,7 @@ def result(name: str, args: Mapping[str, Any], answers: Sequence[Any]) -> str:
 
 
 def unknown(chat: specs.Chat, targets: Sequence[str], name: str) -> str:
-    """Return what a model is told that calls a tool that there is not."""
+    """Return the answer to a model that calls a tool that there is not."""
     own = [tool for tool, there in (("exit", chat.exit_tool), ("break_loop", chat.break_tool)) if there]
     agents = [agent.name for agent, _ in chat.agents]
     names = ", ".join([*chat.tools, *agents, *own, *(f"transfer_to_{target}" for target in targets)])

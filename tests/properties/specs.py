@@ -15,7 +15,7 @@ Kind = Literal["message", "custom", "values", "interrupted", "exit", "break_loop
 Item = tuple[Kind, Any]
 """Something that a leaf gives: its kind, and a rendered message, data, values or a question."""
 Policy = Literal["shared", "path", "own", "last", "input", "entries"]
-"""A history policy; "entries" stands for a function that tells each entry as a line."""
+"""A history policy; "entries" is a function that shows each entry as a line."""
 Place = Literal[
     "before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call"
 ]
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Function:
-    """A function agent; a script holds the calls of an activation, `@` in it stands for the address."""
+    """A function agent; a script holds the calls of an activation, `@` in it is the address."""
 
     name: str
     kind: Literal["function", "async function", "generator", "async generator"]
@@ -73,7 +73,7 @@ class Middleware:
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat agent, whose model tells what it read; each call of it fails `fails` times at first.
+    """A chat agent, whose model says what it read; each call of it fails `fails` times at first.
 
     A script holds the tool calls of each message. The tool "say" gives a text, "act" actions.
     """
@@ -123,7 +123,7 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Parallel:
-    """A parallel; "collect" stands in the name of one that collects, and in all addresses in it."""
+    """A parallel; "collect" is in the name of one that collects, and in all addresses in it."""
 
     name: str
     sub_agents: tuple["Spec", ...]
@@ -133,7 +133,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a workflow; `$` in its input stands for the last text of the first it depends on."""
+    """A step of a workflow; `$` in its input is the last text of the first it depends on."""
 
     agent: "Spec"
     depends_on: tuple[str, ...] = ()
@@ -187,18 +187,18 @@ Spec = Leaf | Sequential | Parallel | Workflow | Loop | Checked
 
 
 class Strand(NamedTuple):
-    """A branch or a tool call of a fork, by its number, and the numbers of those that it is behind."""
+    """A branch or a tool call of a fork, by its number, and the numbers of those that it is after."""
 
     fork: str
     number: int
-    behind: frozenset[int] = frozenset()
+    after: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Event:
-    """What is told; not kept where it was told by a call that fails.
+    """What is emitted; not kept where a call emitted it that fails.
 
-    The strand names the branch or the tool call of each fork that it was told in.
+    The strand names the branch or the tool call of each fork that it was emitted in.
     """
 
     address: str

@@ -50,7 +50,7 @@ class Stack:
             for _ in range(each.fails if each.does == "fail" else 0):
                 self._fail(acts.fails(each))
             if each.does == "ask":
-                lane.tell(here, "interrupted", acts.asks(each))
+                lane.emit(here, "interrupted", acts.asks(each))
                 answer = scripts.answer(here.address, acts.asks(each))
         given = acts.hook(each, count, seen, answer)
         lane.noted[acts.note(each, counts, seen)] += 1
@@ -66,9 +66,9 @@ class Stack:
         return given.ends
 
     def _remind(self, message: specs.Rendered, visible: Sequence[Seen]) -> None:
-        """Add a message behind the last one that is seen of the history."""
-        behind = visible[-1][0] if visible else None
-        self.kept.added.setdefault(behind, []).append((object(), message))
+        """Add a message after the last one that is seen of the history."""
+        last = visible[-1][0] if visible else None
+        self.kept.added.setdefault(last, []).append((object(), message))
 
     def _rewrite(self, key: Any, message: specs.Rendered) -> None:
         """Replace a message of the agent's own: in the history if it was said in this lane."""
@@ -80,8 +80,8 @@ class Stack:
         said = lane.history[written[0]]
         if said.event is not None:
             lane.events[said.event] = replace(lane.events[said.event], kept=False)
-        lane.tell(self.here, "discarded", None, kept=False)
-        lane.tell(self.here._replace(address=said.address, path=said.path), "message", message)
+        lane.emit(self.here, "discarded", None, kept=False)
+        lane.emit(self.here._replace(address=said.address, path=said.path), "message", message)
         lane.history[written[0]] = replace(said, message=message, event=len(lane.events) - 1)
 
     def reply(self, *, is_last: bool) -> specs.Rendered:
@@ -152,7 +152,7 @@ class Stack:
                 if self.spec.on_tool_error == "return":
                     text = scripts.FAILED.format(error=error)
                     return Result(("tool", text, asked[0], asked[2], "error"))
-                lane.tell(self.here, "error", str(error), kept=False)
+                lane.emit(self.here, "error", str(error), kept=False)
                 continue
             counted += call.ended
             return result
@@ -172,7 +172,7 @@ class Stack:
     def _fail(self, text: str) -> None:
         if scripts.is_collected(self.here.address):
             collect(self.spec, self.here, self.lane, text)
-        self.lane.tell(self.here, "error", text, kept=False)
+        self.lane.emit(self.here, "error", text, kept=False)
 
 
 def _try(each: specs.Middleware, failed: Counter[str]) -> None:
@@ -184,10 +184,6 @@ def _try(each: specs.Middleware, failed: Counter[str]) -> None:
 def _add(each: specs.Middleware, counts: dict[str, int]) -> None:
     if each.counts:
         counts[each.name] = counts.get(each.name, 0) + 1
-
-
-def _is_question(event: specs.Event) -> bool:
-    return event.kind == "interrupted"
 
 
 class _Call:
@@ -234,4 +230,4 @@ class _Call:
         """Ask, unless it was answered before something failed."""
         if each.does == "ask" and acts.may_ask(self.asked[1]) and each.name not in self.answered:
             self.answered.add(each.name)
-            self.lane.tell(self.stack.here, "interrupted", acts.asks(each, self.asked))
+            self.lane.emit(self.stack.here, "interrupted", acts.asks(each, self.asked))

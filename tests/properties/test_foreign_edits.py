@@ -1,26 +1,27 @@
 """Graphs that add, replace, remove and sum up messages at random, against a small reference.
 
 Each step of such a graph does one thing, and beside it a node may ask a person, fail once, or say
-something. Whatever happens on the way: who drops what was told to be void has what the thread tells
-again, and the history in the state agrees with both.
+something. Whatever happens on the way: what was heard and not discarded is what the thread gives, and
+the history in the state agrees with both.
 """
 
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from helpers import Disk, Drive, collect, standing
+from helpers import Drive, Session, says, unvoided
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import interrupt
+from test_spine import DRIVES
 
 import agentgraph as ag
+from agentgraph.testing import call, calls
 
 
 class Stage(NamedTuple):
@@ -43,142 +44,131 @@ STAGES = st.lists(
 )
 
 
-class Reference:
-    """What the rules say: what is said, by id, and what the user said."""
-
-    def __init__(self) -> None:
-        self.said: dict[str, str] = {}
-        self.user = "Go."
-
-    def take(self, stage: Stage, number: int, seen: list[Any]) -> None:
-        if stage.beside == "say":
-            self.said[f"b{number}"] = f"beside {number}"
-        if stage.does == "word":
-            self.said[f"w{number}"] = f"word {number}"
-        elif stage.does == "call":
-            self.said |= {f"c{number}": f"call {number}", f"r{number}": f"result {number}"}
-        elif seen and stage.does in ("replace", "remove"):
-            target = seen[stage.which % len(seen)]
-            if stage.does == "replace" and target.id in self.said:
-                self.said[target.id] = f"now {number}"
-            elif stage.does == "replace" and target.id == "user":
-                self.user = f"now {number}"
-            elif stage.does == "remove" and target.id[0] in "wb":
-                self.said.pop(target.id, None)
-
-
-def edit(stage: Stage, number: int, seen: list[Any]) -> list[Any]:
-    """Return what the node of a stage writes."""
-    match stage.does:
-        case "word":
-            return [AIMessage(f"word {number}", id=f"w{number}")]
-        case "call":
-            calls = [{"name": "look", "args": {}, "id": f"{number}", "type": "tool_call"}]
-            return [
-                AIMessage(f"call {number}", id=f"c{number}", tool_calls=calls),
-                ToolMessage(f"result {number}", id=f"r{number}", tool_call_id=f"{number}"),
-            ]
-        case "summary":
-            return [HumanMessage(f"summary {number}", id=f"h{number}")]
-        case "remove all":
-            kept = seen[len(seen) - stage.which % (len(seen) + 1) :]
-            summary = HumanMessage(f"summary {number}", id=f"h{number}")
-            return [RemoveMessage(id=REMOVE_ALL_MESSAGES), summary, *kept]
-    if not seen:
-        return []
-    target = seen[stage.which % len(seen)]
-    if stage.does == "remove":
-        return [RemoveMessage(id=target.id)]
-    return [target.model_copy(update={"content": f"now {number}"})]
-
-
 class Story:
-    """A graph with a node for each stage and one beside it, and what its steps come to."""
+    """A graph with a node for each stage and one beside it, and what must come of its steps.
+
+    Attributes:
+        said: What is said in the end, by id.
+        user: What the user said, as it is in the end.
+    """
 
     def __init__(self, stages: list[Stage]) -> None:
-        self.failed: set[int] = set()
-        self.seen: dict[int, list[Any]] = {}
+        self.said: dict[str, str] = {}
+        self.user = "Go."
+        self._failed: set[int] = set()
+        self._seen: dict[int, list[Any]] = {}
+        self._stages = stages
         builder = StateGraph(MessagesState)
-        before: list[str] = []
-        for number, stage in enumerate(stages):
-            nodes: dict[str, Callable[..., Any]] = {f"n{number}": self.node(stage, number)}
-            if stage.beside:
-                nodes[f"b{number}"] = self.beside(stage, number)
+        before: list[str] = [START]
+        for n, stage in enumerate(stages):
+            nodes = {f"n{n}": self._node(n), **({f"b{n}": self._beside(n)} if stage.beside else {})}
             for name, node in nodes.items():
                 builder.add_node(name, node)
-                if before:
-                    builder.add_edge(before, name)
-                else:
-                    builder.add_edge(START, name)
+                builder.add_edge(before if before != [START] else START, name)
             before = list(nodes)
         self.graph = builder.compile()
 
-    def node(self, stage: Stage, number: int) -> Callable[..., Any]:
+    def _node(self, n: int) -> Callable[..., Any]:
         def does(state: MessagesState) -> Any:
-            self.seen[number] = state["messages"]
-            return {"messages": edit(stage, number, state["messages"])}
+            self._seen[n] = state["messages"]
+            return {"messages": edit(self._stages[n], n, state["messages"])}
 
         return does
 
-    def beside(self, stage: Stage, number: int) -> Callable[..., Any]:
+    def _beside(self, n: int) -> Callable[..., Any]:
         def does(state: MessagesState) -> Any:
-            if stage.beside == "ask":
-                interrupt(f"{number}?")
-            elif stage.beside == "fail" and number not in self.failed:
-                self.failed.add(number)
-                raise ConnectionError("down")
-            elif stage.beside == "say":
-                return {"messages": [AIMessage(f"beside {number}", id=f"b{number}")]}
+            match self._stages[n].beside:
+                case "ask":
+                    interrupt(f"{n}?")
+                case "fail" if n not in self._failed:
+                    self._failed.add(n)
+                    raise ConnectionError("down")
+                case "say":
+                    return {"messages": [AIMessage(f"beside {n}", id=f"b{n}")]}
             return {}
 
         return does
+
+    def apply_rules(self) -> None:
+        """Apply the rules to what each stage saw."""
+        for n, stage in enumerate(self._stages):
+            seen = self._seen[n]
+            target = seen[stage.which % len(seen)].id if seen else None
+            if stage.beside == "say":
+                self.said[f"b{n}"] = f"beside {n}"
+            if stage.does == "word":
+                self.said[f"w{n}"] = f"word {n}"
+            elif stage.does == "call":
+                self.said |= {f"c{n}": f"call {n}", f"r{n}": f"result {n}"}
+            elif stage.does == "replace" and target in self.said:
+                self.said[target] = f"now {n}"
+            elif stage.does == "replace" and target == "user":
+                self.user = f"now {n}"
+            elif stage.does == "remove" and target and target[0] in "wb":
+                self.said.pop(target, None)
+
+
+def edit(stage: Stage, n: int, seen: list[Any]) -> list[Any]:
+    """Return what the node of a stage writes."""
+    summary = HumanMessage(f"summary {n}", id=f"h{n}")
+    target = seen[stage.which % len(seen)] if seen else None
+    match stage.does:
+        case "word":
+            return [AIMessage(f"word {n}", id=f"w{n}")]
+        case "call":
+            asks = calls(call("look", str(n)), text=f"call {n}").model_copy(update={"id": f"c{n}"})
+            return [asks, ToolMessage(f"result {n}", id=f"r{n}", tool_call_id=str(n))]
+        case "summary":
+            return [summary]
+        case "remove all":
+            kept = seen[len(seen) - stage.which % (len(seen) + 1) :]
+            return [RemoveMessage(id=REMOVE_ALL_MESSAGES), summary, *kept]
+        case "remove" if target:
+            return [RemoveMessage(id=target.id)]
+        case "replace" if target:
+            return [target.model_copy(update={"content": f"now {n}"})]
+    return []
 
 
 LANES: dict[str, Callable[[ag.Agent], ag.Agent]] = {
     "root": lambda agent: ag.sequential(
         "s", [ag.function_agent("a", lambda ctx: AIMessage("Before.", id="a")), agent]
     ),
-    "branch": lambda agent: ag.parallel("p", [agent, ag.function_agent("b", lambda ctx: "b")]),
+    "branch": lambda agent: ag.parallel("p", [agent, says("b")]),
 }
 
 
-def driven_to_the_end(disk: Disk, tree: ag.Agent) -> list[ag.AgentEvent]:
-    """Run and resume until nothing is left to do, and return all that was told."""
-    told: list[ag.AgentEvent] = []
-    step: Any = ("run", HumanMessage("Go.", id="user")), {"thread_id": "t"}
-    while step is not None:
-        before, (args, options) = len(told), step
-        step = ("resume", "t"), {}
-        with suppress(ConnectionError):
-            collect(told, disk.drive, disk.path, tree, *args, **options)
-            asked = [each for each in told[before:] if each.kind == "interrupted"]
-            step = (("resume", "t", "yes"), {}) if asked else None
-    return told
-
-
-def words(events: list[ag.AgentEvent]) -> list[ag.AgentEvent]:
-    return [each for each in events if each.message]
+def run_to_the_end(session: Session) -> list[ag.AgentEvent]:
+    """Run and resume until nothing is left to do, and return all events."""
+    heard: list[ag.AgentEvent] = []
+    args: Any = ("run", HumanMessage("Go.", id="user"))
+    options = {"thread_id": "t"}
+    while args:
+        before = len(heard)
+        try:
+            session.follow(*args, hear=heard.append, **options)
+            is_asked = any(each.kind == "interrupted" for each in heard[before:])
+            args = ("resume", "t", "yes") if is_asked else None
+        except ConnectionError:
+            args = ("resume", "t")
+        options = {}
+    return heard
 
 
 @pytest.mark.parametrize("lane", list(LANES))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(stages=STAGES)
-def test_what_is_told_and_what_is_kept_agree(drive: Drive, lane: str, stages: list[Stage]) -> None:
-    story, reference = Story(stages), Reference()
-    tree = LANES[lane](ag.graph_agent("g", story.graph))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(stages=STAGES, drive=DRIVES)
+def test_what_is_heard_and_what_is_kept_agree(lane: str, stages: list[Stage], drive: Drive) -> None:
+    story = Story(stages)
     with tempfile.TemporaryDirectory() as folder:
-        disk = Disk(drive, Path(folder) / "threads.db")
-        told = driven_to_the_end(disk, tree)
-        again = disk.events(tree)
-        with ag.sqlite_saver(disk.path) as saver:
-            graph = ag.compile_agent(tree, checkpointer=saver)
-            history = graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
-    for number, stage in enumerate(stages):
-        reference.take(stage, number, story.seen[number])
-    assert {e.id: e.text for e in again if e.agent_name == "g" and e.message} == reference.said
+        graph = ag.graph_agent("g", story.graph)
+        session = Session(LANES[lane](graph), drive, Path(folder) / "threads.db")
+        heard, again = run_to_the_end(session), session.events()
+        history = session.state()["messages"]
+    story.apply_rules()
+    assert {e.id: e.text for e in again if e.agent_name == "g" and e.message} == story.said
     if lane == "root":
-        assert words(again) == words(standing(told))
-        assert history[0].text == reference.user
-        assert history[1].text == "Before."
-    kept = [(m.id, m.text) for m in history if m.id != "a" and m.id != "user" and m.text != "b"]
-    assert kept == list(reference.said.items())
+        assert [e for e in again if e.message] == [e for e in unvoided(heard) if e.message]
+        assert [history[0].text, history[1].text] == [story.user, "Before."]
+    kept = [(m.id, m.text) for m in history if m.id not in ("a", "user") and m.text != "b"]
+    assert kept == list(story.said.items())

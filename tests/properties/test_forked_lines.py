@@ -1,7 +1,7 @@
-"""Random trees whose threads are forked at random checkpoints: what is told is of the line to the head.
+"""Random trees whose threads are forked at random checkpoints: events are of the line to the head.
 
 The reference knows nothing of how events are found. It takes LangGraph's own history of the root: what
-was said in steps that ended is in the messages of the head. What a run told of a step that it left
+was said in steps that ended is in the messages of the head. What a run gave of a step that it left
 under way is of the line if the parents of the head lead to that step, unless it ended in another line.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from forked import FORKS, Counted, Thread
-from helpers import Async, Drive, Sync, standing
+from helpers import Async, Drive, Sync, unvoided
 from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage
@@ -31,7 +31,7 @@ ACTS = st.lists(
 
 
 class Stop(NamedTuple):
-    """Where a run stopped, and what it told of the step behind that checkpoint."""
+    """Where a run stopped, and what it gave of the step after that checkpoint."""
 
     checkpoint_id: str
     texts: set[str]
@@ -112,17 +112,17 @@ class Forked:
         self._drop(self.thread.heard[began:])
 
     def check(self) -> None:
-        """Check what the thread tells and asks against what leads to its head."""
+        """Check what the thread gives and asks against what leads to its head."""
         head = self.thread.state()
         led = [stop for stop in self.stops if stop.checkpoint_id in self._under_way(head)]
         said = set(_texts(head.values.get("messages", ())))
-        told = self.thread.events()
-        assert {each.text for each in told if each.text} == said.union(*(stop.texts for stop in led))
-        asked = {each.id for each in told if each.kind == "interrupted"}
+        events = self.thread.events()
+        assert {each.text for each in events if each.text} == said.union(*(stop.texts for stop in led))
+        asked = {each.id for each in events if each.kind == "interrupted"}
         assert asked >= set().union(*(stop.questions for stop in led)) - self._dropped
         waiting = {each.id for each in head.interrupts}
         assert waiting <= asked
-        assert self.is_forked or told == standing(self.thread.heard)
+        assert self.is_forked or events == unvoided(self.thread.heard)
         if waiting or head.metadata["source"] == "loop":
             assert {question.id for question in self.thread.pending()} == waiting
         event(f"{min(len(self.stops) - len(led), 4)} stops of other lines")
@@ -182,7 +182,7 @@ def _texts(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _has_begun(at: Any, history: Sequence[Any]) -> bool:
-    """Tell whether a node has run before a checkpoint: without one LangGraph edits nothing."""
+    """Return whether a node has run before a checkpoint: without one LangGraph edits nothing."""
     by_id = {_id(state.config): state for state in history}
     while at is not None and at.metadata["source"] != "loop":
         at = by_id.get(_id(at.parent_config))
@@ -196,7 +196,7 @@ def _id(config: Any) -> str:
 @pytest.mark.parametrize("drive", [Sync, Async])
 @share(0.15)
 @given(tree=trees(), acts=ACTS)
-def test_a_forked_thread_tells_what_leads_to_its_head(
+def test_a_forked_thread_gives_what_leads_to_its_head(
     drive: Drive, tree: ag.Agent, acts: list[tuple[str, int]]
 ) -> None:
     forked = Forked(drive, tree)

@@ -1,37 +1,36 @@
-"""Random trees whose processes are killed at random: what was told is what the thread tells."""
+"""Random trees whose processes are killed at random: readers and the thread agree in the end."""
 
 import json
 import pickle
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import killed_process
 import pytest
 import specs
-from building import build, declared
-from conversations import MOST_RESUMES, Case, as_argument, some_of
+from conversations import MOST_RESUMES, Case, Thread, as_argument, some_of
 from forking import Forker, serving
-from helpers import check_heard, read
+from helpers import Sync, check_heard, read
 from hypothesis import event, given
-from record import Record
+from hypothesis import strategies as st
 from test_spine import EXAMPLES, cases, share
 
 import agentgraph as ag
 
 ALL = 1000
-"""From so many examples on each save is tried, with fewer each fourth where there are many."""
+"""From so many examples on each save is tried, and the thread goes on to its end."""
+STEPS = {"alone": 1, "beside": 1} if EXAMPLES >= ALL else {"alone": 3, "beside": 6}
+"""Each how-manyth save is tried: from another one on in each case."""
 MOST_KILLS = 8
-THREAD = "t"
 
 Death = tuple[str, int]
-"""Whether a process dies behind saves or behind events, and behind how many; 0 for none."""
+"""Whether a process dies after saves or after events, and after how many; 0 for none."""
 UNHARMED: Death = ("saved", 0)
-
-Request = tuple[str, tuple[Any, ...], dict[str, Any]]
-"""A method of a runner with its arguments."""
 
 
 @pytest.fixture(scope="module")
@@ -40,90 +39,85 @@ def forker() -> Iterator[Forker]:
         yield started
 
 
-class _Killed:
-    """A thread in a file, each request to which is made by a process of its own."""
+class _Killed(Thread):
+    """A thread in a folder with two turns, each request to which is made by a process of its own.
+
+    Attributes:
+        kills: How many of the processes died.
+        ended: How the last process ended, if it was not killed.
+    """
 
     def __init__(self, case: Case, folder: Path, forker: Forker, mode: str) -> None:
-        self._case, self._folder, self._forker, self._mode = case, folder, forker, mode
-        self.heard: list[ag.AgentEvent] = []
-        self._number = 0
+        super().__init__(case, Sync, folder / "threads.db")
+        self.id, self.folder, self._forker, self._mode, self._number = "t", folder, forker, mode, 0
+        self.turns_begun = self.kills = 0
+        self.ended: dict[str, Any] | None = {"failed": False, "conflicts": []}
 
-    def ask(self, request: Request, dies: str, behind: int) -> dict[str, Any] | None:
-        """Make a request in a process that dies; return how it ended, None if it was killed."""
-        at, number = self._folder, self._number
-        self._number += 1
-        (at / "request").write_bytes(pickle.dumps((self._case, *request)))
-        job = {"folder": str(at), "number": number, "mode": self._mode, "dies": dies, "behind": behind}
-        self._forker.start(**job)
-        code = self._forker.wait()
-        self.heard += read((at / f"told-{number}").read_text().splitlines())
-        assert code in (0, -9)
-        ended: dict[str, Any] | None = json.loads((at / "ended").read_text()) if code == 0 else None
-        return ended
+    def copied(self, folder: Path) -> "_Killed":
+        """Return the same thread in another folder."""
+        copytree(self.folder, folder)
+        made = _Killed(self.case, folder, self._forker, self._mode)
+        made.heard, made._number, made.ended = [*self.heard], self._number, self.ended
+        made.turns_begun = self.turns_begun
+        made.choices.setstate(self.choices.getstate())
+        return made
 
-    def look(self, see: Callable[[ag.Runner], Any]) -> Any:
-        """Return what a new runner sees of the thread."""
-        agent = build(self._case.tree, Record())
-        with ag.sqlite_saver(self._folder / "threads.db") as saver:
-            return see(ag.Runner(agent, checkpointer=saver, values=declared(self._case.tree)))
+    def finish(self, *deaths: Death) -> None:
+        """Make requests up to the end of the second turn; the first processes die."""
+        for _, death in zip(range(MOST_RESUMES), chain(deaths, repeat(UNHARMED)), strict=False):
+            if not self.request(death):
+                return
+        raise AssertionError(f"the turns have not ended after {MOST_RESUMES} requests")
 
-
-def _talk(killed: _Killed, case: Case, deaths: Iterable[Death]) -> int:
-    """Run two turns to their ends, in processes that die; compare wherever a run ended.
-
-    Returns:
-        How many of them died.
-    """
-    choices, dying = random.Random(case.seed), iter(deaths)
-    kills, turns = 0, 0
-    ended: dict[str, Any] | None = {"failed": False, "conflict": []}
-    questions: Sequence[ag.Interrupt] = ()
-    options: dict[str, Any] = {"stream": case.stream}
-    for _ in range(MOST_RESUMES):
+    def request(self, death: Death) -> bool:
+        """Make the next request, if there is one; where it is not killed, compare what was heard."""
+        choices, ended, questions = self.choices, self.ended, self.pending()
         is_over = ended is not None and not questions and not ended["failed"]
-        if is_over and turns == 2:
-            return kills
-        if is_over or not killed.heard or choices.random() < 0.05:
-            turns += is_over
-            given = {"thread_id": THREAD, "values": case.values, "drop_pending": True, **options}
-            request: Request = "run", (f"hello {turns}",), given
+        if is_over and self.turns_begun == 2:
+            return False
+        if is_over or not self.heard or choices.random() < 0.05:
+            self.turns_begun += is_over
+            given = {"thread_id": self.id, "values": self.case.values, "drop_pending": True}
+            self._ask(death, "run", f"hello {self.turns_begun}", **given)
         else:
             answers = as_argument(some_of(questions, choices), questions, choices)
-            names = ended["conflict"] if ended else []
-            settling = {"values": dict.fromkeys(names, "settled")} if names else {}
-            request = "resume", (THREAD, *answers), {**options, **settling}
-        ended = killed.ask(request, *next(dying, UNHARMED))
-        kills += ended is None
-        if ended is not None:
-            check_heard(killed.heard, killed.look(lambda runner: list(runner.events(THREAD))))
-        questions = killed.look(_pending)
-    raise AssertionError(f"the turns have not ended after {MOST_RESUMES} requests")
+            conflicts = ended["conflicts"] if ended else []
+            settling = {"values": dict.fromkeys(conflicts, specs.SETTLED)} if conflicts else {}
+            self._ask(death, "resume", self.id, *answers, **settling)
+        self.kills += self.ended is None
+        if self.ended is not None:
+            check_heard(self.heard, self.events())
+        return True
+
+    def pending(self) -> list[ag.Interrupt]:
+        try:
+            return super().pending()
+        except ag.UnknownThreadError:
+            return []
+
+    def _ask(self, death: Death, method: str, *args: Any, **options: Any) -> None:
+        at, number, (dies, after) = self.folder, self._number, death
+        self._number += 1
+        (at / "request").write_bytes(pickle.dumps((self.case, method, args, options)))
+        job = {"folder": str(at), "number": number, "mode": self._mode, "dies": dies, "after": after}
+        self._forker.start(**job)
+        code = self._forker.wait()
+        self.heard += read((at / f"heard-{number}").read_text().splitlines())
+        assert code in (0, -9)
+        self.ended = json.loads((at / "ended").read_text()) if code == 0 else None
 
 
-def _pending(runner: ag.Runner) -> Sequence[ag.Interrupt]:
-    try:
-        return runner.pending(THREAD)
-    except ag.UnknownThreadError:
-        return []
-
-
-@share(0.06)
-@given(cases())
-def test_what_killed_processes_told_is_what_the_thread_tells(forker: Forker, case: Case) -> None:
-    _try(case, forker, "sync")
-
-
-@share(0.06)
-@given(cases())
-def test_what_killed_async_processes_told_is_what_the_thread_tells(forker: Forker, case: Case) -> None:
-    _try(case, forker, "async")
-
-
-def _try(case: Case, forker: Forker, mode: str) -> None:
+@share(0.12)
+@given(case=cases(), mode=st.sampled_from(("sync", "async")))
+def test_what_killed_processes_gave_is_what_the_thread_gives(
+    forker: Forker, case: Case, mode: str
+) -> None:
     choices = random.Random(case.seed)
-    deaths = [(choices.choice(("saved", "told")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
+    deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
     with TemporaryDirectory() as folder:
-        event(f"killed {_talk(_Killed(case, Path(folder), forker, mode), case, deaths)} times")
+        killed = _Killed(case, Path(folder), forker, mode)
+        killed.finish(*deaths)
+    event(f"killed {killed.kills} times")
 
 
 def _says(*calls: tuple[specs.Item, ...]) -> tuple[tuple[specs.Call, ...], ...]:
@@ -149,21 +143,28 @@ TREES = {
     "beside": specs.Sequential("s", (FIRST, BOSS, PAIR, TRIES)),
 }
 """Of the requests the first asks, the second fails, the third ends the turn. Where something may run
-beside others, LangGraph tells a step before it is saved; else it saves it first."""
+beside others, LangGraph streams a step before it is saved; else it saves it first."""
 
 
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("before", range(4))
-def test_a_kill_behind_any_save_of_a_request_loses_nothing(
+def test_a_kill_after_any_save_of_a_request_loses_nothing(
     forker: Forker, tree: str, mode: str, before: int, tmp_path: Path
 ) -> None:
-    case = Case(TREES[tree], {}, 0)
-    for behind in range(1, 100, 1 if tree == "alone" or EXAMPLES >= ALL else 4):
-        folder = tmp_path / str(behind)
-        folder.mkdir()
-        deaths: list[Death] = [*[UNHARMED] * before, ("saved", behind)]
-        if not _talk(_Killed(case, folder, forker, mode), case, deaths):
-            assert behind > 1
+    begun = _Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", forker, mode)
+    begun.folder.mkdir()
+    for _ in range(before):
+        begun.request(UNHARMED)
+    first = 1 + (before + (mode == "async")) % STEPS[tree]
+    for after in range(first, 100, STEPS[tree]):
+        killed = begun.copied(tmp_path / str(after))
+        if EXAMPLES >= ALL:
+            killed.finish(("saved", after))
+        else:
+            for death in (("saved", after), UNHARMED, UNHARMED):
+                killed.request(death)
+        if not killed.kills:
+            assert after > first
             return
     raise AssertionError("there is no end to the saves")

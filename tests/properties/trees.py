@@ -116,7 +116,7 @@ class _Growing:
         return specs.Workflow(name, tuple(steps), self.pick("fail", "wait"))
 
     def leaf(self) -> specs.Leaf:
-        """Draw a leaf; one that has an output key stands in one place only."""
+        """Draw a leaf; one that has an output key is in one place only."""
         self.leaves += 1
         kind = self.pick(*(kind for kind in KINDS if kind != "human" or not self.calm))
         name = self.name(kind)
@@ -237,8 +237,8 @@ class _Growing:
         for part in range(asks + 1):
             items = self.draw(st.lists(st.one_of(_items(name)), max_size=3 if streamed else 1))
             for again in range(0 if self.calm else self.pick(0, 0, 0, 0, 0, 0, 1, 2)):
-                told = items[: self.pick(0, 1, 2, 3)] if streamed else ()
-                calls.append(specs.Call((*told, ("error", f"@ fails in {part}.{again}"))))
+                items_before = items[: self.pick(0, 1, 2, 3)] if streamed else ()
+                calls.append(specs.Call((*items_before, ("error", f"@ fails in {part}.{again}"))))
             question = ("interrupted", {"ask": part, "of": ["@"]})
             end = question if part < asks else self.pick(*[None] * 6, *SIGNALS)
             if end is not None:
@@ -261,16 +261,16 @@ def _items(name: str) -> tuple[st.SearchStrategy[specs.Item], ...]:
     text, number = st.sampled_from(TEXTS), st.integers(0, 9)
     says = _item("message", st.tuples(st.just("ai"), text, st.just(name)))
     quotes = _item("message", st.tuples(st.just("human"), text, st.just(name)))
-    tells = _item("custom", st.fixed_dictionaries({"at": st.just("@"), "n": number}))
+    customs = _item("custom", st.fixed_dictionaries({"at": st.just("@"), "n": number}))
     writes = _item("values", st.dictionaries(st.sampled_from("xyz"), text, min_size=1, max_size=2))
-    return says, says, quotes, tells, writes
+    return says, says, quotes, customs, writes
 
 
 @cache
 def _actions() -> st.SearchStrategy[specs.Item]:
-    tells, writes = _items("")[-2:]
+    customs, writes = _items("")[-2:]
     signals = st.sampled_from(SIGNALS)
-    return st.one_of(tells, tells, writes, writes, signals)
+    return st.one_of(customs, customs, writes, writes, signals)
 
 
 def _item(kind: specs.Kind, data: st.SearchStrategy[Any]) -> st.SearchStrategy[specs.Item]:
@@ -286,7 +286,7 @@ def _fits(spec: specs.Spec) -> bool:
 
 
 def _may_fail(spec: specs.Spec) -> bool:
-    """Tell whether an agent fails at first."""
+    """Return whether an agent fails at first."""
     if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
         return False
     if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
@@ -299,13 +299,13 @@ def _may_fail(spec: specs.Spec) -> bool:
 
 
 def _is_plain(spec: specs.Spec) -> bool:
-    """Tell whether nothing in an agent runs at the same time as something else."""
+    """Return whether nothing in an agent runs at the same time as something else."""
     forks = (specs.Parallel, specs.Workflow)
     return not any(isinstance(each, forks) or getattr(each, "tools", ()) for each in specs.walk(spec))
 
 
 def _may_stop(spec: specs.Spec) -> bool:
-    """Tell whether an agent may end with a signal."""
+    """Return whether an agent may end with a signal."""
     return any(signal in repr(spec) for signal in ("'exit'", "'break_loop'"))
 
 

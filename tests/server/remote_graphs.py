@@ -4,7 +4,7 @@ import operator
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 CHOICE = {"type": "string", "enum": ["yes", "no"]}
@@ -18,23 +18,12 @@ def says(text: str) -> dict[str, Any]:
     return {"messages": [AIMessage(text)]}
 
 
-def build_asking() -> Any:
-    """Return a graph that asks three questions at once, when it has said something."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("begin", lambda state: says("I begin."))
-    graph.add_edge(START, "begin")
-    for name in "abc":
-        graph.add_node(name, asks(name))
-        graph.add_edge("begin", name)
-        graph.add_edge(name, END)
-    return graph.compile()
+def begin(state: MessagesState) -> dict[str, Any]:
+    return says("I begin.")
 
 
 def asks(name: str) -> Any:
-    def node(state: MessagesState) -> dict[str, Any]:
-        return says(f"{name}: {interrupt({'print': name}, response_schema=CHOICE)}")
-
-    return node
+    return lambda state: says(f"{name}: {interrupt({'print': name}, response_schema=CHOICE)}")
 
 
 def count(state: Counted) -> dict[str, Any]:
@@ -53,13 +42,10 @@ def fail_once(state: MessagesState) -> dict[str, Any]:
     return says("Printed.")
 
 
-remote_asking = build_asking()
+asking = StateGraph(MessagesState).add_node(begin).add_edge(START, "begin")
+for name in "abc":
+    asking.add_node(name, asks(name)).add_edge("begin", name)
+remote_asking = asking.compile()
 remote_counting = StateGraph(Counted).add_node(count).add_edge(START, "count").compile()
-remote_failing = (
-    StateGraph(MessagesState)
-    .add_node("begin", lambda state: says("I begin."))
-    .add_node(fail_once)
-    .add_edge(START, "begin")
-    .add_edge("begin", "fail_once")
-    .compile()
-)
+failing = StateGraph(MessagesState).add_node(begin).add_node(fail_once).add_edge(START, "begin")
+remote_failing = failing.add_edge("begin", "fail_once").compile()

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from helpers import Drive, Sync, says
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel.remote import RemoteException, RemoteGraph
 from langgraph.types import Command
@@ -23,41 +22,43 @@ from agentgraph.tree.places import lay_out
 
 Far = Callable[..., ag.Agent]
 """Makes an agent that runs one of the server's graphs."""
-Tree = Callable[[Far], ag.Agent]
 Thread = Callable[..., list[Any]]
 
 
-@pytest.fixture(params=["a thread, named by a text", "a UUID"])
-def thread_id(request: pytest.FixtureRequest) -> str:
-    return str(uuid4()) if request.param == "a UUID" else f"monday {uuid4()}"
+def remote_agent(graph: str, name: str = "far", *, history: Any = "shared", **client: Any) -> ag.Agent:
+    return ag.graph_agent(name, RemoteGraph(graph, **client), history=history)
+
+
+@pytest.fixture
+def thread_id(drive: Drive) -> str:
+    """Return a UUID, which the server takes as it is, or another text."""
+    return str(uuid4()) if drive is Sync else f"monday {uuid4()}"
 
 
 @pytest.fixture
 def on_thread(server: str, drive: Drive, tmp_path: Path, thread_id: str) -> Thread:
     """Return a function that calls a method of a new runner on a file, as another process would."""
 
-    def call(tree: Tree, method: str, *args: Any) -> list[Any]:
+    def call(tree: Callable[[Far], ag.Agent], method: str, *args: Any) -> list[Any]:
         first = args if method == "run" else (thread_id, *args)
         options = {"thread_id": thread_id} if method == "run" else {}
+
+        def on(saver: Any, **client: Any) -> ag.Runner:
+            return ag.Runner(tree(lambda *a, **o: remote_agent(*a, **o, **client)), checkpointer=saver)
+
         if drive is Sync:
             with get_sync_client(url=server) as client, ag.sqlite_saver(tmp_path / "db") as saver:
-                agent = tree(partial(remote_agent, sync_client=client))
-                return list(getattr(ag.Runner(agent, checkpointer=saver), method)(*first, **options))
+                return list(getattr(on(saver, sync_client=client), method)(*first, **options))
 
         async def acall() -> list[ag.AgentEvent]:
             path = tmp_path / "db"
             async with get_client(url=server) as client, ag.async_sqlite_saver(path) as saver:
-                runner = ag.Runner(tree(partial(remote_agent, client=client)), checkpointer=saver)
-                given = getattr(runner, f"a{method}")(*first, **options)
+                given = getattr(on(saver, client=client), f"a{method}")(*first, **options)
                 return [event async for event in given] if method != "pending" else await given
 
         return asyncio.run(acall())
 
     return call
-
-
-def remote_agent(graph: str, name: str = "far", *, history: Any = "shared", **client: Any) -> ag.Agent:
-    return ag.graph_agent(name, RemoteGraph(graph, **client), history=history)
 
 
 def asking(far: Far) -> ag.Agent:
@@ -72,36 +73,24 @@ def messages(events: list[ag.AgentEvent]) -> list[ag.AgentEvent]:
     return [event for event in events if event.kind == "message"]
 
 
-def test_all_questions_that_a_remote_graph_asks_at_once_are_told_with_their_schemas(
+def test_some_of_the_questions_that_a_remote_graph_asks_at_once_are_answered_and_the_rest_stay(
     on_thread: Thread,
 ) -> None:
-    told = on_thread(asking, "run", "Go.")
-    assert transcript(told[:1]) == ["far: I begin."]
-    questions = asked(told)
+    events = on_thread(asking, "run", "Go.")
+    assert transcript(events[:1]) == ["far: I begin."]
+    a, b, c = questions = asked(events)
     assert [each.value for each in questions] == [{"print": name} for name in "abc"]
     assert [each.response_schema for each in questions] == [CHOICE] * 3
     assert {each.address for each in questions} == {"far"}
-
-
-def test_a_subset_of_its_questions_is_answered_by_id_and_the_rest_keeps_its_ids(
-    on_thread: Thread,
-) -> None:
-    told = on_thread(asking, "run", "Go.")
-    a, b, c = asked(told)
-    told += (second := on_thread(asking, "resume", {b.id: "no"}))
-    assert asked(second) == [a, c]
-    assert on_thread(asking, "pending") == [a, c]
-    told += (third := on_thread(asking, "resume", {a.id: "yes", c.id: "no"}))
-    assert transcript(third) == ["far: a: yes", "far: b: no", "far: c: no"]
-    assert messages(on_thread(asking, "events")) == messages(told)
-
-
-def test_an_answer_that_does_not_fit_the_schema_is_refused_here(on_thread: Thread) -> None:
-    a, *_ = asked(on_thread(asking, "run", "Go."))
     with pytest.raises(ag.InvalidAnswerError, match="must be one of"):
         on_thread(asking, "resume", {a.id: "maybe"})
     with pytest.raises(ag.UnknownInterruptError, match="is not pending"):
         on_thread(asking, "resume", {"0" * 32: "yes"})
+    events += (second := on_thread(asking, "resume", {b.id: "no"}))
+    assert asked(second) == on_thread(asking, "pending") == [a, c]
+    events += (third := on_thread(asking, "resume", {a.id: "yes", c.id: "no"}))
+    assert transcript(third) == ["far: a: yes", "far: b: no", "far: c: no"]
+    assert messages(on_thread(asking, "events")) == messages(events)
 
 
 def test_a_branch_is_answered_while_the_questions_of_a_remote_graph_wait(on_thread: Thread) -> None:
@@ -109,59 +98,42 @@ def test_a_branch_is_answered_while_the_questions_of_a_remote_graph_wait(on_thre
         branches = [far("remote_asking"), ag.human("boss", "Print?")]
         return ag.sequential("all", [ag.parallel("both", branches), says("last", "End.")])
 
-    told = on_thread(tree, "run", "Go.")
-    (boss,) = (each for each in asked(told) if each.agent_name == "boss")
-    told += (second := on_thread(tree, "resume", {boss.id: "ok"}))
-    three = [each for each in asked(told) if each.agent_name == "far"]
+    events = on_thread(tree, "run", "Go.")
+    (boss,) = (each for each in asked(events) if each.agent_name == "boss")
+    events += (second := on_thread(tree, "resume", {boss.id: "ok"}))
+    three = [each for each in asked(events) if each.agent_name == "far"]
     assert asked(second) == three[:3] == three[3:]
-    told += on_thread(tree, "resume", {each.id: "yes" for each in asked(second)})
-    said = [event.text for event in told if event.kind == "message"]
+    events += on_thread(tree, "resume", {each.id: "yes" for each in asked(second)})
+    said = [event.text for event in messages(events)]
     assert said == ["I begin.", "ok", "a: yes", "b: yes", "c: yes", "End."]
-    in_branches = sorted(messages(told), key=lambda event: event.address)
     again = messages(on_thread(tree, "events"))
-    assert sorted(again, key=lambda event: event.address) == in_branches
+    assert sorted(again, key=lambda event: event.address) == sorted(
+        messages(events), key=lambda event: event.address
+    )
 
 
-def test_a_thread_always_finds_the_same_thread_on_the_server(on_thread: Thread) -> None:
+def test_each_place_and_each_call_always_finds_a_thread_of_its_own_on_the_server(
+    on_thread: Thread,
+) -> None:
+    def call_twice(sent: list[BaseMessage]) -> Any:
+        done = sent[-1].type == "tool"
+        return "Done." if done else calls(call("three", request="x"), call("three", request="y"))
+
     def tree(far: Far) -> ag.Agent:
-        return far("remote_counting", history="last")
-
-    assert transcript(on_thread(tree, "run", "One.")) == ["far: Turn 1."]
-    assert transcript(on_thread(tree, "run", "Two.")) == ["far: Turn 2."]
-
-
-def test_each_branch_and_each_call_has_a_thread_of_its_own_on_the_server(on_thread: Thread) -> None:
-    def tree(far: Far) -> ag.Agent:
+        alone = far("remote_counting", "alone", history="last")
         one, two, three = (far("remote_counting", name) for name in ("one", "two", "three"))
-        both = ag.parallel("both", [one, two])
-        boss = ag.chat_agent(
-            "boss", ScriptedChatModel(responses=call_twice), tools=[ag.agent_tool(three)]
-        )
-        return ag.sequential("all", [both, boss])
+        model = ScriptedChatModel(responses=call_twice)
+        boss = ag.chat_agent("boss", model, tools=[ag.agent_tool(three)])
+        return ag.sequential("all", [alone, ag.parallel("both", [one, two]), boss])
 
-    first, second = (on_thread(tree, "run", text) for text in ("One.", "Two."))
-    assert turns(first) == {
-        "all/both/one": "Turn 1.",
-        "all/both/two": "Turn 1.",
-        "all/boss/three(0)": "Turn 1.",
-        "all/boss/three(1)": "Turn 1.",
-    }
-    assert turns(second) == {**turns(first), "all/both/one": "Turn 2.", "all/both/two": "Turn 2."}
+    def turns(text: str) -> dict[str, str]:
+        events = messages(on_thread(tree, "run", text))
+        return {event.address: event.text for event in events if event.agent_name != "boss"}
 
-
-def call_twice(messages: list[BaseMessage]) -> str | AIMessage:
-    if messages[-1].type == "tool":
-        return "Done."
-    return calls(call("three", request="x"), call("three", request="y"))
-
-
-def turns(events: list[ag.AgentEvent]) -> dict[str, str]:
-    """Return what the remote graphs said, by address."""
-    return {
-        event.address: event.text
-        for event in events
-        if event.agent_name != "boss" and event.kind == "message"
-    }
+    calls_of_boss = dict.fromkeys(("all/boss/three(0)", "all/boss/three(1)"), "Turn 1.")
+    places = ("all/alone", "all/both/one", "all/both/two")
+    assert turns("One.") == {**dict.fromkeys(places, "Turn 1."), **calls_of_boss}
+    assert turns("Two.") == {**dict.fromkeys(places, "Turn 2."), **calls_of_boss}
 
 
 def test_a_remote_graph_that_failed_goes_on_there_and_does_not_begin_again(

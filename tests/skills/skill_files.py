@@ -1,9 +1,11 @@
-"""What the tests of skill files share: models, tools and agents that a file may name."""
+"""What the tests of skill files share: what a file may name, and the cases of the text files."""
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import agentgraph as ag
-from agentgraph.agents.agents import Agent
 from agentgraph.testing import ScriptedChatModel
 
 MODEL, OTHER = (ScriptedChatModel(responses=[text]) for text in ("one", "two"))
@@ -19,17 +21,17 @@ def fetch(page: str) -> str:
     return page
 
 
-def say(ctx) -> str:
-    return "said"
-
-
-CRITIC = ag.function_agent("critic", say)
+CRITIC = ag.function_agent("critic", lambda ctx: "said")
 GIVEN: dict[str, Any] = {
     "models": {"m": MODEL, "n": OTHER},
     "tools": {"search": search, "fetch": fetch},
-    "agents": {"critic": CRITIC},
+    "agents": {"critic": CRITIC, "team:critic": CRITIC},
 }
 
 
-def writer(**options: Any) -> Agent:
-    return ag.chat_agent("writer", MODEL, **options)
+def cases(name: str) -> Iterator[Any]:
+    """Yield the titles and texts of a file beside this one."""
+    text = Path(__file__).with_name(name).read_text()
+    for case in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        title, _, body = case.partition("\n")
+        yield title, body.rstrip()

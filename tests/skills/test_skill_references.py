@@ -1,49 +1,13 @@
-"""What a skill file may import: only what is allowed, and nothing in a file is evaluated."""
+"""What a skill file may import: only what is allowed."""
 
 import json
-import re
 import sys
 from textwrap import dedent
 
 import pytest
-from skill_files import GIVEN, writer
+from skill_files import GIVEN, MODEL
 
 import agentgraph as ag
-
-PYTHON_TAGS = [
-    "!!python/object/apply:os.system ['touch hacked']",
-    "!!python/name:os.system ''",
-    "!!python/module:os ''",
-    "!!python/object/new:subprocess.Popen [[touch, hacked]]",
-    "!custom 5",
-    "!!binary aGk=",
-    "!!set {a, b}",
-]
-
-
-@pytest.mark.parametrize("value", PYTHON_TAGS)
-def test_tags_are_refused_and_build_nothing(faults, tmp_path, monkeypatch, value):
-    monkeypatch.chdir(tmp_path)
-    (fault,) = faults(f"kind: human\nname: boss\nprompt: {value}")
-    assert re.fullmatch(r"skill\.yaml:3: the tag \S+ is not allowed; take it out", fault)
-    assert not (tmp_path / "hacked").exists()
-
-
-def test_anchors_and_aliases_are_refused_at_once(faults):
-    levels = "".join(f"  - &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-    text = f"kind: human\nname: boss\nprompt:\n  - &a0 [lol]\n{levels}"
-    found = faults(text)
-    assert found[:2] == [
-        "skill.yaml:4: the anchor &a0 is not allowed; take it out",
-        "skill.yaml:5: the anchor &a1 is not allowed; take it out",
-    ]
-    assert "skill.yaml:5: the alias *a0 is not allowed; write out its value" in found
-
-
-def test_merge_keys_are_unknown_fields(faults):
-    (fault,) = faults("kind: human\nname: boss\nprompt: x\n<<: {description: y}")
-    assert fault.startswith("skill.yaml:4: a human has no field '<<'; it has: ")
-
 
 TOOLS = """
 import os
@@ -96,7 +60,7 @@ def test_what_is_allowed_is_imported(skill, module, allow):
 
 def test_one_reference_may_be_allowed_as_a_text(skill, module):
     made = skill(TEXT.format("m", "skill_tools:find"), **GIVEN, allow="skill_tools:find")
-    assert made == writer(tools=[sys.modules[module].find])
+    assert made == ag.chat_agent("writer", MODEL, tools=[sys.modules[module].find])
 
 
 @pytest.mark.parametrize("allow", [[], ["os:*"], ["skill_tools:other"], ["skill_tool:*"]])
@@ -135,22 +99,24 @@ def test_a_reference_is_a_module_and_one_public_name(faults, module, name):
     assert module not in sys.modules
 
 
-def test_a_missing_name_of_a_module_is_reported_and_nothing_is_called(faults, module):
-    assert faults(TEXT.format("m", "skill_tools:fin"), **GIVEN, allow=["skill_tools:fin"]) == [
-        "skill.yaml:1: the module 'skill_tools' has no public name 'fin' (did you mean 'find'?); "
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        *((each, "") for each in ("os", "Path", "system", "ScriptedChatModel", "missing")),
+        ("fin", " (did you mean 'find'?)"),
+    ],
+)
+def test_a_name_that_a_module_imports_or_lacks_is_not_allowed_with_it(faults, module, name, hint):
+    allow = [f"skill_tools:{name}" if hint else "skill_tools:*"]
+    assert faults(TEXT.format("m", f"skill_tools:{name}"), **GIVEN, allow=allow) == [
+        f"skill.yaml:1: the module 'skill_tools' has no public name {name!r}{hint}; "
         "public are the names in its __all__, or without one those that it defines itself"
     ]
 
 
-@pytest.mark.parametrize("name", ["os", "Path", "system", "ScriptedChatModel", "missing"])
-def test_what_a_module_imports_itself_is_not_allowed_with_it(faults, module, name):
-    (fault,) = faults(TEXT.format("m", f"skill_tools:{name}"), **GIVEN, allow=["skill_tools:*"])
-    assert fault.startswith(f"skill.yaml:1: the module 'skill_tools' has no public name {name!r}")
-
-
 def test_it_may_be_allowed_by_its_name(skill, module):
     made = skill(TEXT.format("m", "skill_tools:dedent"), **GIVEN, allow=["skill_tools:dedent"])
-    assert made == writer(tools=[dedent])
+    assert made == ag.chat_agent("writer", MODEL, tools=[dedent])
 
 
 def test_all_of_a_module_is_its_list_where_it_has_one(faults, module, tmp_path):

@@ -1,159 +1,226 @@
-"""Answers: what is a bare one, and what becomes of questions when the state is edited."""
+"""Answers: what names a question, what fits it, and what an edit of the state does to questions."""
 
-import asyncio
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from helpers import Drive, Sync, fresh, says, scripted
-from langgraph.checkpoint.memory import InMemorySaver
+from commands import wait_until
+from forked import CONFIG, Thread
+from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided
+from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel
 
 import agentgraph as ag
-from agentgraph.cli.answers import AnswerError, given_answers
 from agentgraph.errors import UnknownInterruptError
-from agentgraph.testing import call, calls, transcript
+from agentgraph.testing import call, calls
 
-CONFIG: Any = {"configurable": {"thread_id": "t"}}
-
-
-class Thread:
-    """A thread in a file or in memory, each time with a new runner."""
-
-    def __init__(self, drive: Drive, path: Path | None) -> None:
-        self.drive, self.path, self.saver = drive, path, InMemorySaver()
-
-    def call(self, tree: ag.Agent, method: str, *args: Any, **options: Any) -> list[Any]:
-        if self.path is not None:
-            return list(fresh(self.drive, self.path, tree, method, *args, **options))
-        runner = ag.Runner(tree, checkpointer=self.saver)
-        if self.drive is Sync:
-            return list(getattr(runner, method)(*args, **options))
-
-        async def collect() -> list[Any]:
-            return [event async for event in getattr(runner, f"a{method}")(*args, **options)]
-
-        return asyncio.run(collect())
-
-    def run(self, tree: ag.Agent) -> list[str]:
-        return transcript(self.call(tree, "run", "Go.", thread_id="t"))
-
-    def resume(self, tree: ag.Agent, *answers: Any) -> list[str]:
-        return transcript(self.call(tree, "resume", "t", *answers))
-
-    def pending(self, tree: ag.Agent) -> list[ag.Interrupt]:
-        if self.drive is Sync:
-            return self.call(tree, "pending", "t")
-        if self.path is None:
-            runner = ag.Runner(tree, checkpointer=self.saver)
-            return asyncio.run(runner.apending("t"))
-
-        async def read(path: Path) -> list[ag.Interrupt]:
-            async with ag.async_sqlite_saver(path) as saver:
-                return await ag.Runner(tree, checkpointer=saver).apending("t")
-
-        return asyncio.run(read(self.path))
-
-    def edit(self, tree: ag.Agent, update: Any, **options: Any) -> None:
-        """Edit the state, as an operator does, or Studio."""
-        if self.path is None:
-            ag.compile_agent(tree, checkpointer=self.saver).update_state(CONFIG, update, **options)
-            return
-        with ag.sqlite_saver(self.path) as saver:
-            ag.compile_agent(tree, checkpointer=saver).update_state(CONFIG, update, **options)
-
-
-@pytest.fixture(params=["memory", "SQLite"])
-def thread(request: pytest.FixtureRequest, drive: Drive, tmp_path: Path) -> Thread:
-    return Thread(drive, tmp_path / "threads.db" if request.param == "SQLite" else None)
+ThreadOf = Callable[[ag.Agent], Thread]
 
 
 def form(**options: Any) -> ag.Agent:
-    return ag.sequential(
-        "s", [ag.human("form", "Fill in.", output_key="got", **options), echo_values()]
+    shows = ag.function_agent("shows", lambda ctx: repr(ctx.values["got"]))
+    return ag.sequential("s", [asks("form", output_key="got", **options), shows])
+
+
+def test_a_question_keeps_the_id_of_its_event_when_it_is_asked_again(drive: Drive) -> None:
+    runner = ag.Runner(asks("boss"))
+    (asked,) = drive.run(runner, "Go.", thread_id="t")
+    (question,) = runner.pending("t")
+    assert asked.action == ag.Action(interrupted=question)
+    assert (asked.id, question.address, question.agent_name) == (question.id, "boss", "boss")
+    void, again = drive.resume(runner, "t")
+    assert void.action == ag.Action(discarded=(asked.id,))
+    assert (again.id, again.action) == (asked.id, asked.action)
+    assert list(runner.events("t")) == [again]
+    (answer,) = drive.resume(runner, "t", "yes")
+    assert isinstance(answer.message, HumanMessage)
+
+
+DICTS = [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"s/nobody": "x"}, {"form": 1}, {}, {1: 2}]
+
+
+@pytest.mark.parametrize("answer", [*DICTS, None, "", 0, False, []], ids=repr)
+def test_an_answer_is_anything_that_cannot_name_a_question(thread_of: ThreadOf, answer: Any) -> None:
+    thread = thread_of(form())
+    thread.run()
+    plain = {"1": 2} if answer == {1: 2} else answer
+    assert thread.resume(answer)[-1] == repr(plain)
+    thread.check_pending()
+
+
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s"])
+def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: ThreadOf, key: str) -> None:
+    thread = thread_of(form())
+    thread.run()
+    with pytest.raises(UnknownInterruptError, match=f"the question '{key}' is not pending"):
+        thread.resume({key: "x", "size": 3})
+    assert thread.resume({"s/form": {"size": 3}})[-1] == "{'size': 3}"
+    assert thread.resume({}) == thread.resume(None) == []
+    with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
+        thread.resume({"size": 3})
+
+
+def test_a_watched_thread_takes_a_bare_dict_too() -> None:
+    runner = ag.Runner(form())
+    list(runner.run("Go.", thread_id="t"))
+    assert ag.watch(runner, thread_id="t", answers={"size": 3}).text == "{'size': 3}"
+
+
+def three() -> ag.Agent:
+    lane = ag.sequential("q", [says("c"), asks("d")])
+    return ag.sequential("s", [ag.parallel("p", [asks("a"), asks("b"), lane]), says("z")])
+
+
+def test_questions_are_in_the_order_of_the_tree_and_answered_by_id_or_address(
+    thread_of: ThreadOf,
+) -> None:
+    thread = thread_of(three())
+    thread.run()
+    _, b, d = thread.pending()
+    thread.check_pending("s/p/a", "s/p/b", "s/p/q/d")
+    assert sorted(thread.resume({})) == ["a?", "b?", "d?"]
+    assert "3" in thread.resume({d.id: 3})
+    thread.check_pending("s/p/a", "s/p/b")
+    assert "null" in thread.resume({"s/p/a": None})
+    assert thread.pending() == [b]
+    assert thread.resume("x") == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (
+            "x",
+            "3 questions are pending; answer by id or address, as a dict: s/p/a ({a}), s/p/b",
+        ),
+        (
+            {"s/p": 1},
+            "the question 's/p' is not pending (was it answered already?); pending: s/p/a",
+        ),
+        ({"s/p/b": "x", "size": 1}, "the question 'size' is not pending"),
+        (
+            {"{a}": 1, "s/p/a": 1},
+            "the question 's/p/a' is answered more than once; pending: s/p/a ({a}), ",
+        ),
+    ],
+    ids=["bare, with several questions", "a composite", "an unknown name", "one by id and by address"],
+)
+def test_an_answer_without_its_question_is_refused_before_anything_runs(
+    drive: Drive, answers: Any, message: str
+) -> None:
+    runner = ag.Runner(three())
+    list(runner.run("Go.", thread_id="t"))
+    before = runner.pending("t")
+    ids = {question.agent_name: question.id for question in before}
+    if isinstance(answers, dict):
+        answers = {name.format(**ids): answer for name, answer in answers.items()}
+    with pytest.raises(UnknownInterruptError) as caught:
+        list(drive.resume(runner, "t", answers))
+    assert str(caught.value).startswith(f"thread 't': {message.format(**ids)}")
+    assert runner.pending("t") == before
+
+
+class Verdict(BaseModel):
+    ok: bool
+    why: str = ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "bad", "why", "good"),
+    [
+        (Verdict, {"ok": "maybe"}, "ok: Input should be a valid boolean", Verdict(ok=True)),
+        ({"enum": ["yes", "no"]}, "perhaps", "must be one of ['yes', 'no']", "yes"),
+        ({"type": "object", "required": ["size"]}, {"weight": 3}, "size: Field required", {"size": 3}),
+    ],
+    ids=["a pydantic model", "an enum", "a JSON schema"],
+)
+def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+    thread_of: ThreadOf, schema: Any, bad: Any, why: str, good: Any
+) -> None:
+    thread = thread_of(asks("boss", response_schema=schema))
+    thread.run()
+    (question,) = thread.pending()
+    with pytest.raises(ag.InvalidAnswerError) as caught:
+        thread.resume(bad)
+    assert str(caught.value) == (
+        f"the answer {bad!r} to boss does not fit: {why}; the question is still pending, answer it "
+        f"again to fit {question.response_schema}"
     )
+    assert thread.pending() == [question]
+    thread.resume(good)
+    thread.check_pending()
 
 
-def echo_values() -> ag.Agent:
-    return ag.function_agent("echo", lambda ctx: repr(ctx.values.get("got")))
+def test_an_answer_that_langgraph_was_given_is_asked_for_until_it_fits(drive: Drive) -> None:
+    runner = ag.Runner(asks("a", response_schema=bool))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    runner.graph.invoke(Command(resume="perhaps"), CONFIG)
+    assert [question.address for question in runner.pending("t")] == ["a"]
+    assert lines(drive.resume(runner, "t", True)) == ["a: true"]
 
 
-def two() -> ag.Agent:
-    branches = [ag.human("a", "A?", output_key="a"), ag.human("b", "B?", output_key="b")]
-    return ag.sequential("s", [ag.parallel("p", branches), says("z")])
-
-
-class TestADict:
-    @pytest.mark.parametrize(
-        "answer",
-        [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"s/nobody": "x"}, {"form": 1}, {}, {1: 2}],
+def test_new_input_is_refused_while_a_question_is_pending_unless_it_is_dropped(drive: Drive) -> None:
+    runner = ag.Runner(ag.sequential("s", [says("a"), asks("b")]))
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    (question,) = runner.pending("t")
+    with pytest.raises(ag.PendingInterruptError) as caught:
+        list(drive.run(runner, "Again.", thread_id="t"))
+    assert str(caught.value) == (
+        f"thread 't' waits for answers to s/b ({question.id}); answer them with resume(), or run with "
+        "drop_pending=True to drop them"
     )
-    def test_is_a_bare_answer_where_no_key_could_name_a_question(
-        self, thread: Thread, answer: Any
-    ) -> None:
-        thread.run(form())
-        plain = {str(key): value for key, value in answer.items()}
-        assert thread.resume(form(), answer)[-1] == f"s/form/echo: {plain}"
-
-    @pytest.mark.parametrize("key", ["0" * 32, "s/echo", "s"])
-    def test_is_a_map_where_a_key_is_an_id_or_an_address(self, thread: Thread, key: str) -> None:
-        thread.run(form())
-        with pytest.raises(UnknownInterruptError, match=f"the question '{key}' is not pending"):
-            thread.resume(form(), {key: "x", "size": 3})
-        assert thread.resume(form(), {"s/form": {"size": 3}})[-1] == "s/form/echo: {'size': 3}"
-
-    def test_that_does_not_fit_keeps_the_question(self, thread: Thread) -> None:
-        tree = form(response_schema={"type": "object", "required": ["size"]})
-        thread.run(tree)
-        with pytest.raises(ag.InvalidAnswerError, match="does not fit: size: Field required"):
-            thread.resume(tree, {"weight": 3})
-        assert thread.resume(tree, {"size": 3})[-1] == "s/form/echo: {'size': 3}"
-
-    def test_names_nothing_where_none_or_several_are_pending(self, thread: Thread) -> None:
-        thread.run(two())
-        with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
-            thread.resume(two(), {"size": 3})
-        asked = [line for line in thread.resume(two(), {}) if not line.endswith("[discarded]")]
-        assert sorted(asked) == ["s/p/a: [asks] A?", "s/p/b: [asks] B?"]
-        thread.resume(two(), {"s/p/a": 1, "s/p/b": 2})
-        assert thread.resume(two(), {}) == []
-        with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
-            thread.resume(two(), {"size": 3})
-
-    def test_serves_a_watched_thread_too(self) -> None:
-        runner = ag.Runner(form())
-        list(runner.run("Go.", thread_id="t"))
-        assert ag.watch(runner, thread_id="t", answers={"size": 3}).text == "{'size': 3}"
+    events += drive.run(runner, "Again.", thread_id="t", drop_pending=True)
+    assert lines(events)[2:] == ["s: [discarded]", "s/a: a", "s/b: [asks] Well?"]
+    assert runner.pending("t")[0].id != question.id
+    assert list(runner.events("t")) == unvoided(events)
 
 
-def test_a_typed_name_of_no_question_is_no_answer_to_the_only_one() -> None:
-    asked = ag.Interrupt(id="1" * 32, address="s/form", agent_name="form", value="Fill in.")
-    with pytest.raises(AnswerError) as caught:
-        given_answers(["s/from=3"], [asked])
-    assert str(caught.value) == "the question 's/from' is not pending; pending are:\n  s/form"
+def test_a_turn_that_is_closed_as_it_drops_a_question_leaves_it_pending(drive: Drive) -> None:
+    runner = ag.Runner(ag.sequential("s", [asks("h"), says("z")]))
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    events.append(next(drive.run(runner, "Again.", thread_id="t", drop_pending=True)))
+    assert events[-1].kind == "discarded"
+    events += drive.resume(runner, "t", "yes")
+    assert unvoided(events) == list(runner.events("t"))
+    assert lines(unvoided(events)) == ["s/h: [asks] Well?", "s/h: yes", "s/z: z"]
 
 
-@pytest.mark.parametrize("answer", [None, "", 0, False, [], {}])
-def test_a_falsy_answer_is_an_answer(thread: Thread, answer: Any) -> None:
-    thread.run(form())
-    assert thread.resume(form(), answer)[-1] == f"s/form/echo: {answer!r}"
-    assert thread.pending(form()) == []
+def test_an_answer_counts_even_if_another_branch_fails_at_once(drive: Drive) -> None:
+    """The other branch fails first when the question is pending, then while its answer is used."""
+    waits = ag.function_agent("waits", lambda ctx: wait_until(lambda: runner.pending("t")))
+    other = ag.sequential("y", [waits, fails("c", 2)])
+    tree = ag.parallel("p", [other, ag.sequential("x", [asks("h"), says("b")])])
+    runner = ag.Runner(tree)
+    failing(drive.run(runner, "Go.", thread_id="t"), ValueError)
+    failing(drive.resume(runner, "t", "yes"), ValueError)
+    assert runner.pending("t") == []
+    list(drive.resume(runner, "t"))
+    assert sorted(event.text for event in runner.events("t") if event.message) == ["b", "c", "yes"]
+
+
+def test_a_question_of_a_tool_beside_a_failure_is_asked_again(thread_of: ThreadOf) -> None:
+    made = calls(call("ask_person", what="Well?"), call("f", request="x"))
+    tools = [ask_person, ag.agent_tool(fails("f", 2))]
+    boss = chat("boss", made, "Done.", tools=tools, on_tool_error="raise")
+    thread = thread_of(ag.parallel("p", [boss, says("b")]))
+    for attempt in (thread.run, thread.resume):
+        with pytest.raises(ValueError, match="f failed"):
+            attempt()
+    thread.resume()
+    thread.check_pending("p/boss")
+    thread.resume("Yes.")
+    assert [event.address for event in thread.events() if event.kind == "interrupted"] == ["p/boss"]
+    assert thread.lines()[-1] == "Done."
+
+
+# Questions after an edit of the state, as an operator or Studio makes it.
 
 
 def approved(ctx: ag.Context) -> Any:
-    if not ctx.answered:
-        return ag.Ask("Sure?", response_schema={"enum": ["yes", "no"]})
-    return f"{ctx.answer} {ctx.values.get('k')}"
-
-
-def asks_inside(what: str) -> str:
-    """Ask a person."""
-    return str(interrupt(what))
-
-
-def writer(*made: Any) -> ag.Agent:
-    return ag.chat_agent("boss", scripted(calls(*made), "Done."), tools=[asks_inside])
+    return ctx.answer if ctx.answered else ag.Ask("Sure?", response_schema={"enum": ["yes", "no"]})
 
 
 def graph() -> ag.Agent:
@@ -163,136 +230,77 @@ def graph() -> ag.Agent:
     return ag.graph_agent("boss", builder.compile())
 
 
-ASKERS: dict[str, Any] = {
-    "human": lambda: ag.human("boss", "Well?", response_schema={"enum": ["yes", "no"]}),
-    "ask": lambda: ag.function_agent("boss", approved),
-    "interrupt": lambda: ag.function_agent("boss", lambda ctx: str(interrupt("Well?"))),
-    "tool": lambda: writer(call("asks_inside", "1", what="Sure?")),
-}
-INSIDE: dict[str, Any] = {
-    "graph": graph,
-    "branch": lambda: ag.parallel("boss", [ag.human("h", "Well?"), says("other")]),
-    "agent tool": lambda: ag.chat_agent(
-        "boss",
-        scripted(calls(call("h", "1", request="x")), "Done."),
-        tools=[ag.agent_tool(ag.human("h", "Well?"))],
+OF_THE_ROOT: dict[str, Callable[[], ag.Agent]] = {
+    "a person": lambda: asks("boss", response_schema={"enum": ["yes", "no"]}),
+    "a function's Ask": lambda: ag.function_agent("boss", approved),
+    "a function's interrupt": lambda: ag.function_agent("boss", lambda ctx: ask_person("Well?")),
+    "a tool": lambda: chat(
+        "boss", calls(call("ask_person", what="Sure?")), "Done.", tools=[ask_person]
     ),
 }
-UPDATES = [{"values": {"k": 1}}, {"messages": [("user", "By the way.")]}]
+INSIDE: dict[str, Callable[[], ag.Agent]] = {
+    "a graph": graph,
+    "a branch": lambda: ag.parallel("boss", [asks("h"), says("other")]),
+    "an agent as a tool": lambda: chat(
+        "boss", calls(call("h", request="x")), "Done.", tools=[ag.agent_tool(asks("h"))]
+    ),
+}
+UPDATES = {"values": {"values": {"k": 1}}, "messages": {"messages": [("user", "By the way.")]}}
+edited = pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES)
 
 
-@pytest.mark.parametrize("update", UPDATES, ids=["values", "messages"])
-class TestAfterAnEdit:
-    @pytest.mark.parametrize("by", ["bare", "id", "address"])
-    @pytest.mark.parametrize("asker", ASKERS.values(), ids=ASKERS.keys())
-    def test_a_question_of_the_root_is_pending_under_its_new_id(
-        self, thread: Thread, asker: Any, update: Any, by: str
-    ) -> None:
-        agent = asker()
-        tree = ag.sequential("s", [says("a"), agent, says("z")])
-        thread.run(tree)
-        (before,) = thread.pending(tree)
-        thread.edit(tree, update)
-        (after,) = thread.pending(tree)
-        assert (after.address, after.value, after.response_schema) == (
-            *(before.address, before.value, before.response_schema),
-        )
-        assert after.id != before.id
-        answer: Any = {"bare": "yes", "id": {after.id: "yes"}, "address": {"s/boss": "yes"}}[by]
-        if before.response_schema:
-            with pytest.raises(ag.InvalidAnswerError):
-                thread.resume(tree, "perhaps")
-        with pytest.raises(UnknownInterruptError, match="is not pending"):
-            thread.resume(tree, {before.id: "yes"})
-        told = thread.resume(tree, answer)
-        assert told[-1] == "s/a/boss/z: z"
-        assert any("yes" in line for line in told)
-        assert not any("[asks]" in line for line in told)
-        assert thread.pending(tree) == []
+def around(agent: ag.Agent) -> ag.Agent:
+    return ag.sequential("s", [says("a"), agent, says("z")])
 
-    @pytest.mark.parametrize("asker", ASKERS.values(), ids=ASKERS.keys())
-    def test_it_may_be_asked_anew_and_that_is_its_id(
-        self, thread: Thread, asker: Any, update: Any
-    ) -> None:
-        tree = ag.sequential("s", [says("a"), asker(), says("z")])
-        thread.run(tree)
-        thread.edit(tree, {"values": {"j": 1}})
-        thread.edit(tree, update)
-        (expected,) = thread.pending(tree)
-        thread.resume(tree)
-        assert thread.pending(tree) == [expected]
-        assert thread.resume(tree, "yes")[-1] == "s/a/boss/z: z"
 
-    @pytest.mark.parametrize("asker", INSIDE.values(), ids=INSIDE.keys())
-    def test_the_only_one_inside_takes_a_bare_answer(
-        self, thread: Thread, asker: Any, update: Any
-    ) -> None:
-        tree = ag.sequential("s", [says("a"), asker(), says("z")])
-        thread.run(tree)
-        (asked,) = thread.pending(tree)
-        thread.edit(tree, update)
-        assert [question.address for question in thread.pending(tree)] == [asked.address]
-        told = thread.resume(tree, "yes")
-        assert told[-1].endswith("/z: z")
-        assert not any("[asks]" in line for line in told)
+@edited
+@pytest.mark.parametrize("by", ["bare", "id", "address", "id, asked again"])
+@pytest.mark.parametrize("asker", OF_THE_ROOT.values(), ids=OF_THE_ROOT)
+def test_after_an_edit_a_question_is_pending_under_a_new_id(
+    thread_of: ThreadOf, asker: Any, by: str, update: Any
+) -> None:
+    thread = thread_of(around(asker()))
+    thread.run()
+    (before,) = thread.pending()
+    thread.edit(CONFIG, update)
+    (after,) = thread.pending()
+    assert after == replace(before, id=after.id)
+    if before.response_schema:
+        with pytest.raises(ag.InvalidAnswerError):
+            thread.resume("perhaps")
+    with pytest.raises(UnknownInterruptError, match="is not pending"):
+        thread.resume({before.id: "yes"})
+    if by == "id, asked again":
+        thread.resume()
+        assert thread.pending() == [after]
+    answers: dict[str, Any] = {"bare": "yes", "address": {"s/boss": "yes"}}
+    answered = thread.resume(answers.get(by, {after.id: "yes"}))
+    assert answered[-1] == "z"
+    assert {"yes", "boss?"} & {*answered} == {"yes"}
+    thread.check_pending()
 
-    @pytest.mark.parametrize("answer", [None, {}, {"0" * 32: 1}])
-    @pytest.mark.parametrize("asker", INSIDE.values(), ids=INSIDE.keys())
-    def test_an_answer_that_langgraph_would_misread_is_refused(
-        self, thread: Thread, asker: Any, update: Any, answer: Any
-    ) -> None:
-        tree = ag.sequential("s", [says("a"), asker(), says("z")])
-        thread.run(tree)
-        (asked,) = thread.pending(tree)
-        thread.edit(tree, update)
+
+@edited
+@pytest.mark.parametrize("asker", INSIDE.values(), ids=INSIDE)
+def test_after_an_edit_the_only_question_inside_takes_an_answer_that_langgraph_cannot_misread(
+    thread_of: ThreadOf, asker: Any, update: Any
+) -> None:
+    thread = thread_of(around(asker()))
+    thread.run()
+    (asked,) = thread.pending()
+    thread.edit(CONFIG, update)
+    for misread in (None, {}, {"0" * 32: 1}):
         with pytest.raises(UnknownInterruptError, match="the state was edited"):
-            thread.resume(tree, {asked.address: answer})
+            thread.resume({asked.address: misread})
+    assert [question.address for question in thread.pending()] == [asked.address]
+    answered = thread.resume("yes")
+    assert answered[-1] == "z"
+    assert not any(line.endswith("?") for line in answered)
 
-    def test_several_are_asked_anew(self, thread: Thread, update: Any) -> None:
-        thread.run(two())
-        thread.edit(two(), update)
-        before = {question.id for question in thread.pending(two())}
-        for answers in ("yes", {"s/p/a": 1}, {next(iter(before)): 1}):
-            with pytest.raises(UnknownInterruptError):
-                thread.resume(two(), answers)
-        with pytest.raises(UnknownInterruptError) as caught:
-            thread.resume(two(), {"s/p/a": 1, "s/p/b": 2})
-        assert str(caught.value) == (
-            "thread 't': the state was edited (update_state) while s/p/a, s/p/b waited, so that the "
-            "step begins anew; resume(thread_id) asks again, under new ids"
-        )
-        assert len(thread.resume(two())) == 2
-        assert {question.id for question in thread.pending(two())}.isdisjoint(before)
-        assert thread.resume(two(), {"s/p/a": 1, "s/p/b": 2})[-1] == "s/p/z: z"
 
-    def test_an_answer_is_never_given_to_another_question(self, thread: Thread, update: Any) -> None:
-        """What was answered before the edit would be asked first."""
-        lane = ag.sequential("x", [ag.human("h1", "One?"), ag.human("h2", "Two?")])
-        tree = ag.parallel("p", [lane, says("y")])
-        thread.run(tree)
-        thread.resume(tree, "first")
-        thread.edit(tree, update)
-        assert [question.value for question in thread.pending(tree)] == ["Two?"]
-        with pytest.raises(UnknownInterruptError, match="the state was edited"):
-            thread.resume(tree, "second")
-        assert "p/x/h1: [asks] One?" in thread.resume(tree)
-
-    def test_no_question_waits_where_the_edit_moved_the_thread(
-        self, thread: Thread, update: Any
-    ) -> None:
-        tree = ag.sequential("s", [says("a"), ag.human("boss", "Well?"), says("z")])
-        thread.run(tree)
-        thread.edit(tree, update, as_node="boss")
-        assert thread.pending(tree) == []
-        with pytest.raises(UnknownInterruptError, match="no question is pending"):
-            thread.resume(tree, "yes")
-
-    def test_new_input_is_refused_and_may_drop_it(self, thread: Thread, update: Any) -> None:
-        tree = ag.sequential("s", [ag.parallel("p", [says("a"), ag.human("boss", "Well?")]), says("z")])
-        thread.run(tree)
-        thread.edit(tree, update)
-        with pytest.raises(ag.PendingInterruptError, match="s/p/boss"):
-            thread.run(tree)
-        thread.call(tree, "run", "Again.", thread_id="t", drop_pending=True)
-        said = [event.text for event in thread.call(tree, "events", "t") if event.text]
-        assert said == ["a", "a"]
+def test_after_an_edit_new_input_is_refused(thread_of: ThreadOf) -> None:
+    thread = thread_of(around(ag.parallel("p", [says("b"), asks("boss")])))
+    thread.run()
+    thread.edit(CONFIG)
+    with pytest.raises(ag.PendingInterruptError, match="s/p/boss"):
+        thread.run()

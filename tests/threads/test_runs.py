@@ -1,258 +1,224 @@
-"""Runs that are left: functions in threads are kept, coroutines cancelled, the thread is free."""
+"""Runs that are closed, cancelled or refused; see also `crash/test_leaving.py`."""
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Callable
-from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from helpers import scripted
-from langgraph.checkpoint.memory import InMemorySaver
+from helpers import asks, failing, lines, says, yields
 
 import agentgraph as ag
-from agentgraph.testing import call, calls
 
 
-class World:
-    """Counts effects, and keeps functions in their middle until they may end."""
+async def read_all(run: ag.AsyncRun) -> list[str]:
+    return [event.text async for event in run]
+
+
+async def turns() -> None:
+    """Let the event loop turn often enough for a cancellation to be delivered."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+class Slow:
+    """A tree with a function that waits in its thread, and counts how often it ended."""
 
     def __init__(self) -> None:
-        self.done: Counter[str] = Counter()
-        self.inside, self.may_end = threading.Event(), threading.Event()
+        self.inside, self.may_end, self.ended = threading.Event(), threading.Event(), 0
+        both = ag.parallel("both", [ag.function_agent("slow", self.wait), says("quick")])
+        self.runner = ag.Runner(ag.sequential("s", [both, says("last")]))
 
-    def works(self, name: str) -> ag.Agent:
-        """Return an agent that is done at once."""
-        return ag.function_agent(name, lambda ctx: self.note(name))
-
-    def slow(self, name: str) -> ag.Agent:
-        """Return an agent whose function waits in its thread."""
-        return ag.function_agent(name, lambda ctx: self.wait(name))
-
-    def wait(self, name: str) -> str:
+    def wait(self, ctx: ag.Context) -> str:
         self.inside.set()
         assert self.may_end.wait(20)
-        return self.note(name)
+        self.ended += 1
+        return "slow"
 
-    def note(self, name: str) -> str:
-        self.done[name] += 1
-        return f"{name} is done"
+    async def begun(self) -> None:
+        assert await asyncio.to_thread(self.inside.wait, 20)
 
-    def awaits(self, name: str) -> ag.Agent:
-        """Return an agent whose coroutine waits for ever the first time."""
-        begun: list[str] = []
+    async def end(self) -> None:
+        await turns()
+        self.may_end.set()
 
-        async def fn(ctx: ag.Context) -> str:
-            begun.append(name)
-            self.inside.set()
-            if len(begun) == 1:
-                await asyncio.Event().wait()
-            return self.note(name)
-
-        return ag.function_agent(name, fn)
+    async def check(self) -> None:
+        """Check that a resume waits for the function, and does not run it again."""
+        assert (await read_all(self.runner.aresume("t")))[-1] == "last"
+        assert self.ended == 1
 
 
-def tree(world: World) -> ag.Agent:
-    branches = ag.parallel("both", [world.slow("slow"), world.works("quick")])
-    return ag.sequential("s", [world.works("first"), branches, world.works("last")])
+def test_a_function_in_a_thread_is_awaited_and_kept_when_anyio_cancels_a_run() -> None:
+    """Web frameworks on anyio cancel again and again until it takes effect."""
+    slow = Slow()
 
-
-async def until_inside(world: World) -> None:
-    await asyncio.to_thread(world.inside.wait, 20)
-
-
-async def read(run: Any, left: Callable[[], None], events: int) -> None:
-    """Read some events of a run, then leave it."""
-    for _ in range(events):
-        await anext(run)
-    left()
-
-
-@pytest.mark.parametrize("leave", ["close", "drop", "cancel", "timeout", "anyio"])
-def test_a_function_in_a_thread_is_waited_for_and_kept_when_an_async_run_is_left(leave: str) -> None:
-    world = World()
-    runner = ag.Runner(tree(world))
-
-    async def leaving() -> None:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-        reading = asyncio.create_task(_read_on(run))
-        await until_inside(world)
-        asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-        reading.cancel()
-        await asyncio.wait({reading})
-        del reading, run
-
-    async def _read_on(run: Any) -> None:
-        async for _ in run:
-            pass
-
-    async def whole() -> list[str]:
-        if leave == "cancel":
-            await leaving()
-        else:
-            await LEAVING[leave](runner, world)
-        return [event.text async for event in runner.aresume("t")]
-
-    assert asyncio.run(whole())[-1] == "last is done"
-    assert world.done == {"first": 1, "slow": 1, "quick": 1, "last": 1}
-
-
-async def _close(runner: ag.Runner, world: World) -> None:
-    async with aclosing(runner.arun("Go.", thread_id="t")) as run:
-        await anext(run), await anext(run)
-        await until_inside(world)
-        asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-
-
-async def _drop(runner: ag.Runner, world: World) -> None:
-    told = 0
-    async for _ in runner.arun("Go.", thread_id="t"):
-        told += 1
-        if told == 2:
-            break
-    await until_inside(world)
-    world.may_end.set()
-
-
-async def _timeout(runner: ag.Runner, world: World) -> None:
-    asyncio.get_running_loop().call_later(0.3, world.may_end.set)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            async for _ in runner.arun("Go.", thread_id="t"):
-                pass
-
-
-async def _anyio(runner: ag.Runner, world: World) -> None:
-    """Leave as the web frameworks do that cancel by anyio, again and again until it is heeded."""
-    asyncio.get_running_loop().call_later(0.3, world.may_end.set)
-    with anyio.move_on_after(0.1):
-        async for _ in runner.arun("Go.", thread_id="t"):
-            pass
-
-
-LEAVING = {"close": _close, "drop": _drop, "timeout": _timeout, "anyio": _anyio}
-
-
-def test_a_coroutine_is_cancelled_at_once_and_runs_again() -> None:
-    world = World()
-    runner = ag.Runner(ag.sequential("s", [world.works("first"), world.awaits("waits")]))
-
-    async def whole() -> list[str]:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-        reading = asyncio.create_task(anext(run))
-        await until_inside(world)
-        reading.cancel()
-        await asyncio.wait({reading})
-        await run.aclose()
-        return [event.text async for event in runner.aresume("t")]
-
-    assert asyncio.run(whole())[1:] == ["waits is done"]
-    assert world.done == {"first": 1, "waits": 1}
-
-
-def test_a_branch_that_fails_cancels_the_coroutines_beside_it() -> None:
-    world = World()
-
-    async def fails(ctx: ag.Context) -> str:
-        await asyncio.to_thread(world.inside.wait, 20)
-        if not world.done["fails"]:
-            world.done["fails"] += 1
-            raise ValueError("no")
-        return "Now."
-
-    both = ag.parallel("both", [world.awaits("waits"), ag.function_agent("fails", fails)])
-    runner = ag.Runner(both)
-
-    async def whole() -> list[str]:
-        with pytest.raises(ValueError, match="no"):
-            async for _ in runner.arun("Go.", thread_id="t"):
-                pass
-        return sorted([event.text async for event in runner.aresume("t")])
-
-    assert asyncio.run(whole()) == ["Now.", "waits is done"]
-
-
-def test_a_sync_tool_of_an_async_run_that_is_left_runs_once() -> None:
-    world = World()
-
-    def pay(amount: int) -> str:
-        """Pay."""
-        return world.wait("pay") if amount == 2 else world.note("look")
-
-    rounds = [calls(call("pay", amount=1), call("pay", amount=2)), "Paid."]
-    runner = ag.Runner(ag.chat_agent("boss", scripted(*rounds), tools=[pay]))
-
-    async def whole() -> list[str]:
-        async with aclosing(runner.aquery("Go.", thread_id="t")) as run:
-            await anext(run), await anext(run)
-            await until_inside(world)
-            asyncio.get_running_loop().call_later(0.05, world.may_end.set)
-        return [event.text async for event in runner.aresume("t")]
-
-    assert asyncio.run(whole())[-1] == "Paid."
-    assert world.done == {"pay": 1, "look": 1}
-
-
-def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
-    world = World()
-    runner = ag.Runner(tree(world))
+    async def cancel(scope: anyio.CancelScope) -> None:
+        await slow.begun()
+        scope.cancel()
+        await slow.end()
 
     async def whole() -> None:
-        run = runner.arun("Go.", thread_id="t")
-        await anext(run)
-
-        async def read_on() -> None:
-            async for _ in run:
-                pass
-
-        reading = asyncio.create_task(read_on())
-        await until_inside(world)
-        reading.cancel()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not reading.done()
-        reading.cancel()
-        await asyncio.wait({reading}, timeout=10)
-        assert reading.cancelled()
-        world.may_end.set()
+        with anyio.CancelScope() as scope:
+            cancelling = asyncio.create_task(cancel(scope))
+            await read_all(slow.runner.arun("Go.", thread_id="t"))
+        assert scope.cancelled_caught
+        await cancelling
+        await slow.check()
 
     asyncio.run(whole())
 
 
-def test_a_held_iterator_keeps_its_thread_and_a_closed_one_frees_it() -> None:
-    runner = ag.Runner(ag.sequential("s", [World().works("a"), World().works("b")]))
-    run = runner.run("Go.", thread_id="t")
-    with pytest.raises(ag.ThreadBusyError):
-        runner.resume("t")
-    assert next(run).text == "a is done"
-    with pytest.raises(ag.ThreadBusyError):
-        runner.resume("t")
-    run.close()
-    void, done = runner.resume("t")
-    assert (void.kind, done.text) == ("discarded", "b is done")
+def test_a_resume_waits_for_a_run_that_was_dropped() -> None:
+    slow = Slow()
+
+    async def whole() -> None:
+        run = slow.runner.arun("Go.", thread_id="t")
+        await anext(run)
+        await slow.begun()
+        del run
+        ending = asyncio.create_task(slow.end())
+        await slow.check()
+        await ending
+
+    asyncio.run(whole())
 
 
-def test_a_held_async_run_keeps_its_thread_and_a_dropped_one_frees_it() -> None:
-    runner = ag.Runner(ag.sequential("s", [World().works("a"), World().works("b")]))
+def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
+    slow = Slow()
+
+    async def whole() -> None:
+        reading = asyncio.create_task(read_all(slow.runner.arun("Go.", thread_id="t")))
+        await slow.begun()
+        reading.cancel()
+        await turns()
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait({reading}, timeout=10)
+        assert reading.cancelled()
+        slow.may_end.set()
+
+    asyncio.run(whole())
+
+
+def test_a_branch_that_fails_cancels_the_coroutines_of_the_others() -> None:
+    begun, tries = asyncio.Event(), [ValueError("no")]
+
+    async def waits(ctx: ag.Context) -> str:
+        if tries:
+            begun.set()
+            await asyncio.Event().wait()
+        return "waited"
+
+    async def fails_once(ctx: ag.Context) -> str:
+        if tries:
+            await begun.wait()
+            raise tries.pop()
+        return "better"
+
+    both = [ag.function_agent("a", waits), ag.function_agent("b", fails_once)]
+    runner = ag.Runner(ag.parallel("p", both))
 
     async def whole() -> list[str]:
-        run = runner.arun("Go.", thread_id="t")
-        assert (await anext(run)).text == "a is done"
-        with pytest.raises(ag.ThreadBusyError):
-            await runner.aresume("t")
-        del run
-        return [event.text async for event in runner.aresume("t")]
+        with pytest.raises(ValueError, match="no"):
+            await read_all(runner.arun("Go.", thread_id="t"))
+        return sorted(await read_all(runner.aresume("t")))
 
-    assert asyncio.run(whole())[1:] == ["b is done"]
+    assert asyncio.run(whole()) == ["better", "waited"]
+
+
+LIMIT = 2000
+
+
+class Endless:
+    """Two loops that run side by side until they may end."""
+
+    def __init__(self, *others: ag.Agent) -> None:
+        self.addresses: list[str] = []
+        self.may_end = False
+        loops = [
+            ag.loop(
+                f"l{i}", [ag.function_agent(f"a{i}", self.step)], max_iterations=None, until=self.ended
+            )
+            for i in range(2)
+        ]
+        self.runner = ag.Runner(ag.parallel("p", [*loops, *others]))
+
+    def step(self, ctx: ag.Context) -> str:
+        self.addresses.append(ctx.address)
+        return "x"
+
+    def ended(self, ctx: ag.Context) -> bool:
+        return self.may_end or len(self.addresses) > LIMIT
+
+    def check(self, *, repeated: int = 0) -> None:
+        """Check that the run stopped by itself, and that what is resumed does not begin anew."""
+        before = len(self.addresses)
+        assert before < LIMIT
+        self.may_end = True
+        list(self.runner.resume("t"))
+        assert before < len(self.addresses) <= before + 4
+        assert len(self.addresses) - len(set(self.addresses)) <= repeated
+
+
+def test_branches_stop_after_their_step_when_a_sync_run_is_closed() -> None:
+    endless = Endless()
+    run = endless.runner.run("Go.", thread_id="t")
+    next(run)
+    run.close()
+    endless.check()
+
+
+def test_branches_stop_after_their_step_when_an_async_run_is_closed() -> None:
+    endless = Endless()
+
+    async def leave() -> None:
+        async with endless.runner.arun("Go.", thread_id="t") as run:
+            await anext(run)
+
+    asyncio.run(leave())
+    endless.check(repeated=2)
+
+
+def test_branches_stop_after_their_step_when_another_one_fails() -> None:
+    failed: list[int] = []
+
+    def fails_once(ctx: ag.Context) -> str:
+        if not failed:
+            failed.append(1)
+            raise ValueError("no")
+        return "better"
+
+    endless = Endless(ag.function_agent("f", fails_once))
+    events, _ = failing(endless.runner.run("Go.", thread_id="t"), ValueError)
+    assert [event.address for event in events if event.error] == ["p/f"]
+    endless.check()
+
+
+def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
+    runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
+    run = runner.run("Go.", thread_id="t")
+    for begin in (lambda: runner.resume("t"), lambda: runner.run("Go.", thread_id="t")):
+        with pytest.raises(ag.ThreadBusyError) as caught:
+            begin()
+        assert str(caught.value) == (
+            "thread 't' is busy: another run is under way on it; wait for its end (an iterator that "
+            "was left early ends when it is closed), or use another thread_id"
+        )
+    assert len(list(runner.run("Go.", thread_id="other"))) == 2
+    run.close()
+    assert len(list(runner.run("Go.", thread_id="t"))) == 2
+
+
+def test_a_step_that_ends_while_its_run_is_closed_is_emitted_again_but_does_not_run_again() -> None:
+    runner = ag.Runner(ag.sequential("s", [yields("a", ["one"], ["two"]), says("b")]))
+    with runner.run("Go.", thread_id="t") as run:
+        assert next(run).text == "one"
+    assert lines(runner.resume("t")) == ["s: [discarded]", "s/a: one", "s/b: b"]
 
 
 @pytest.mark.parametrize(
-    ("call_it", "error"),
+    ("begin", "error"),
     [
         (lambda runner: runner.arun("Go.", thread_id="waits"), ag.PendingInterruptError),
         (lambda runner: runner.arun(3, thread_id="new"), ag.AgentGraphError),
@@ -260,45 +226,33 @@ def test_a_held_async_run_keeps_its_thread_and_a_dropped_one_frees_it() -> None:
         (lambda runner: runner.aresume("waits", {"0" * 32: 1}), ag.UnknownInterruptError),
         (lambda runner: runner.aevents("none"), ag.UnknownThreadError),
     ],
+    ids=["a turn while a question is pending", "input", "resume", "an answer", "events"],
 )
 def test_what_run_refuses_at_the_call_arun_refuses_when_it_is_awaited(
-    call_it: Callable[[ag.Runner], Any], error: type[Exception]
+    begin: Callable[[ag.Runner], Any], error: type[Exception]
 ) -> None:
-    runner = ag.Runner(ag.human("boss", "Print?"))
+    runner = ag.Runner(asks("boss"))
     list(runner.run("Go.", thread_id="waits"))
 
     async def awaiting() -> None:
         with pytest.raises(error):
-            await call_it(runner)
-        admitted = await runner.aresume("waits", "yes")
-        assert [event.text async for event in admitted] == ["yes"]
+            await begin(runner)
+        assert await read_all(await runner.aresume("waits", "yes")) == ["yes"]
 
     asyncio.run(awaiting())
 
 
-def test_an_awaited_run_has_begun_nothing_before_its_first_event() -> None:
-    world = World()
-    runner = ag.Runner(world.works("a"), checkpointer=InMemorySaver())
+def test_an_async_run_may_be_closed_before_its_first_event_and_after_its_last() -> None:
+    ran: list[str] = []
+    runner = ag.Runner(ag.function_agent("a", lambda ctx: ran.append("a") or "a"))  # type: ignore[func-returns-value]
 
     async def whole() -> None:
+        async with runner.arun("Go.", thread_id="t"):
+            assert not ran
         async with runner.arun("Go.", thread_id="t") as run:
-            assert not world.done
-            assert (await anext(run)).text == "a is done"
+            assert await read_all(run) == ["a"]
+        await run.aclose()
+        assert await read_all(run) == []
+        assert await read_all(runner.arun("Go.", thread_id="t")) == ["a"]
 
     asyncio.run(whole())
-
-
-def test_an_async_file_is_not_locked_when_a_run_on_it_was_left(tmp_path: Path) -> None:
-    async def whole(path: Path) -> None:
-        async with ag.async_sqlite_saver(path) as saver:
-            for number in range(10):
-                world = World()
-                world.may_end.set()
-                runner = ag.Runner(tree(world), checkpointer=saver)
-                async for _ in runner.arun("Go.", thread_id=str(number)):
-                    break
-        with ag.sqlite_saver(path) as other:
-            runner = ag.Runner(tree(world), checkpointer=other)
-            assert list(runner.run("Go.", thread_id="last"))[-1].text == "last is done"
-
-    asyncio.run(whole(tmp_path / "runs.db"))

@@ -1,209 +1,116 @@
-"""Addresses and run paths, as functions of a place and a cursor."""
+"""Addresses and run paths as functions of a place and a cursor: loops, transfers, tools, attempts."""
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from walking import a, activations, anything, b, c, d, group, leaf, named, never, transfers, x, y
+from walking import (
+    Endings,
+    a,
+    b,
+    c,
+    checked,
+    d,
+    group,
+    leaf,
+    leaves,
+    named,
+    par,
+    rounds,
+    seq,
+    x,
+    y,
+)
 
-from agentgraph import Agent, loop, parallel, sequential
-from agentgraph.agents.agents import ChatAgent, LoopAgent, ParallelAgent
 from agentgraph.agents.run_path import RunPath, RunStep
-from agentgraph.tree.addresses import Cursor, RunPaths, address, parse_address
-from agentgraph.tree.places import Place, Tree, lay_out, targets
-from agentgraph.tree.position import advance, next_stops, start, transfer
+from agentgraph.tree.addresses import (
+    Cursor,
+    RunPaths,
+    address,
+    attempts,
+    is_inside,
+    parse_address,
+    settled,
+)
+from agentgraph.tree.places import lay_out
+from agentgraph.tree.position import advance, earlier_cursors, start
 
-planner, executor, replanner = map(leaf, ("planner", "executor", "replanner"))
+
+def test_the_steps_of_a_run_path_have_the_iteration_of_the_nearest_loop() -> None:
+    tree = lay_out(seq("S", x, rounds(2, "L", a, seq("T", b)), y))
+    steps = [(step.agent_name, step.iteration) for step in RunPaths(tree).at(named(tree, "b"), (1,))]
+    before = [("S", None), ("x", None), ("L", None)]
+    assert steps == [*before, ("a", 0), ("T", 0), ("a", 1), ("T", 1), ("b", 1)]
+    assert RunPaths(tree).at(named(tree, "y"), ())[-1] == RunStep("y", None)
+    tree = lay_out(rounds(3, "O", rounds(2, "I", a)))
+    steps = [(step.agent_name, step.iteration) for step in RunPaths(tree).at(named(tree, "a"), (2, 1))]
+    assert steps == [("O", None), ("I", 0), ("I", 1), ("I", 2), ("a", 0), ("a", 1)]
+
+
+def test_a_run_path_is_unique_and_the_same_in_whatever_order_paths_are_computed() -> None:
+    tree = lay_out(rounds(3, "O", x, rounds(3, "I", a, par("P", b, c)), y))
+    visited = leaves(tree)
+    forwards, backwards = RunPaths(tree), RunPaths(tree)
+    expected = [forwards.at(*each) for each in visited]
+    assert [backwards.at(*each) for each in reversed(visited)] == expected[::-1]
+    assert [RunPaths(tree).of(address(*each)) for each in visited] == expected
+    assert len(set(expected)) == len(visited) == 33
+    assert forwards.of("O") == RunPath([RunStep("O")])
+
+
+def test_a_run_path_shares_its_beginning_with_those_of_earlier_iterations() -> None:
+    def bytes_of(iterations: int) -> int:
+        tree = lay_out(rounds(None, "L", a, b))
+        tracemalloc.start()
+        try:
+            paths = RunPaths(tree)
+            held = [paths.at(place, (i,)) for i in range(iterations) for place in tree.places[1:]]
+            return tracemalloc.get_traced_memory()[0] if held else 0
+        finally:
+            tracemalloc.stop()
+
+    assert bytes_of(1_000) / 1_000 < 1.3 * bytes_of(200) / 200
+
+
+# addresses
+
+
+def test_an_address_has_the_iteration_of_each_loop_and_the_number_of_a_second_occurrence() -> None:
+    inner = rounds(2, "L", a, a)
+    tree = lay_out(seq("S", inner, inner))
+    visited = leaves(tree)
+    assert [address(*each) for each in visited[-2:]] == ["S/L#2[1]/a", "S/L#2[1]/a#2"]
+    assert address(tree.root, ()) == "S"
+    assert address(tree.children[tree.root][0], ()) == "S/L"
+
+
+def test_an_address_is_read_back_as_the_place_and_the_cursor() -> None:
+    tree = lay_out(rounds(2, "O", x, par("P", rounds(2, "I", a, a), b)))
+    visited = leaves(tree)
+    assert all(parse_address(tree, address(*each)) == each for each in visited)
+    assert parse_address(tree, "O") == (tree.root, ())
+    assert parse_address(tree, "O[3]/P/I") == (named(tree, "I"), (3,))
+
+
 IMPOSSIBLE = """
 /  S/  /S  T  S/z  S/L[0]/a/a  S/L/a  S/L[0]  S/L[]/a  S/L[-1]/a  S/L[x]/a  S/L[0][0]/a  S/L[0]/a[0]
-S[0]/x  S[0]/L[0]/a  S[1]/L/a  S/L/a[1]  S/L#2[0]/a  s/x  S/x{0}  S/x(0)
+S[0]/x  S[0]/L[0]/a  S[1]/L/a  S/L/a[1]  S/L#2[0]/a  s/x  S/x{0}  S/x(0)  S/L[0]/z  S/x{1}  S/b{x}
 """
-TRANSFERRED = """
-triage  triage[1]/bills  triage[1.0]  triage[1.0.1]/bills  triage[2.1]/more/deep  triage[2.1.0]/more
-triage[1.0.2.1.0.0]  triage[2.1]/more/deep/search(3)  triage[3]/rounds[4]/a  triage/search(0)
-triage[1.0]/search(12)  triage[2.0.2]/more/search(2)  triage/search(3.1)
-"""
-NOT_REACHED = """
-triage/bills  triage[1]  triage[0]  triage[2]/bills  triage[1.0]/bills  triage[3]  triage[3.0]
-triage[1]/bills[1]  triage[1.]/bills  triage[.1]/bills  triage[1,0]  triage[01.x]  triage/search
-triage/search()  triage/search(-1)  triage(0)  triage[1]/bills(0)  triage[1]/bills/search(0)
-triage[1]/search(0)  triage/search(0)[0]  triage/search(0.0)
-"""
-# A tree, the signals with which agents end by address, and the run paths of its leaves.
-PATHS = {
-    "a root": (a, {}, "a"),
-    "earlier siblings in a sequential": (sequential("S", [a, b, c]), {}, "S/a S/a/b S/a/b/c"),
-    "an earlier sibling is one step however deep it went": (
-        sequential("S", [sequential("T", [a, parallel("P", [b, c])]), d]),
-        {},
-        "S/T/a S/T/a/P/b S/T/a/P/c S/T/d",
-    ),
-    "a loop between siblings": (
-        sequential("S", [x, loop("L", [a, b], max_iterations=2), y]),
-        {},
-        "S/x S/x/L/a S/x/L/a/b S/x/L/a/b/a S/x/L/a/b/a/b S/x/L/y",
-    ),
-    "a sequential in a loop": (
-        loop("L", [sequential("S", [a, b])], max_iterations=2),
-        {},
-        "L/S/a L/S/a/b L/S/S/a L/S/S/a/b",
-    ),
-    "a branch is alone after its parallel": (
-        sequential("S", [x, parallel("P", [a, sequential("T", [b, c])]), y]),
-        {},
-        "S/x S/x/P/a S/x/P/T/b S/x/P/T/b/c S/x/P/y",
-    ),
-    "a parallel in a loop is one step of each iteration": (
-        loop("L", [a, parallel("P", [b, c])], max_iterations=2),
-        {},
-        "L/a L/a/P/b L/a/P/c L/a/P/a L/a/P/a/P/b L/a/P/a/P/c",
-    ),
-    "a loop in a loop begins anew in each iteration of the outer": (
-        loop("O", [loop("I", [a], max_iterations=2), b], max_iterations=2),
-        {},
-        "O/I/a O/I/a/a O/I/b O/I/b/I/a O/I/b/I/a/a O/I/b/I/b",
-    ),
-    "an agent in two places": (
-        sequential("S", [a, sequential("T", [a, a])]),
-        {},
-        "S/a S/a/T/a S/a/T/a/a",
-    ),
-    "after a break the loop is one step": (
-        sequential("S", [loop("L", [a, b], max_iterations=3), c]),
-        {"S/L[1]/a": "break_loop"},
-        "S/L/a S/L/a/b S/L/a/b/a S/L/c",
-    ),
-}
 
 
-@pytest.mark.parametrize(("agent", "signals", "paths"), PATHS.values(), ids=PATHS)
-def test_a_run_path(agent, signals, paths):
-    tree, visited = activations(agent, signals)
-    assert [str(RunPaths(tree).at(*each)) for each in visited] == paths.split()
+@pytest.mark.parametrize("text", [*IMPOSSIBLE.split(), "", "S/ x"])
+def test_an_address_that_the_tree_cannot_have_is_none(text: str) -> None:
+    tree = lay_out(seq("S", x, rounds(2, "L", a), checked(b)))
+    assert parse_address(tree, text) is None
+    assert RunPaths(tree).of(text) is None
 
 
-class TestARunPath:
-    def test_has_steps_with_the_iteration_of_the_nearest_loop(self):
-        agent = sequential("S", [x, loop("L", [a, sequential("T", [b])], max_iterations=2), y])
-        tree = lay_out(agent)
-        steps = [
-            (step.agent_name, step.iteration) for step in RunPaths(tree).at(named(tree, "b"), (1,))
-        ]
-        before = [("S", None), ("x", None), ("L", None)]
-        assert steps == [*before, ("a", 0), ("T", 0), ("a", 1), ("T", 1), ("b", 1)]
-        assert RunPaths(tree).at(named(tree, "y"), ())[-1] == RunStep("y", None)
-
-    def test_of_a_loop_in_a_loop_has_the_iteration_of_the_outer(self):
-        tree = lay_out(loop("O", [loop("I", [a], max_iterations=2)], max_iterations=3))
-        steps = [
-            (step.agent_name, step.iteration) for step in RunPaths(tree).at(named(tree, "a"), (2, 1))
-        ]
-        assert steps == [("O", None), ("I", 0), ("I", 1), ("I", 2), ("a", 0), ("a", 1)]
-
-    def test_is_the_same_in_whatever_order_paths_are_computed_and_unique(self):
-        inner = loop("I", [a, parallel("P", [b, c])], max_iterations=3)
-        tree, visited = activations(loop("O", [x, inner, y], max_iterations=3))
-        forwards, backwards = RunPaths(tree), RunPaths(tree)
-        expected = [forwards.at(*each) for each in visited]
-        assert [backwards.at(*each) for each in reversed(visited)] == expected[::-1]
-        assert [RunPaths(tree).at(*each) for each in visited] == expected
-        assert len(set(expected)) == len(visited) == 33
-
-    def test_is_found_by_address(self):
-        body = [a, a, parallel("P", [b, c])]
-        tree, visited = activations(sequential("S", [loop("L", body, max_iterations=2)]))
-        paths = RunPaths(tree)
-        assert all(paths.of(address(*each)) == paths.at(*each) for each in visited)
-        assert paths.of("S/L[0]/z") is None
-        assert paths.of("S") == RunPath([RunStep("S")])
-
-    def test_shares_its_beginning_with_those_of_earlier_iterations(self):
-        def bytes_of(iterations: int) -> int:
-            tree = lay_out(loop("L", [a, b], max_iterations=None))
-            tracemalloc.start()
-            try:
-                paths = RunPaths(tree)
-                held = [paths.at(place, (i,)) for i in range(iterations) for place in tree.places[1:]]
-                return tracemalloc.get_traced_memory()[0] if held else 0
-            finally:
-                tracemalloc.stop()
-
-        assert bytes_of(5_000) / 5_000 < 1.3 * bytes_of(500) / 500
+# transfers and agents as tools
 
 
-class TestAnAddress:
-    def test_has_the_iteration_of_each_loop_and_the_number_of_a_second_occurrence(self):
-        inner = loop("L", [a, a], max_iterations=2)
-        tree, visited = activations(sequential("S", [inner, inner]))
-        assert [address(*each) for each in visited[-2:]] == ["S/L#2[1]/a", "S/L#2[1]/a#2"]
-        assert address(tree.root, ()) == "S"
-        assert address(tree.children[tree.root][0], ()) == "S/L"
-
-    def test_is_read_back_as_the_place_and_the_cursor(self):
-        body = [x, parallel("P", [loop("I", [a, a], max_iterations=2), b])]
-        tree, visited = activations(loop("O", body, max_iterations=2))
-        assert all(parse_address(tree, address(*each)) == each for each in visited)
-        assert parse_address(tree, "O") == (tree.root, ())
-        assert parse_address(tree, "O[3]/P/I") == (named(tree, "I"), (3,))
-
-    @pytest.mark.parametrize(
-        "text",
-        [*IMPOSSIBLE.split(), "", "S/ x"],
-    )
-    def test_that_the_tree_cannot_have_is_none(self, text):
-        tree = lay_out(sequential("S", [x, loop("L", [a], max_iterations=2)]))
-        assert parse_address(tree, text) is None
-        assert RunPaths(tree).of(text) is None
-
-
-# A tree, the targets of transfers, and the address and the run path of each activation.
-TRANSFERS = {
-    "to children and back": (
-        group("triage", group("bills"), group("press")),
-        "bills triage press triage press",
-        {
-            "triage": "triage",
-            "triage[1]/bills": "triage/bills",
-            "triage[1.0]": "triage/bills/triage",
-            "triage[1.0.2]/press": "triage/bills/triage/press",
-            "triage[1.0.2.0]": "triage/bills/triage/press/triage",
-            "triage[1.0.2.0.2]/press": "triage/bills/triage/press/triage/press",
-        },
-    ),
-    "all transfers below one agent are one list of hops": (
-        group("P", group("B"), group("C", group("D"))),
-        "C D C D C P B",
-        {
-            "P": "P",
-            "P[2]/C": "P/C",
-            "P[2.1]/C/D": "P/C/D",
-            "P[2.1.0]/C": "P/C/D/C",
-            "P[2.1.0.1]/C/D": "P/C/D/C/D",
-            "P[2.1.0.1.0]/C": "P/C/D/C/D/C",
-            "P[2.1.0.1.0.0]": "P/C/D/C/D/C/P",
-            "P[2.1.0.1.0.0.1]/B": "P/C/D/C/D/C/P/B",
-        },
-    ),
-    "an agent in a composite counts its own": (
-        group("P", sequential("S", [group("Q", group("R"))])),
-        "S R Q",
-        {"P": "P", "P[1]/S/Q": "P/S/Q", "P[1]/S/Q[1]/R": "P/S/Q/R", "P[1]/S/Q[1.0]": "P/S/Q/R/Q"},
-    ),
-}
-
-
-@pytest.mark.parametrize(("agent", "names", "expected"), TRANSFERS.values(), ids=TRANSFERS)
-def test_transfers_are_in_addresses_and_run_paths(agent, names, expected):
-    tree, visited = transfers(agent, *names.split())
-    paths = RunPaths(tree)
-    assert [(address(*each), str(paths.at(*each))) for each in visited] == [*expected.items()]
-
-
-def test_the_addresses_of_agents_as_tools_have_the_number_of_the_call():
-    inner = loop("search", [group("find", group("deep"), tools=[y])], max_iterations=2)
-    tree = lay_out(sequential("s", [group("writer", tools=[inner])]))
+def test_the_addresses_of_agents_as_tools_have_the_number_of_the_call() -> None:
+    inner = rounds(2, "search", group("find", group("deep"), tools=[y]))
+    tree = lay_out(seq("s", group("writer", tools=[inner])))
     deep, inmost = (named(tree, "deep"), (3, 1, (1,))), (named(tree, "y"), (3, 1, (1, 0), 7))
     assert address(*deep) == "s/writer/search(3)[1]/find[1]/deep"
     assert str(RunPaths(tree).at(*deep)) == "s/writer/search/find/find/deep"
@@ -211,121 +118,76 @@ def test_the_addresses_of_agents_as_tools_have_the_number_of_the_call():
     assert str(RunPaths(tree).at(*inmost)) == "s/writer/search/find/find/deep/find/y"
 
 
-@pytest.mark.parametrize(
-    "text",
-    TRANSFERRED.split(),
-)
-def test_an_address_with_transfers_and_calls_is_read_back(text):
-    search = leaf("search")
-    more = group("more", group("deep", tools=[search]), tools=[search])
-    rounds = loop("rounds", [a], max_iterations=9)
-    tree = lay_out(group("triage", group("bills"), more, rounds, tools=[search]))
-    place, cursor = parse_address(tree, text)
-    assert address(place, cursor) == text
+search = leaf("search")
+more = group("more", group("deep", tools=[search]), tools=[search])
+TRIAGE = group("triage", group("bills"), more, rounds(9, "rounds", a), tools=[search])
+REACHED = """
+triage  triage[1]/bills  triage[1.0]  triage[1.0.1]/bills  triage[2.1]/more/deep  triage[2.1.0]/more
+triage[1.0.2.1.0.0]  triage[2.1]/more/deep/search(3)  triage[3]/rounds[4]/a  triage/search(0)
+triage[1.0]/search(12)  triage[2.0.2]/more/search(2)  triage/search(3.1)
+"""
+NOT_REACHED = """
+triage/bills  triage[1]  triage[0]  triage[2]/bills  triage[1.0]/bills  triage[4]  triage[4.0]
+triage[1]/bills[1]  triage[1.]/bills  triage[.1]/bills  triage[1,0]  triage[01.x]  triage/search
+triage/search()  triage/search(-1)  triage(0)  triage[1]/bills(0)  triage[1]/bills/search(0)
+triage[1]/search(0)  triage/search(0)[0]  triage/search(0.0)
+"""
+
+
+@pytest.mark.parametrize("text", REACHED.split())
+def test_an_address_with_transfers_and_calls_is_read_back(text: str) -> None:
+    tree = lay_out(TRIAGE)
+    found = parse_address(tree, text)
+    assert found is not None
+    assert address(*found) == text
     path = RunPaths(tree).of(text)
-    assert path == RunPaths(tree).at(place, cursor)
-    assert path.names[-1] == place.name
+    assert path == RunPaths(tree).at(*found)
+    assert path.names[-1] == found[0].name
 
 
-@pytest.mark.parametrize(
-    "text",
-    NOT_REACHED.split(),
-)
-def test_an_address_to_which_no_transfers_and_calls_lead_is_none(text):
-    tree = lay_out(group("triage", group("bills"), group("press"), tools=[leaf("search")]))
+@pytest.mark.parametrize("text", NOT_REACHED.split())
+def test_an_address_to_which_no_transfers_and_calls_lead_is_none(text: str) -> None:
+    tree = lay_out(TRIAGE)
     assert parse_address(tree, text) is None
     assert RunPaths(tree).of(text) is None
 
 
-Choose = Callable[[list[str]], str | None]
+def test_where_a_chat_agent_was_before_others_returned_to_it() -> None:
+    w = group("w", d, sub_agents_return=True)
+    tree = lay_out(group("s", a, w, sub_agents_return=True))
+    hops = (1, 0, 2, 1, 0, 1, 0, 0)  # to a and back, to w, which goes to d and back twice, and back
+    assert earlier_cursors(tree.root, (hops,)) == [((1, 0),), ((),)]
+    assert earlier_cursors(named(tree, "w"), (hops[:-1],)) == [((1, 0, 2, 1, 0),), ((1, 0, 2),)]
+    assert earlier_cursors(lay_out(group("s", a)).root, (hops[:2],)) == []
 
 
-@st.composite
-def groups(draw) -> Agent:
-    """Draw a tree with chat agents that transfer; every agent has a name of its own."""
-    count = iter(range(1_000))
-    kinds = ["leaf", "chat", "group", "group", "sequential", "parallel", "loop"]
-
-    def agent(depth: int) -> Agent:
-        kind = draw(st.sampled_from(kinds if depth else ["leaf", "chat"]))
-        name = f"{kind}{next(count)}"
-        if kind == "leaf":
-            return leaf(name, anything)
-        inside = [agent(depth - 1) for _ in range(draw(st.integers(1, 3)))] if depth else []
-        if kind in ("chat", "group"):
-            return group(name, *(inside if kind == "group" else ()))
-        if kind == "loop":
-            return loop(name, inside, max_iterations=draw(st.integers(1, 2)))
-        return (sequential if kind == "sequential" else parallel)(name, inside)
-
-    return agent(3)
+# attempts
 
 
-def transferring(tree: Tree, choose: Choose) -> Iterator[tuple[Place, Cursor]]:
-    """Walk a tree as a run does, and yield the leaves; lanes run one after the other."""
+def test_the_lane_of_a_branch_and_of_a_tool_counts_its_own_attempts() -> None:
+    tree = lay_out(seq("s", par("p", checked(a)), group("c", tools=[checked(x)])))
+    again = Endings(tree, {"s/p/a": "again", "s/c/x(3)": "again"})
 
-    def lane(place: Place, cursor: Cursor):
-        following = start(tree, place, cursor)
-        while following.place is not None:
-            place, cursor = following.place, following.cursor
-            target = None
-            if place.kind.is_fork:
-                for branch in tree.children[place]:
-                    yield from lane(branch, cursor)
-            else:
-                yield place, cursor
-                target = choose(list(targets(tree, place)))
-            following = (
-                transfer(tree, place, cursor, target)
-                if target
-                else advance(tree, place, cursor, None, never)
-            )
-            assert following.place in next_stops(tree, place)
+    def after(name: str, *cursor: int) -> tuple[Any, Cursor]:
+        return advance(tree, named(tree, name), cursor, None, again)[:2]
 
-    yield from lane(tree.root, ())
+    assert start(tree, named(tree, "a")) == (named(tree, "a"), (0,), None)
+    assert address(*after("a", 0)) == "s/p/a{1}"
+    assert address(*after("x", 3, 0)) == "s/c/x(3){1}"
+    assert parse_address(tree, "s/c/x(3){1}") == (named(tree, "x"), (3, 1))
+    assert after("x", 3, 1) == (None, ())
 
 
-def reference(agent: Agent, path: list[str], above: str | None, choose: Choose):
-    """Yield the run paths of an agent by their definition alone.
-
-    Returns the name of the agent above, if it transfers there, and its own last path.
-    """
-    if isinstance(agent, ChatAgent) or not hasattr(agent, "sub_agents"):
-        below = {each.name: each for each in getattr(agent, "sub_agents", ())}
-        while True:
-            yield path
-            chosen = choose([*below, *([above] if above else [])])
-            if chosen not in below:
-                return chosen, path
-            back, path = yield from reference(below[chosen], [*path, chosen], agent.name, choose)
-            if back is None:
-                return None, path
-            path = [*path, agent.name]
-    for _ in range(agent.max_iterations if isinstance(agent, LoopAgent) else 1):
-        for child in agent.sub_agents:
-            if isinstance(agent, ParallelAgent):
-                yield from reference(child, [*path, child.name], None, choose)
-            else:
-                path = [*path, child.name]
-                yield from reference(child, path, None, choose)
-    return None, path
+def test_all_attempts_and_what_is_inside_one() -> None:
+    tree = lay_out(checked(seq("q", a, b)))
+    assert attempts(tree.root, (2,)) == [(0,), (1,), (2,)]
+    assert attempts(named(tree, "a"), (2,)) == [(2,)]
+    assert is_inside(tree, "q{1}/a", tree.root, (1,))
+    assert not is_inside(tree, "q/a", tree.root, (1,))
+    assert not is_inside(tree, "z", tree.root, (1,))
 
 
-@given(groups(), st.data())
-def test_random_transfers_give_unique_addresses_and_the_run_paths_of_the_reference(agent, data):
-    tree = lay_out(agent)
-    chosen: list[str | None] = []
-
-    def choose(names: list[str]) -> str | None:
-        capabilities = [None, *names] if len(chosen) < 30 else [None]
-        chosen.append(data.draw(st.sampled_from(capabilities)))
-        return chosen[-1]
-
-    visited = list(transferring(tree, choose))
-    found = [address(*each) for each in visited]
-    assert len(set(found)) == len(found)
-    assert [parse_address(tree, text) for text in found] == visited
-    again = iter(chosen)
-    paths = list(reference(agent, [agent.name], None, lambda names: next(again)))
-    assert [list(RunPaths(tree).of(text).names) for text in found] == paths
-    assert next(again, "none") == "none"
+def test_a_checked_sub_agent_is_settled_where_it_was_transferred_to() -> None:
+    tree = lay_out(group("s", checked(group("w", d)), sub_agents_return=True))
+    assert settled(tree, named(tree, "w"), ((1, 1), 0)) == ((1,), 0)
+    assert settled(tree, tree.root, ((1, 1),)) == ((),)

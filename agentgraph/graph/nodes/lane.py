@@ -214,7 +214,7 @@ def task_in(namespace: str) -> str:
     return namespace.rpartition(":")[2].partition("~")[0]
 
 
-def standing(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
+def without_past_attempts(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     """Return the checkpoints except those of attempts that another one followed."""
     found = list(every)
     over = {each["namespace"] for saved in found for each in attempts_in(saved)}

@@ -1,511 +1,399 @@
-"""Tool calls that a person must agree to: what is asked, and what becomes of the decisions."""
+"""Tool calls that a person must approve: beside `create_agent`, from elsewhere, and checked by schemas.
+
+What is asked, and what becomes of each decision, is in `tests/transcripts/approval.txt`.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal
 
 import pytest
-from helpers import Drive, failing, fresh, scripted
-from langchain.agents.middleware.human_in_the_loop import (
-    ActionRequest,
-    Decision,
-    DecisionType,
-    HITLRequest,
-    HITLResponse,
-    ReviewConfig,
-)
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import InjectedToolCallId
+from beside_langchain import run_graph, run_tree
+from commands import Commands
+from helpers import THREAD, Disk, Drive, chat, check_heard, decide, edited, lines, scripted
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, interrupt
-from pydantic import TypeAdapter
+from langgraph.types import Command
+from pydantic import BaseModel, Field
 
 import agentgraph as ag
-from agentgraph.testing import call, calls, transcript
+from agentgraph.testing import call, calls
 
-APPROVE = {"type": "approve"}
-REJECT = {"type": "reject"}
-
-
-NOTICE = (
-    "Note: a human reviewer replaced this tool call before it ran. The call recorded in your message "
-    "is the one you produced, not the one that executed. This was intentional and authorized. Do not "
-    "re-issue your original call. Executed instead: {} with arguments {}.\n\nTool response:\n"
-)
-"""What LangChain writes before the result of a call that a person edited."""
+APPROVE, REJECT = {"type": "approve"}, {"type": "reject"}
+MODES = ["batched", "per_call"]
 
 
-def decide(*decisions: Any) -> dict[str, Any]:
-    return {"decisions": list(decisions)}
+def answer(mode: str, decision: Any) -> Any:
+    """Return the answer to a question about one call."""
+    return decision if mode == "per_call" else decide(decision)
 
 
-def edit(name: str, **args: Any) -> dict[str, Any]:
-    return {"type": "edit", "edited_action": {"name": name, "args": args}}
-
-
-def results(messages: Iterable[BaseMessage | None]) -> list[str]:
-    """Return the tool messages as lines: whose result, how it went, and what it is."""
-    return [
-        f"{message.tool_call_id} {message.name} {message.status}: {message.text}"
-        for message in messages
-        if isinstance(message, ToolMessage)
-    ]
-
-
-def asked(events: Iterable[ag.AgentEvent]) -> list[ag.Interrupt]:
-    told = [event.action and event.action.interrupted for event in events]
-    return [question for question in told if question]
-
-
-def paths(events: Iterable[ag.AgentEvent]) -> list[list[str]]:
-    """Return the paths that the calls are about of each question."""
-    return [[each["args"]["path"] for each in q.value["action_requests"]] for q in asked(events)]
+def questions(events: list[ag.AgentEvent]) -> list[ag.Interrupt]:
+    asked = [event.action and event.action.interrupted for event in events]
+    return [question for question in asked if question]
 
 
 class Files:
-    """Tools for files, and a note of what they did."""
+    """A tool that notes what it deleted."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
+        self.deleted: list[str] = []
 
     def delete(self, path: str) -> str:
         """Delete a file."""
-        self.done.append(f"delete {path}")
+        self.deleted.append(path)
         return f"{path} is gone"
 
-    def read(self, path: str) -> str:
-        """Read a file."""
-        self.done.append(f"read {path}")
-        return f"text of {path}"
+
+def clerk(files: Files, *paths: str, **options: Any) -> ag.Agent:
+    """Return an agent that calls a tool for each path."""
+    made = [call("delete", str(number), path=path) for number, path in enumerate(paths)]
+    options = {"tools": [files.delete], "approve": ["delete"], **options}
+    return chat("clerk", calls(*made), "Done.", **options)
 
 
-def clerk(model: Any, files: Files, **options: Any) -> Any:
-    options = {"approve": ["delete"], "tools": [files.delete, files.read], **options}
-    return ag.chat_agent("clerk", model, **options)
+# beside create_agent
 
 
-# what is asked
+@tool
+def look(topic: str) -> str:
+    """Look something up."""
+    return f"{topic}!"
 
 
-def test_the_question_has_the_shapes_of_langchain(drive: Drive) -> None:
-    model = scripted(calls(call("delete", path="größe.txt")), "Done.")
-    tree = ag.loop("l", [clerk(model, Files())], max_iterations=1)
-    runner = ag.Runner(tree)
-    events = list(drive.run(runner, "Go.", thread_id="t"))
-    (question,) = asked(events)
-
-    assert question.value == {
-        "action_requests": [
-            {
-                "name": "delete",
-                "args": {"path": "größe.txt"},
-                "description": (
-                    "Tool execution requires approval\n\nTool: delete\nArgs: {'path': 'größe.txt'}"
-                ),
-            }
-        ],
-        "review_configs": [
-            {"action_name": "delete", "allowed_decisions": ["approve", "edit", "reject", "respond"]}
-        ],
-    }
-    TypeAdapter(HITLRequest).validate_python(question.value, strict=True)
-    assert set(question.value) == set(HITLRequest.__annotations__)
-    assert set(question.value["action_requests"][0]) <= set(ActionRequest.__annotations__)
-    assert set(question.value["review_configs"][0]) <= set(ReviewConfig.__annotations__)
-    assert set(question.value["review_configs"][0]["allowed_decisions"]) == set(get_args(DecisionType))
-    assert (question.address, question.agent_name) == ("l[0]/clerk", "clerk")
-    assert runner.pending("t") == [question]
-    assert transcript(events)[0] == 'l/clerk: [calls] delete({"path": "größe.txt"})'
+@tool
+def mail(to: str, text: str = "") -> str:
+    """Send a mail."""
+    return f"sent {text!r} to {to}"
 
 
+def about(made: Any, state: Any, runtime: Any) -> str:
+    return f"{made['name']} after {len(state['messages'])} messages?"
+
+
+def is_critical(request: Any) -> bool:
+    return bool(request.tool_call["args"]["to"].startswith("re"))
+
+
+RULES: dict[str, Any] = {
+    "both tools": {"mail": True, "look": True},
+    "one tool": {"mail": True, "look": False},
+    "two decisions": {"mail": {"allowed_decisions": ["approve", "reject"], "description": "Send it?"}},
+    "a function describes": {
+        "mail": {"allowed_decisions": ["approve", "edit", "respond"], "description": about}
+    },
+    "a function says when": {
+        "mail": {"allowed_decisions": ["approve", "edit", "reject", "respond"], "when": is_critical}
+    },
+}
+DECISIONS: dict[str, Any] = {
+    "ann": APPROVE,
+    "rex": REJECT,
+    "reg": {"type": "reject", "message": "Keep it."},
+    "ren": {"type": "respond", "message": "Did it myself."},
+    "red": edited("mail", to="zed"),
+}
+"""What is decided of a mail, by whom it is to."""
+ROUNDS = [
+    calls(call("look", "1", topic="a"), call("mail", "2", to="ann")),
+    calls(call("mail", "3", to="rex"), call("look", "4", topic="d"), call("mail", "5", to="red")),
+    calls(call("mail", "6", to="reg"), call("mail", "7", to="ren"), call("mail", "8", to="rex")),
+]
+
+
+def decided(question: Any, rules: Any) -> Any:
+    """Return the answer to a question; an approval where what was to be decided is not allowed."""
+
+    def one(action: Any) -> Any:
+        decision, rule = DECISIONS.get(action["args"].get("to"), APPROVE), rules[action["name"]]
+        return decision if rule is True or decision["type"] in rule["allowed_decisions"] else APPROVE
+
+    if "action_requests" not in question:
+        return one(question)
+    return {"decisions": [one(action) for action in question["action_requests"]]}
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "decision",
-    [
-        APPROVE,
-        edit("read", path="b"),
-        REJECT,
-        {"type": "reject", "message": "No."},
-        {"type": "respond", "message": "b is gone"},
-    ],
+    ("rules", "beside"),
+    [*((RULES[each], []) for each in RULES), (RULES["one tool"], [ToolRetryMiddleware()])],
+    ids=[*RULES, "with other middleware"],
 )
-def test_every_answer_of_langchains_is_taken(drive: Drive, decision: Any) -> None:
-    TypeAdapter(Decision).validate_python(decision, strict=True)
-    TypeAdapter(HITLResponse).validate_python(decide(decision), strict=True)
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    runner = ag.Runner(clerk(model, Files()))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    assert transcript(drive.resume(runner, "t", {"clerk": decide(decision)}))[-1] == "clerk: Done."
-
-
-def test_a_call_that_needs_no_approval_asks_nothing(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("read", path="a")), "Done.")
-    assert transcript(drive.run(ag.Runner(clerk(model, files)), "Go.")) == [
-        'clerk: [calls] read({"path": "a"})',
-        "clerk: text of a",
-        "clerk: Done.",
-    ]
-
-
-def test_nothing_runs_before_all_is_decided_and_then_all_runs(drive: Drive) -> None:
-    files = Files()
-    model = scripted(
-        calls(
-            call("read", "1", path="x"),
-            call("delete", "2", path="a"),
-            call("delete", "3", path="b"),
-        ),
-        "Done.",
+def test_an_agent_asks_and_says_what_create_agent_does(
+    drive: Drive, rules: Any, beside: Any, mode: Any
+) -> None:
+    approval = HumanInTheLoopMiddleware(rules, interrupt_mode=mode)
+    stack = [approval, *beside] if mode == "per_call" else [*beside, approval]
+    theirs = create_agent(
+        scripted(*ROUNDS, "Done."), [look, mail], middleware=stack, checkpointer=InMemorySaver()
     )
-    runner = ag.Runner(clerk(model, files, parallel_tools=False))
-    first = list(drive.run(runner, "Go.", thread_id="t"))
-    assert paths(first) == [["a", "b"]]
-    assert files.done == []
-    second = list(drive.resume(runner, "t", {"clerk": decide(REJECT, APPROVE)}))
-    assert files.done == ["read x", "delete b"]
-    assert [line.partition(":")[0] for line in results(model.inputs[1])] == [
-        "1 read success",
-        "2 delete error",
-        "3 delete success",
-    ]
-    assert [each.message.tool_call_id for each in second if isinstance(each.message, ToolMessage)] == [
-        "2",
-        "1",
-        "3",
-    ]
-    assert list(runner.events("t")) == [*first, *second]
+    ours = chat(
+        "writer",
+        *ROUNDS,
+        "Done.",
+        tools=[look, mail],
+        approve=rules,
+        interrupt_mode=mode,
+        middleware=beside,
+    )
+
+    def given(question: Any) -> Any:
+        return decided(question, rules)
+
+    *expected, their_messages = run_graph(drive, theirs, ["Go."], given)
+    *found, our_messages = run_tree(drive, ag.sequential("s", [ours]), ["Go."], given)
+    in_order = [sorted(each, key=lambda one: one.get("tool_call_id", "")) for each in expected]
+    assert (found, our_messages) == (in_order, their_messages)
 
 
-def test_one_name_needs_no_list(drive: Drive) -> None:
-    model = scripted(calls(call("delete", path="a")))
-    events = drive.run(ag.Runner(clerk(model, Files(), approve="delete")), "Go.")
-    assert paths(events) == [["a"]]
+# one question for each call
 
 
-# what a person decides
-
-
-def test_an_approved_call_runs(drive: Drive, tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["abc", "cab"])
+def test_each_call_runs_as_its_question_is_answered_in_any_order(disk: Disk, order: str) -> None:
     files = Files()
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    tree = clerk(model, files)
-    path = tmp_path / "db"
-    first = fresh(drive, path, tree, "run", "Go.", thread_id="t")
-    assert files.done == []
-    second = fresh(drive, path, tree, "resume", "t", {asked(first)[0].id: decide(APPROVE)})
-    assert transcript(second) == ["clerk: a is gone", "clerk: Done."]
-    assert files.done == ["delete a"]
-    assert results(model.inputs[1]) == ["1 delete success: a is gone"]
-    assert fresh(drive, path, tree, "events", "t") == [*first, *second]
+    tree = ag.sequential("s", [clerk(files, *"abc", interrupt_mode="per_call")])
+    answers = {"a": APPROVE, "b": REJECT, "c": edited("delete", path="C")}
+    ids = {each.value["args"]["path"]: each.id for each in questions(disk.run(tree))}
+    for number, each in enumerate(order, 1):
+        asked = questions(disk.resume(tree, {ids[each]: answers[each]}))
+        assert {question.id for question in asked} == {ids[left] for left in order[number:]}
+        with pytest.raises(ag.UnknownInterruptError):
+            disk.resume(tree, {ids[each]: answers[each]})
+    assert Counter(files.deleted) == Counter("aC")
+    check_heard(disk.heard, disk.events(tree))
 
 
-def test_an_edited_call_runs_as_edited_and_the_message_stays_as_it_was_said(
-    drive: Drive, tmp_path: Path
+def test_an_agent_as_a_tool_asks_itself_while_another_call_of_it_waits_for_approval(
+    disk: Disk,
 ) -> None:
-    files = Files()
-    model = scripted(calls(call("read", "1", path="x"), call("delete", "2", path="a")), "Done.")
-    tree = clerk(model, files, parallel_tools=False)
-    path = tmp_path / "db"
-    first = fresh(drive, path, tree, "run", "Go.", thread_id="t")
-    answers = {asked(first)[0].id: decide(edit("delete", path="b"))}
-    second = fresh(drive, path, tree, "resume", "t", answers)
-    assert files.done == ["read x", "delete b"]
-    made = model.inputs[1][1]
-    assert isinstance(made, AIMessage)
-    assert [(each["name"], each["args"], each["id"]) for each in made.tool_calls] == [
-        ("read", {"path": "x"}, "1"),
-        ("delete", {"path": "a"}, "2"),
-    ]
-    assert len(model.inputs[1]) == 4
-    told = NOTICE.format("delete", '{"path": "b"}') + "b is gone"
-    assert results(model.inputs[1])[1] == f"2 delete success: {told}"
-    assert transcript(second) == ["clerk: text of x", f"clerk: {told}", "clerk: Done."]
-    assert fresh(drive, path, tree, "events", "t") == [*first, *second]
+    tree = chat(
+        "clerk",
+        calls(call("boss", "1", request="x"), call("boss", "2", request="y")),
+        "Done.",
+        tools=[ag.agent_tool(ag.human("boss", "Really?"))],
+        approve=["boss"],
+        interrupt_mode="per_call",
+    )
+    first = {each.value["tool_call_id"]: each.id for each in questions(disk.run(tree))}
+    asked = questions(disk.resume(tree, {first["2"]: APPROVE}))
+    assert sorted(each.address for each in asked) == ["clerk", "clerk/boss(1)"]
+    asked = questions(disk.resume(tree, {first["1"]: REJECT}))
+    assert [each.address for each in asked] == ["clerk/boss(1)"]
+    assert lines(disk.resume(tree, "Sure."))[-2:] == ["clerk: Sure.", "clerk: Done."]
 
 
-def test_a_call_may_be_edited_to_another_tool(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    runner = ag.Runner(clerk(model, files))
-    list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", {"clerk": decide(edit("read", path="a"))}))
-    assert files.done == ["read a"]
-    told = NOTICE.format("read", '{"path": "a"}')
-    assert results(model.inputs[1]) == [f"1 read success: {told}text of a"]
-
-
-@pytest.mark.parametrize(
-    ("decision", "text"),
-    [
-        (
-            REJECT,
-            "User rejected the tool call for `delete` with id 1. The tool was not executed. Do not "
-            "retry this tool call unless the user explicitly requests it.",
-        ),
-        (
-            {"type": "reject", "message": "Keep {it}."},
-            "User rejected the tool call for `delete` with reason: Keep {it}.",
-        ),
-    ],
-    ids=["without", "with a message"],
-)
-def test_a_rejected_call_does_not_run_and_the_model_is_told(
-    drive: Drive, tmp_path: Path, decision: Any, text: str
-) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), "I keep it.")
-    tree = clerk(model, files, on_tool_error="raise", return_directly=["delete"])
-    fresh(drive, tmp_path / "db", tree, "run", "Go.", thread_id="t")
-    told = fresh(drive, tmp_path / "db", tree, "resume", "t", {"clerk": decide(decision)})
-    assert transcript(told) == [f"clerk: {text}", "clerk: I keep it."]
-    assert results(model.inputs[1]) == [f"1 delete error: {text}"]
-    assert files.done == []
-
-
-@pytest.mark.parametrize("text", ["It was gone.", ""])
-def test_a_person_may_respond_in_the_place_of_the_tool(drive: Drive, tmp_path: Path, text: str) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), "Good.")
-    tree = clerk(model, files)
-    fresh(drive, tmp_path / "db", tree, "run", "Go.", thread_id="t")
-    answer = decide({"type": "respond", "message": text})
-    told = fresh(drive, tmp_path / "db", tree, "resume", "t", {"clerk": answer})
-    assert transcript(told) == [f"clerk: {text}", "clerk: Good."]
-    assert results(model.inputs[1]) == [f"1 delete success: {text}"]
-    assert files.done == []
-
-
-def test_all_calls_of_a_message_are_decided_by_one_answer_of_a_new_runner(
-    drive: Drive, tmp_path: Path
-) -> None:
-    files = Files()
-    made = [call("delete", f"id {path}", path=path) for path in "abc"]
-    model = scripted(calls(made[0], call("read", "id x", path="x"), *made[1:]), "Done.")
-    tree = ag.sequential("s", [clerk(model, files)])
-    path = tmp_path / "db"
-    assert paths(fresh(drive, path, tree, "run", "Go.", thread_id="t")) == [["a", "b", "c"]]
-    answer = decide(APPROVE, REJECT, edit("delete", path="C"))
-    fresh(drive, path, tree, "resume", "t", {"s/clerk": answer})
-    assert Counter(files.done) == Counter(["delete a", "read x", "delete C"])
-    assert [line.partition(":")[0] for line in results(model.inputs[1])] == [
-        "id a delete success",
-        "id x read success",
-        "id b delete error",
-        "id c delete success",
-    ]
-    assert len(model.inputs) == 2
-
-
-def test_questions_of_the_next_round_are_new_ones(drive: Drive, tmp_path: Path) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", path="a")), calls(call("delete", path="b")), "Done.")
-    tree = clerk(model, files)
-    path = tmp_path / "db"
-    first = asked(fresh(drive, path, tree, "run", "Go.", thread_id="t"))
-    second = asked(fresh(drive, path, tree, "resume", "t", {first[0].id: decide(APPROVE)}))
-    assert second[0].id != first[0].id
-    with pytest.raises(ag.UnknownInterruptError):
-        fresh(drive, path, tree, "resume", "t", {first[0].id: decide(APPROVE)})
-    fresh(drive, path, tree, "resume", "t", {second[0].id: decide(REJECT)})
-    assert files.done == ["delete a"]
-
-
-def test_a_tool_may_ask_when_it_was_approved(drive: Drive, tmp_path: Path) -> None:
-    def delete(path: str) -> str:
-        """Delete a file."""
-        return f"{path}: {interrupt('Really?')}"
-
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    tree = ag.chat_agent("clerk", model, tools=[delete], approve=["delete"])
-    path = tmp_path / "db"
-    fresh(drive, path, tree, "run", "Go.", thread_id="t")
-    told = fresh(drive, path, tree, "resume", "t", {"clerk": decide(APPROVE)})
-    assert transcript(told) == ["clerk: [asks] Really?"]
-    assert transcript(fresh(drive, path, tree, "resume", "t", "yes")) == [
-        "clerk: a: yes",
-        "clerk: Done.",
-    ]
-
-
-def test_branches_are_approved_apart(drive: Drive, tmp_path: Path) -> None:
-    files = {name: Files() for name in "xy"}
-    agents = [
+def test_a_turn_that_is_given_up_keeps_the_calls_that_were_answered(drive: Drive) -> None:
+    files, model = (
+        Files(),
+        scripted(calls(call("delete", "1", path="a"), call("delete", "2", path="b")), "Fine."),
+    )
+    runner = ag.Runner(
         ag.chat_agent(
-            name,
-            scripted(calls(call("delete", path=name)), "Done."),
-            tools=[files[name].delete],
-            approve=["delete"],
+            "clerk", model, tools=[files.delete], approve=["delete"], interrupt_mode="per_call"
         )
-        for name in "xy"
-    ]
-    tree = ag.parallel("p", agents)
-    path = tmp_path / "db"
-    ids = {q.address: q.id for q in asked(fresh(drive, path, tree, "run", "Go.", thread_id="t"))}
-    assert set(ids) == {"p/x", "p/y"}
-    told = fresh(drive, path, tree, "resume", "t", {"p/y": decide(APPROVE)})
-    assert [each.id for each in asked(told)] == [ids["p/x"]]
-    assert (files["x"].done, files["y"].done) == ([], ["delete y"])
-    with pytest.raises(ag.UnknownInterruptError):
-        fresh(drive, path, tree, "resume", "t", {ids["p/y"]: decide(APPROVE)})
-    told = fresh(drive, path, tree, "resume", "t", {ids["p/x"]: decide(REJECT)})
-    assert transcript(told)[-1] == "p/x: Done."
-    assert files["x"].done == []
+    )
+    first = questions(list(drive.run(runner, "Go.", thread_id="t")))
+    list(drive.resume(runner, "t", {first[0].id: APPROVE}))
+    list(drive.run(runner, "Leave it.", thread_id="t", drop_pending=True))
+    results = [each.text for each in model.inputs[1] if isinstance(each, ToolMessage)]
+    assert results == ["a is gone", "The call was not finished."]
+    assert files.deleted == ["a"]
 
 
-def test_the_tools_that_steer_may_need_approval(drive: Drive) -> None:
-    model = scripted(calls(call("exit", final_result="Bye.")), "I stay.")
-    agent = ag.chat_agent("clerk", model, exit_tool=True, approve=["exit"])
-    tree = ag.sequential("s", [agent, ag.chat_agent("critic", scripted("Good."))])
-    runner = ag.Runner(tree)
-    list(drive.run(runner, "Go.", thread_id="t"))
-    told = drive.resume(runner, "t", {"s/clerk": decide({"type": "reject", "message": "Stay."})})
-    assert transcript(told)[1:] == ["s/clerk: I stay.", "s/clerk/critic: Good."]
+# what runs
 
 
-def test_an_approved_exit_ends_the_run(drive: Drive) -> None:
-    model = scripted(calls(call("exit", final_result="Bye.")))
-    agent = ag.chat_agent("clerk", model, exit_tool=True, approve=["exit"])
-    tree = ag.sequential("s", [agent, ag.chat_agent("critic", scripted("Never."))])
-    runner = ag.Runner(tree)
-    list(drive.run(runner, "Go.", thread_id="t"))
-    told = drive.resume(runner, "t", {"s/clerk": decide(APPROVE)})
-    assert transcript(told) == ["s/clerk: Bye.", "s/clerk: [exit]"]
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["function", "when"])
+def test_a_rule_is_asked_once_and_a_rejected_call_does_not_run_where_it_changed_its_mind(
+    disk: Disk, mode: Any, kind: str
+) -> None:
+    files, needs = Files(), [True, False, False]
+    rule: Any = {"allowed_decisions": ["reject"], "when": lambda request: needs.pop(0)}
+    approve = {"delete": rule} if kind == "when" else lambda made: needs.pop(0)
+    tree = clerk(files, "a", approve=approve, interrupt_mode=mode)
+    disk.run(tree)
+    disk.resume(tree, {"clerk": answer(mode, REJECT)})
+    assert (files.deleted, needs) == ([], [False, False])
 
 
-def test_a_failed_tool_is_tried_again_without_asking_again(drive: Drive, tmp_path: Path) -> None:
+def test_a_tool_that_failed_is_tried_again_as_it_was_edited_without_asking_again(disk: Disk) -> None:
     tries: list[str] = []
 
     def delete(path: str) -> str:
-        """Fail once."""
+        """Delete a file."""
         tries.append(path)
         if len(tries) == 1:
             raise OSError("busy")
         return "gone"
 
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    tree = ag.chat_agent("clerk", model, tools=[delete], approve=["delete"], on_tool_error="raise")
-    path = tmp_path / "db"
-    fresh(drive, path, tree, "run", "Go.", thread_id="t")
+    tree = clerk(Files(), "a", tools=[delete], on_tool_error="raise")
+    disk.run(tree)
     with pytest.raises(OSError, match="busy"):
-        fresh(drive, path, tree, "resume", "t", {"clerk": decide(edit("delete", path="b"))})
-    told = NOTICE.format("delete", '{"path": "b"}')
-    assert transcript(fresh(drive, path, tree, "resume", "t")) == [f"clerk: {told}gone", "clerk: Done."]
-    assert tries == ["b", "b"]
+        disk.resume(tree, {"clerk": decide(edited("delete", path="b"))})
+    last = lines(disk.resume(tree))
+    assert (last[0][-5:], last[1:], tries) == ("\ngone", ["clerk: Done."], ["b", "b"])
 
 
-def test_calls_that_share_an_id_are_decided_apart(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", "1", path="a"), call("delete", "1", path="b")), "Done.")
-    runner = ag.Runner(clerk(model, files))
-    assert paths(drive.run(runner, "Go.", thread_id="t")) == [["a", "b"]]
-    list(drive.resume(runner, "t", {"clerk": decide(REJECT, APPROVE)}))
-    assert files.done == ["delete b"]
-
-
-def test_the_call_id_that_a_tool_is_given_is_that_of_the_edited_call(drive: Drive) -> None:
+def test_an_edited_call_has_the_id_of_the_call(drive: Drive) -> None:
     seen: list[str] = []
 
     def delete(path: str, id: Annotated[str, InjectedToolCallId]) -> str:
         """Delete a file."""
-        seen.append(id)
+        seen.append(f"{id} {path}")
         return path
 
-    model = scripted(calls(call("delete", "7", path="a")), "Done.")
-    runner = ag.Runner(ag.chat_agent("clerk", model, tools=[delete], approve=["delete"]))
+    runner = ag.Runner(clerk(Files(), "a", "b", tools=[delete], parallel_tools=False))
     list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.resume(runner, "t", {"clerk": decide(edit("delete", path="b"))}))
-    assert seen == ["7"]
+    list(drive.resume(runner, "t", decide("approve", edited("delete", path="c"))))
+    assert seen == ["0 a", "1 c"]
 
 
-def test_a_dropped_approval_leaves_no_unanswered_call(drive: Drive) -> None:
-    files = Files()
-    model = scripted(calls(call("delete", "1", path="a"), call("read", "2", path="b")), "Fine.")
-    runner = ag.Runner(clerk(model, files))
+# answers are checked
+
+
+class Letter(BaseModel):
+    """A letter."""
+
+    to: str
+    kind: Literal["short", "long"] = "short"
+
+
+def send(letters: list[Letter], copies: int = Field(1, ge=1)) -> str:
+    """Send letters."""
+    return f"{copies} of {[letter.to for letter in letters]}"
+
+
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({}, "letters: Field required"),
+    ({"letters": [{"kind": "long"}]}, "letters.0.to: Field required"),
+    ({"letters": [{"to": "Bob", "kind": "huge"}]}, "must be one of ['short', 'long']"),
+    ({"letters": [], "copies": 0}, "copies: Input should be greater than or equal to 1"),
+]
+
+
+def test_an_edit_must_fit_the_schema_of_its_tool(drive: Drive) -> None:
+    letter, more = call("send", letters=[{"to": "Ann"}]), call("delete", "2", path="a")
+    tools = [StructuredTool.from_function(send), Files().delete]
+    agent = chat("clerk", calls(letter, more), "Done.", tools=tools, approve=["send", "delete"])
+    runner = ag.Runner(agent)
     list(drive.run(runner, "Go.", thread_id="t"))
-    list(drive.run(runner, "Leave it.", thread_id="t", drop_pending=True))
-    assert results(model.inputs[1]) == [
-        "1 delete error: The call was not finished.",
-        "2 read error: The call was not finished.",
-    ]
-    assert files.done == []
+    for args, fault in UNFIT:
+        with pytest.raises(ag.InvalidAnswerError) as caught:
+            list(drive.resume(runner, "t", decide(edited("send", **args), "approve")))
+        assert fault in str(caught.value)
+    fits = edited("send", letters=[{"to": "Bob", "kind": "long"}], copies=2)
+    heard = lines(drive.resume(runner, "t", decide(fits, "reject")))
+    assert any(line.endswith("Tool response:\n2 of ['Bob']") for line in heard)
 
 
-# a function that says which calls
+FIELDS = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
-def test_a_function_may_say_which_calls_need_approval_and_is_asked_once(
-    drive: Drive, tmp_path: Path
-) -> None:
-    put: list[ToolCall] = []
-
-    def needs(made: ToolCall) -> bool:
-        put.append(dict(made))
-        return made["args"]["path"].startswith("/")
-
+@pytest.mark.parametrize(
+    ("more", "is_checked"),
+    [({}, True), ({"allOf": [{"$ref": "#/properties/path"}]}, False)],
+    ids=["checked", "not checked where it refers to what is not a definition"],
+)
+def test_an_edit_for_a_tool_with_a_json_schema_is(drive: Drive, more: Any, is_checked: bool) -> None:
     files = Files()
-    model = scripted(
-        calls(
-            call("delete", "1", path="a"), call("read", "2", path="/b"), call("delete", "3", path="/c")
-        ),
-        "Done.",
+    made = StructuredTool.from_function(
+        files.delete, description="Delete.", args_schema={**FIELDS, **more}
     )
-    tree = clerk(model, files, approve=needs)
-    path = tmp_path / "db"
-    assert paths(fresh(drive, path, tree, "run", "Go.", thread_id="t")) == [["/b", "/c"]]
-    answer = decide(APPROVE, edit("delete", path="/d"))
-    fresh(drive, path, tree, "resume", "t", {"clerk": answer})
-    assert sorted(files.done) == ["delete /d", "delete a", "read /b"]
-    assert [(each["name"], each["args"], each["id"]) for each in put] == [
-        ("delete", {"path": "a"}, "1"),
-        ("read", {"path": "/b"}, "2"),
-        ("delete", {"path": "/c"}, "3"),
-    ]
+    runner = ag.Runner(clerk(files, "a", tools=[made]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    if is_checked:
+        with pytest.raises(ag.InvalidAnswerError, match="path: Field required"):
+            list(drive.resume(runner, "t", decide(edited("delete", file="b"))))
+    list(drive.resume(runner, "t", decide(edited("delete", path="b"))))
+    assert files.deleted == ["b"]
 
 
-def test_a_function_is_asked_of_unknown_tools_too(drive: Drive) -> None:
-    model = scripted(calls(call("format", disk="C:")), "Done.")
-    runner = ag.Runner(clerk(model, Files(), approve=lambda made: True))
-    (question,) = asked(drive.run(runner, "Go.", thread_id="t"))
-    assert question.value["action_requests"][0]["name"] == "format"
-    list(drive.resume(runner, "t", {"clerk": decide(APPROVE)}))
-    assert results(model.inputs[1]) == [
-        "1 format error: Error: format is not a valid tool, try one of [delete, read]."
-    ]
-
-
-def test_a_function_that_fails_is_told_under_its_agent(drive: Drive) -> None:
-    model = scripted(calls(call("delete", path="a")))
-    tree = ag.sequential("s", [clerk(model, Files(), approve=lambda made: made["no"])])
-    told, raised = failing(drive.run(ag.Runner(tree), "Go."), KeyError)
-    assert transcript(told)[1:] == [f"s/clerk: [error] {raised!r}"]
-    assert len(model.inputs) == 1
-
-
-def test_langgraph_alone_is_asked_again_until_an_answer_fits() -> None:
+def test_answers_to_langchains_own_middleware_are_checked_too(drive: Drive) -> None:
     files = Files()
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    graph = ag.compile_agent(clerk(model, files), checkpointer=InMemorySaver())
-    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
-    (first,) = graph.invoke({"messages": ["Go."]}, config)["__interrupt__"]
-    (second,) = graph.invoke(Command(resume="yes"), config)["__interrupt__"]
-    assert second.value == first.value
-    assert files.done == []
-    done = graph.invoke(Command(resume=decide(APPROVE)), config)
-    assert [message.text for message in done["messages"]] == ["Go.", "", "a is gone", "Done."]
+    ask = HumanInTheLoopMiddleware({"delete": {"allowed_decisions": ["approve", "reject"]}})
+    runner = ag.Runner(clerk(files, "a", approve=(), middleware=[ask]))
+    (question,) = questions(list(drive.run(runner, "Go.", thread_id="t")))
+    unfit = ["yes", {}, decide(), decide("approve", "approve"), decide(edited("delete", path="b"))]
+    for each in [*unfit, {"decisions": ["approve"]}]:
+        with pytest.raises(ag.InvalidAnswerError):
+            list(drive.resume(runner, "t", {question.id: each}))
+    list(drive.resume(runner, "t", {question.id: decide("approve")}))
+    assert files.deleted == ["a"]
 
 
-def test_a_thread_that_waits_for_approval_is_refused_by_a_tree_that_asks_for_none(
-    drive: Drive, tmp_path: Path
-) -> None:
-    model = scripted(calls(call("delete", path="a")), "Done.")
-    path = tmp_path / "db"
-    asking, silent = clerk(model, Files()), clerk(model, Files(), approve=())
-    fresh(drive, path, asking, "run", "Go.", thread_id="t")
+# from elsewhere
+
+
+def test_langgraph_alone_asks_again_until_an_answer_fits() -> None:
+    files = Files()
+    tree = ag.sequential("s", [ag.loop("l", [clerk(files, "a", "b")], max_iterations=1)])
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    (first,) = graph.invoke({"messages": ["Go."]}, THREAD)["__interrupt__"]
+    (second,) = graph.invoke(Command(resume="yes"), THREAD)["__interrupt__"]
+    assert (second.value, files.deleted) == (first.value, [])
+    done = graph.invoke(Command(resume=decide("reject", "approve")), THREAD)
+    assert (done["messages"][-1].text, files.deleted) == ("Done.", ["b"])
+
+
+def test_a_tree_that_asks_for_no_approval_refuses_a_thread_that_waits_for_it(disk: Disk) -> None:
+    asking, silent = clerk(Files(), "a"), clerk(Files(), "a", approve=())
+    disk.run(asking)
     with pytest.raises(ag.TreeChangedError, match="was left by a tree of another shape"):
-        fresh(drive, path, silent, "resume", "t", {"clerk": decide(APPROVE)})
-    assert transcript(fresh(drive, path, asking, "resume", "t", {"clerk": decide(APPROVE)})) == [
-        "clerk: a is gone",
-        "clerk: Done.",
-    ]
+        disk.resume(silent, {"clerk": decide("approve")})
+    assert lines(disk.resume(asking, decide("approve"))) == ["clerk: a is gone", "clerk: Done."]
+
+
+PROCESS = """
+import os
+import signal
+import sys
+from pathlib import Path
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+folder, *answers = sys.argv[1:]
+
+
+def delete(path: str) -> str:
+    "Delete a file."
+    with open(Path(folder, "ledger"), "a") as file:
+        print(path, file=file)
+    return "gone"
+
+
+def clerk(mode):
+    two = calls(call("delete", "1", path=f"{mode} a"), call("delete", "2", path=f"{mode} b"))
+    model = ScriptedChatModel(responses=["Done."] if answers else [two])
+    return ag.chat_agent("clerk", model, tools=[delete], approve=["delete"], interrupt_mode=mode)
+
+
+with ag.sqlite_saver(Path(folder, "runs.db")) as saver:
+    runners = {mode: ag.Runner(clerk(mode), checkpointer=saver) for mode in ("batched", "per_call")}
+    for mode, runner in runners.items():
+        if not answers:
+            list(runner.run("Go.", thread_id=mode))
+            continue
+        no, yes = {"type": "reject"}, {"type": "approve"}
+        each = [no, yes] if mode == "per_call" else [{"decisions": [no, yes]}]
+        given = {q.id: answer for q, answer in zip(runner.pending(mode), each, strict=True)}
+        print(list(runner.resume(mode, given))[-1].text)
+    if not answers:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_another_process_answers_when_the_one_that_asked_was_killed(
+    program: Commands, tmp_path: Path
+) -> None:
+    script = tmp_path / "tree.py"
+    script.write_text(PROCESS)
+    assert program(str(script), str(tmp_path)).code == -9
+    done = program(str(script), str(tmp_path), "answer")
+    assert (done.out, done.err) == ("Done.\nDone.\n", "")
+    assert (tmp_path / "ledger").read_text() == "batched b\nper_call b\n"

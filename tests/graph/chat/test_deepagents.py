@@ -1,14 +1,13 @@
-"""deepagents' middleware on chat agents: to-dos, files in the state, sub-agents; a research."""
+"""deepagents' middleware on chat agents: to-dos, files in the state, sub-agents."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from deepagents.backends import StateBackend
 from deepagents.middleware import FilesystemMiddleware, SubAgentMiddleware
 from deepagents.middleware.patch_tool_calls import PatchToolCallsMiddleware
-from helpers import Async, Drive, Sync, fresh, scripted, shapes
+from helpers import Disk, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.messages import HumanMessage
@@ -21,13 +20,13 @@ NOTES, REPORT = "/notes/bees.md", "/report.md"
 
 
 class Shared(TypedDict, total=False):
-    """What the tree shares."""
+    """The values of the tree."""
 
     files: Annotated[dict[str, Any], lambda old, new: {**(old or {}), **new}]
 
 
-def researcher() -> Any:
-    return scripted(calls(call("write_file", file_path=NOTES, content="Bees dance.")), "It is noted.")
+def files() -> FilesystemMiddleware:
+    return FilesystemMiddleware(backend=StateBackend())
 
 
 def leader() -> Any:
@@ -42,82 +41,57 @@ def leader() -> Any:
 
 
 def deep() -> list[Any]:
-    """Return what makes an agent a deep one, as `create_deep_agent` puts it together."""
-    backend = StateBackend()
-    inner = {
+    """Return the middleware of a deep agent, as `create_deep_agent` puts it together."""
+    noted = calls(call("write_file", file_path=NOTES, content="Bees dance."))
+    researcher: Any = {
         "name": "researcher",
         "description": "Researches one topic.",
         "system_prompt": "Research, and note what you find.",
-        "model": researcher(),
+        "model": scripted(noted, "It is noted."),
         "tools": [],
-        "middleware": [FilesystemMiddleware(backend=backend)],
+        "middleware": [files()],
     }
-    return [
-        TodoListMiddleware(),
-        FilesystemMiddleware(backend=backend),
-        SubAgentMiddleware(backend=backend, subagents=[inner]),  # type: ignore[list-item]
-        PatchToolCallsMiddleware(),
-    ]
+    sub_agents = SubAgentMiddleware(backend=StateBackend(), subagents=[researcher])
+    return [TodoListMiddleware(), files(), sub_agents, PatchToolCallsMiddleware()]
 
 
-def files_of(state: Any) -> dict[str, str]:
-    return {path: file["content"] for path, file in state.items()}
-
-
-@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_deep_agent_does_what_create_agent_does(is_async: bool) -> None:
     theirs: Any = create_agent(leader(), middleware=deep())
     agent = ag.chat_agent("leader", leader(), middleware=deep())
     ours = ag.compile_agent(agent, values=Shared)
     given: Any = {"messages": [HumanMessage("Report on bees.")]}
-    if is_async:
-        ended = asyncio.run(theirs.ainvoke(given)), asyncio.run(ours.ainvoke(given))
-    else:
-        ended = theirs.invoke(given), ours.invoke(given)
-    assert shapes(ended[1]["messages"]) == shapes(ended[0]["messages"])
-    assert files_of(ended[1]["values"]["files"]) == files_of(ended[0]["files"])
-    assert files_of(ended[0]["files"]) == {NOTES: "Bees dance.", REPORT: "# Bees\nAll of them dance."}
+    theirs, ours = [
+        asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
+        for graph in (theirs, ours)
+    ]
+    assert shapes(ours["messages"]) == shapes(theirs["messages"])
+    found = [
+        {path: file["content"] for path, file in each.items()}
+        for each in (ours["values"]["files"], theirs["files"])
+    ]
+    assert found == [{NOTES: "Bees dance.", REPORT: "# Bees\nAll of them dance."}] * 2
 
 
-@pytest.mark.parametrize("drive", [Sync, Async])
-def test_files_are_kept_over_turns_and_savers(drive: Drive, tmp_path: Path) -> None:
-    def turn(text: str, *replies: Any) -> list[str]:
-        middleware = [FilesystemMiddleware(backend=StateBackend())]
-        agent = ag.chat_agent("clerk", scripted(*replies), middleware=middleware)
-        return transcript(fresh(drive, tmp_path / "threads.db", agent, "run", text, thread_id="t"))
+def test_files_are_kept_over_turns_and_parallel_calls_lose_none(disk: Disk) -> None:
+    def turn(*replies: Any) -> list[str]:
+        agent = ag.chat_agent("clerk", scripted(*replies), middleware=[files()])
+        return transcript(disk.run(agent))
 
-    turn("Write.", calls(call("write_file", file_path="/a", content="one")), "done")
-    told = turn("Read.", calls(call("read_file", file_path="/a")), "It says one.")
-    assert any("one" in line and "@@" in line for line in told)
-
-
-def test_parallel_calls_each_see_their_own_writes_and_lose_none() -> None:
-    both = calls(
-        call("write_file", file_path="/a", content="one"),
-        call("write_file", file_path="/b", content="two"),
-    )
-    listed = calls(call("ls", path="/"))
-    agent = ag.chat_agent(
-        "clerk",
-        scripted(both, listed, "done"),
-        middleware=[FilesystemMiddleware(backend=StateBackend())],
-    )
-    told = transcript(ag.Runner(agent).query("Go."))
-    assert [line for line in told if "/a" in line and "/b" in line and "[calls]" not in line]
+    written = [call("write_file", path, file_path=path, content=path) for path in ("/a", "/b")]
+    turn(calls(*written), "done")
+    [_, listed, _] = turn(calls(call("ls", path="/")), "done")
+    assert "/a" in listed
+    assert "/b" in listed
 
 
-def test_a_deep_research_is_a_tree_whose_agents_share_the_files() -> None:
-    backend = StateBackend()
-    editor = ag.chat_agent(
-        "editor",
-        scripted(calls(call("read_file", file_path=REPORT)), "It reads well."),
-        middleware=[FilesystemMiddleware(backend=backend)],
-    )
+def test_the_agents_of_a_tree_share_the_files() -> None:
+    model = scripted(calls(call("read_file", file_path=REPORT)), "It reads well.")
+    editor = ag.chat_agent("editor", model, middleware=[files()])
     tree = ag.sequential("research", [ag.chat_agent("leader", leader(), middleware=deep()), editor])
     runner = ag.Runner(tree, values=Shared)
     events = list(runner.run("Report on bees.", thread_id="t"))
-    told = transcript(events)
-    assert told[-1] == "research/leader/editor: It reads well."
-    read = [line for line in told if line.startswith("research/leader/editor")]
-    assert any("All of them dance." in line for line in read)
+    [_, read, last] = [event.text for event in events if event.agent_name == "editor"]
+    assert "All of them dance." in read
+    assert last == "It reads well."
     assert list(runner.events("t")) == events

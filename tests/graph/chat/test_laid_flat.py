@@ -1,42 +1,30 @@
-"""What is taken out of LangChain's agent: it is there, and what is missing is named at once."""
+"""What is taken out of LangChain's agent is in the installed version; a missing part is named."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import pytest
+from helpers import echo, scripted
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.tools import tool
 from langgraph.prebuilt import ToolNode, ToolRuntime
 
 import agentgraph as ag
-from agentgraph.graph.chat.laid_flat import (
-    asking_by,
-    check_shape,
-    edited_calls,
-    wrap_inside,
-)
-from agentgraph.testing import ScriptedChatModel
-
-
-@tool
-def look(topic: str) -> str:
-    """Look something up."""
-    return topic
+from agentgraph.graph.chat.laid_flat import asking_by, check_shape, edited_calls, wrap_inside
 
 
 def agent(tools: list[Any]) -> Any:
-    return create_agent(ScriptedChatModel(responses=[]), tools)
+    return create_agent(scripted(), tools)
 
 
-@pytest.mark.parametrize("tools", [[], [look]], ids=["without tools", "with tools"])
-def test_the_installed_langchain_has_all_that_is_taken_out(tools: list[Any]) -> None:
+@pytest.mark.parametrize("tools", [[], [echo]], ids=["without tools", "with tools"])
+def test_the_installed_langchain_has_all_parts(tools: list[Any]) -> None:
     check_shape(agent(tools))
 
 
 def lacking(name: str) -> ToolNode:
     """Return a tool node without one attribute."""
-
     hidden: list[str] = []
 
     class Lacking(ToolNode):
@@ -45,58 +33,54 @@ def lacking(name: str) -> ToolNode:
                 raise AttributeError(asked)
             return super().__getattribute__(asked)
 
-    node = Lacking([look])
+    node = Lacking([echo])
     hidden.append(name)
     return node
 
 
-def missing(part: str) -> Any:
-    """Return what `create_agent` would give if LangChain had renamed a part."""
-    made = agent([look])
-    nodes = dict(made.builder.nodes)
-    match part:
-        case "builder":
-            return SimpleNamespace(nodes=made.nodes)
-        case "builder.nodes['model'].runnable":
-            nodes["llm"] = nodes.pop("model")
-        case "builder.nodes['model'].trace_policy":
-            nodes["model"] = SimpleNamespace(runnable=nodes["model"].runnable)
-        case "model_node: _execute_model_sync" | "model_node: _execute_model_async":
-            kind = "func" if part.endswith("_sync") else "afunc"
-            setattr(nodes["model"].runnable, kind, lambda state: state)
-        case "builder.nodes['tools'].runnable":
-            nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
-        case "builder.channels" | "builder.edges" | "builder.branches":
-            parts = {name: getattr(made.builder, name) for name in ("channels", "edges", "branches")}
-            del parts[part.removeprefix("builder.")]
-            return SimpleNamespace(builder=SimpleNamespace(nodes=nodes, **parts))
-        case _:
-            nodes["tools"] = SimpleNamespace(runnable=lacking(part.removeprefix("ToolNode.")))
-    return SimpleNamespace(builder=SimpleNamespace(nodes=nodes))
+def rename_model(nodes: dict[str, Any]) -> None:
+    nodes["llm"] = nodes.pop("model")
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        "builder",
-        "builder.nodes['model'].runnable",
-        "builder.nodes['tools'].runnable",
-        "builder.nodes['model'].trace_policy",
-        "model_node: _execute_model_sync",
-        "model_node: _execute_model_async",
-        "ToolNode._wrap_tool_call",
-        "ToolNode._awrap_tool_call",
-        "ToolNode._injected_args",
-        "ToolNode._run_one",
-        "ToolNode._arun_one",
-        "builder.channels",
-        "builder.edges",
-        "builder.branches",
-    ],
-)
-def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> None:
+def drop_trace_policy(nodes: dict[str, Any]) -> None:
+    nodes["model"] = SimpleNamespace(runnable=nodes["model"].runnable)
+
+
+def replace_tools(nodes: dict[str, Any]) -> None:
+    nodes["tools"] = SimpleNamespace(runnable=nodes["tools"].runnable.invoke)
+
+
+def replace_function(kind: str) -> Callable[[dict[str, Any]], None]:
+    return lambda nodes: setattr(nodes["model"].runnable, kind, lambda state: state)
+
+
+def lack(name: str) -> Callable[[dict[str, Any]], None]:
+    return lambda nodes: nodes.update(tools=SimpleNamespace(runnable=lacking(name)))
+
+
+OF_TOOLS = ["_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one"]
+PARTS = ("nodes", "channels", "edges", "branches")
+CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "builder.nodes['model'].runnable": rename_model,
+    "builder.nodes['tools'].runnable": replace_tools,
+    "builder.nodes['model'].trace_policy": drop_trace_policy,
+    "model_node: _execute_model_sync": replace_function("func"),
+    "model_node: _execute_model_async": replace_function("afunc"),
+    **{f"ToolNode.{name}": lack(name) for name in OF_TOOLS},
+    **{f"builder.{name}": lambda nodes: None for name in PARTS[1:]},
+}
+"""What is done to the nodes of an agent so that it lacks a part; a part of the builder is dropped."""
+
+
+@pytest.mark.parametrize("part", ["builder", *CHANGES])
+def test_a_missing_part_is_named_with_langchains_version(part: str) -> None:
+    builder = agent([echo]).builder
+    parts = {name: getattr(builder, name) for name in PARTS if part != f"builder.{name}"}
+    parts["nodes"] = dict(parts["nodes"])
+    CHANGES.get(part, lambda nodes: None)(parts["nodes"])
+    graph = SimpleNamespace(**({} if part == "builder" else {"builder": SimpleNamespace(**parts)}))
     with pytest.raises(ag.LangChainChangedError) as refused:
-        check_shape(missing(part))
+        check_shape(graph)
     assert refused.value.part == part
     assert str(refused.value) == (
         f"an agent of langchain {refused.value.version} has no {part}, or another kind of it; install "
@@ -104,28 +88,25 @@ def test_a_part_that_langchain_renamed_is_named_with_its_version(part: str) -> N
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one"]
-)
-def test_what_is_used_of_a_tool_node_alone_is_named_too(name: str) -> None:
+@pytest.mark.parametrize("name", OF_TOOLS)
+def test_a_missing_part_of_a_tool_node_of_ours_is_named(name: str) -> None:
     with pytest.raises(ag.LangChainChangedError, match=f"has no ToolNode.{name},"):
         wrap_inside(lacking(name), lambda request: request)
 
 
-def test_a_context_is_injected_as_a_tool_runtime_is() -> None:
-    """LangChain tells what the model is not to see by a base class of its own."""
-    base = next(kind for kind in ToolRuntime.__mro__ if kind.__name__ == "_DirectlyInjectedToolArg")
-    assert issubclass(ag.Context, base)
+def test_a_hook_that_does_not_ask_by_interrupt_is_named() -> None:
+    with pytest.raises(ag.LangChainChangedError) as refused:
+        asking_by(create_agent, print)
+    assert refused.value.part == "HumanInTheLoopMiddleware.after_model"
 
 
-def test_what_approval_takes_of_the_human_in_the_loop_is_there() -> None:
+def test_approval_asks_by_interrupt_and_its_state_has_the_key_of_edited_calls() -> None:
     asking_by(HumanInTheLoopMiddleware.after_model, print)
     state = get_type_hints(HumanInTheLoopMiddleware.state_schema)
     named = [name for name in state if edited_calls({name: {"1": "edited"}})]
     assert named == ["hitl_edited_tool_calls"]
 
 
-def test_a_hook_that_asks_otherwise_is_named_with_langchains_version() -> None:
-    with pytest.raises(ag.LangChainChangedError) as refused:
-        asking_by(create_agent, print)
-    assert refused.value.part == "HumanInTheLoopMiddleware.after_model"
+def test_a_context_is_injected_as_a_tool_runtime_is() -> None:
+    base = next(kind for kind in ToolRuntime.__mro__ if kind.__name__ == "_DirectlyInjectedToolArg")
+    assert issubclass(ag.Context, base)

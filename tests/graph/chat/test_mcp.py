@@ -1,4 +1,4 @@
-"""Tools of a real MCP server, through langchain-mcp-adapters: what they give is kept and told again."""
+"""Tools of a real MCP server, through langchain-mcp-adapters: what they return is kept."""
 
 import asyncio
 import base64
@@ -7,97 +7,96 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Disk, Drive, failing, scripted
+from helpers import Async, Disk, Drive, failing, says, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_mcp_adapters.client import MultiServerMCPClient
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import ToolRuntime
 
 import agentgraph as ag
-from agentgraph.testing import call, calls, transcript
+from agentgraph.testing import call, calls
 
 SERVER = Path(__file__).parents[2] / "mcp_library.py"
 CONNECTION: Any = {"transport": "stdio", "command": sys.executable, "args": [str(SERVER)]}
 
 
 @pytest.fixture(scope="module")
-def tools() -> list[BaseTool]:
-    return asyncio.run(MultiServerMCPClient({"library": CONNECTION}).get_tools())
+def seen() -> list[list[str]]:
+    """What the interceptor has seen, call by call."""
+    return []
 
 
-def by_id(told: list[ag.AgentEvent]) -> dict[str, ToolMessage]:
-    found = [event.message for event in told if isinstance(event.message, ToolMessage)]
-    return {each.name or "": each for each in found}
-
-
-def test_everything_that_mcp_tools_give_is_kept_and_told_again(
-    drive: Drive, tmp_path: Path, tools: list[BaseTool]
-) -> None:
-    """They are async alone: a sync run awaits them in a loop of its own."""
-    made = [
-        call("shelf", topic="bees"),
-        *(call(name, title="Bees") for name in ("book", "cover", "note", "lend")),
-        call("shelf", subject="bees"),
-    ]
-    provider = {"type": "web_search"}
-    model = scripted(calls(*made[:-1]), calls(made[-1]), "Done.")
-    tree = ag.chat_agent("w", model, tools=[*tools, provider], on_tool_error="raise")
-    disk = Disk(drive, tmp_path / "db")
-    told = disk.run(tree)
-    results = by_id(told[:6])
-    assert results["shelf"].content == [
-        {"type": "text", "text": "Shelf of bees", "id": results["shelf"].content[0]["id"]}
-    ]  # type: ignore[index]
-    assert results["book"].artifact == {"structured_content": {"title": "Bees", "pages": 4}}
-    assert [block["type"] for block in results["cover"].content] == ["text", "image"]  # type: ignore[index]
-    image: Any = results["cover"].content[1]
-    assert base64.b64decode(image["base64"]).startswith(b"\x89PNG")
-    assert [block["text"] for block in results["note"].content] == ["See the note.", "Note in Bees"]  # type: ignore[index]
-    assert results["lend"].status == "error"
-    assert "Bees is lent out" in results["lend"].text
-    assert told[-2].message is not None
-    assert "subject" in told[-2].text
-    assert told[-1].text == "Done."
-    assert sorted(disk.events(tree), key=told.index) == told
-    assert model.tools[-1] == provider
-    assert [each["function"]["name"] for each in model.tools[:-1]] == [each.name for each in tools]
-    sent = [each for each in model.inputs[1] if isinstance(each, ToolMessage)]
-    assert [each.artifact for each in sent] == [results[each.name or ""].artifact for each in sent]
-
-
-def test_a_retry_and_a_wrap_go_round_an_mcp_tool(drive: Drive, tools: list[BaseTool]) -> None:
-    given = next(each for each in tools if each.name == "book").with_retry(
-        wait_exponential_jitter=False
-    )
-    model = scripted(calls(call("book", title="Ants")), "Done.")
-    told = list(drive.run(ag.Runner(ag.chat_agent("w", model, tools=[given])), "Go."))
-    assert by_id(told)["book"].artifact == {"structured_content": {"title": "Ants", "pages": 4}}
-
-
-def test_an_interceptor_sees_what_the_agent_sees(drive: Drive) -> None:
-    seen: list[Any] = []
-
+@pytest.fixture(scope="module")
+def tools(seen: list[list[str]]) -> list[BaseTool]:
     async def intercept(request: Any, handler: Any) -> Any:
         runtime: ToolRuntime = request.runtime
         seen.append([message.text for message in runtime.state["messages"] if message.text])
         return await handler(request)
 
-    client = MultiServerMCPClient({"library": CONNECTION}, tool_interceptors=[intercept])
-    given = asyncio.run(client.get_tools())
-    model = scripted(calls(call("shelf", topic="bees")), "Done.")
-    first = ag.function_agent("first", lambda ctx: "Before.")
-    tree = ag.sequential("s", [first, ag.chat_agent("w", model, tools=given, history="input")])
-    assert transcript(drive.run(ag.Runner(tree), "Go."))[-1] == "s/first/w: Done."
-    assert seen == [["Go."]]
+    return served(tool_interceptors=[intercept])
 
 
-def test_an_mcp_error_that_is_raised_is_an_exception_of_the_tool(drive: Drive) -> None:
-    client = MultiServerMCPClient({"library": CONNECTION}, handle_tool_errors=False)
-    given = asyncio.run(client.get_tools())
-    model = scripted(calls(call("lend", title="Bees")))
-    writer = ag.chat_agent("w", model, tools=given, on_tool_error="raise")
-    _, raised = failing(drive.run(ag.Runner(writer), "Go."), ToolException)
+@pytest.fixture(scope="module")
+def raising() -> dict[str, BaseTool]:
+    """The tools by name, whose errors are exceptions."""
+    return {each.name: each for each in served(handle_tool_errors=False)}
+
+
+def served(**options: Any) -> list[BaseTool]:
+    client = MultiServerMCPClient({"library": CONNECTION}, **options)
+    return asyncio.run(client.get_tools())
+
+
+def results(messages: Any) -> dict[str, ToolMessage]:
+    """Return the results of tools among messages, by the names of the tools."""
+    return {each.name: each for each in messages if isinstance(each, ToolMessage)}
+
+
+def kinds(message: Any) -> list[str]:
+    return [block["type"] for block in message.content]
+
+
+def test_all_that_mcp_tools_return_is_kept(
+    tmp_path: Path, tools: list[BaseTool], seen: list[list[str]]
+) -> None:
+    disk = Disk(Async, tmp_path / "threads.db")
+    names = ("book", "cover", "note", "lend")
+    made = [call("shelf", topic="bees"), *(call(name, title="Bees") for name in names)]
+    provider = {"type": "web_search"}
+    model = scripted(calls(*made), calls(call("shelf", subject="bees")), "Done.")
+    writer = ag.chat_agent("w", model, tools=[*tools, provider], on_tool_error="raise", history="input")
+    tree = ag.sequential("s", [says("first", "Before."), writer])
+    events = disk.run(tree)
+    assert sorted(disk.events(tree), key=events.index) == events
+    *said, wrong, last = [event.message for event in events]
+    found = results(said)
+    shelf, book, cover, note, lend = [found[each["name"]] for each in made]
+    assert shelf.text == "Shelf of bees"
+    assert book.artifact == {"structured_content": {"title": "Bees", "pages": 4}}
+    assert kinds(cover) == ["text", "image"]
+    assert base64.b64decode(cover.content[1]["base64"]).startswith(b"\x89PNG")  # type: ignore[index]
+    assert [block["text"] for block in note.content] == ["See the note.", "Note in Bees"]  # type: ignore[index]
+    assert lend.status == "error"
+    assert "Bees is lent out" in lend.text
+    assert "subject" in wrong.text  # type: ignore[union-attr]
+    assert last.text == "Done."  # type: ignore[union-attr]
+    sent = results(model.inputs[1])
+    assert [sent[name].artifact for name in found] == [each.artifact for each in found.values()]
+    assert model.tools[-1] == provider
+    assert [each["function"]["name"] for each in model.tools[:-1]] == [each.name for each in tools]
+    assert seen[0] == ["Go."]
+
+
+def test_an_mcp_tool_may_be_retried_and_its_errors_raised(
+    drive: Drive, raising: dict[str, BaseTool]
+) -> None:
+    """The tools are async alone: a sync run awaits them in a loop of its own."""
+    book = raising["book"].with_retry(wait_exponential_jitter=False)
+    model = scripted(calls(call("book", title="Ants")), calls(call("lend", title="Bees")))
+    writer = ag.chat_agent("w", model, tools=[book, raising["lend"]], on_tool_error="raise")
+    events, raised = failing(drive.run(ag.Runner(writer), "Go."), ToolException)
+    found = results(event.message for event in events)
+    assert found["book"].artifact == {"structured_content": {"title": "Ants", "pages": 4}}
     assert "Bees is lent out" in str(raised)
 
 
@@ -116,31 +115,16 @@ def look(title: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("several", [1, 2])
-def test_content_and_artifact_are_kept_and_told_again(
-    drive: Drive, tmp_path: Path, several: int
-) -> None:
-    given = StructuredTool.from_function(look, response_format="content_and_artifact")
-    blocks, artifact = look("Bees")
+def test_content_and_artifact_are_kept_and_others_see_the_images(disk: Disk, several: int) -> None:
+    tool = StructuredTool.from_function(look, response_format="content_and_artifact")
     model = scripted(calls(*[call("look", title="Bees")] * several), "Done.", "Again.")
-    tree = ag.chat_agent("w", model, tools=[given])
-    disk = Disk(drive, tmp_path / "db")
-    told = disk.run(tree)
-    result = told[1].message
-    assert isinstance(result, ToolMessage)
-    assert (result.content, result.artifact) == (blocks, artifact)
-    assert sorted(disk.events(tree), key=told.index) == told
-    disk.run(tree, "More.")
+    critic = scripted("Nice.", "Nice.")
+    writer = ag.chat_agent("w", model, tools=[tool])
+    tree = ag.sequential("s", [writer, ag.chat_agent("critic", critic)])
+    events = disk.run(tree)
+    assert sorted(disk.events(tree), key=events.index) == events
+    disk.run(tree)
     kept = [each for each in model.inputs[2] if isinstance(each, ToolMessage)]
-    assert [(each.content, each.artifact) for each in kept] == [(blocks, artifact)] * several
-
-
-def test_others_are_shown_the_image_of_a_result(drive: Drive) -> None:
-    given = StructuredTool.from_function(look, response_format="content_and_artifact")
-    model, critic = scripted(calls(call("look", title="Bees")), "Done."), scripted("Nice.")
-    tree = ag.sequential(
-        "s", [ag.chat_agent("w", model, tools=[given]), ag.chat_agent("critic", critic)]
-    )
-    runner = ag.Runner(tree, checkpointer=InMemorySaver())
-    list(drive.run(runner, "Go.", thread_id="t"))
-    shown = [each for each in critic.inputs[0] if isinstance(each.content, list)]
-    assert [block["type"] for block in shown[0].content] == ["text", "text", "image", "image_url"]  # type: ignore[index]
+    assert [(each.content, each.artifact) for each in kept] == [look("Bees")] * several
+    shown = next(each for each in critic.inputs[0] if isinstance(each.content, list))
+    assert kinds(shown) == ["text", "text", "image", "image_url"]

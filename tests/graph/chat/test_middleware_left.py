@@ -1,37 +1,47 @@
-"""Runs with middleware that are left: threads inside it are kept, what it awaits is cancelled."""
+"""Async runs with middleware that are left: threads inside it are kept, what it awaits is cancelled."""
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from helpers import check_heard, scripted
+from helpers import chat, check_heard, says
 from langchain.agents.middleware import AgentMiddleware
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+PATIENCE = 20
 
-class Passing(AgentMiddleware[Any, Any, Any]):
-    """Hands every call on, after what it awaits first."""
 
-    def __init__(self, before: Callable[[], Any] | None = None) -> None:
+async def nothing() -> None:
+    pass
+
+
+class Awaiting(AgentMiddleware[Any, Any, Any]):
+    """Awaits something before and after each call."""
+
+    def __init__(
+        self,
+        before: Callable[[], Awaitable[None]] = nothing,
+        after: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
         super().__init__()
-        self.before = before
+        self.before, self.after = before, after
 
     async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        await self._wait()
-        return await handler(request)
+        return await self._around("model", request, handler)
 
     async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        await self._wait()
-        return await handler(request)
+        return await self._around("tool", request, handler)
 
-    async def _wait(self) -> None:
-        if self.before is not None:
-            await self.before()
+    async def _around(self, kind: str, request: Any, handler: Any) -> Any:
+        await self.before()
+        result = await handler(request)
+        if self.after is not None:
+            await self.after(kind)
+        return result
 
 
 class Gate:
@@ -42,162 +52,149 @@ class Gate:
 
     def wait(self) -> str:
         self.inside.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(PATIENCE)
         self.passed += 1
-        return "Done."
+        return "Paid."
 
 
-async def left(runner: ag.Runner, gate: Gate) -> list[str]:
-    """Leave a run while a function waits in its thread, go on with it, and return what it said."""
-    heard: list[ag.AgentEvent] = []
-
-    async def reading() -> None:
-        async with aclosing(runner.arun("Go.", thread_id="t")) as run:
-            async for event in run:
-                heard.append(event)
-
-    read = asyncio.create_task(reading())
-    await asyncio.to_thread(gate.inside.wait, 20)
-    asyncio.get_running_loop().call_later(0.05, gate.may_end.set)
-    read.cancel()
-    await asyncio.wait({read})
-    heard.extend([event async for event in runner.aresume("t")])
-    again = [event async for event in runner.aevents("t")]
-    check_heard(heard, again)
-    return [event.text for event in again]
+def model_waits(gate: Gate, **options: Any) -> ag.Agent:
+    return ag.sequential("s", [chat("writer", lambda sent: gate.wait(), **options), says("last")])
 
 
-def says(name: str, log: list[str]) -> ag.Agent:
-    def fn(ctx: ag.Context) -> str:
-        log.append(name)
-        return name
-
-    return ag.function_agent(name, fn)
-
-
-@pytest.mark.parametrize("middleware", [[], [Passing()]], ids=["without", "with"])
-def test_a_sync_model_of_an_async_run_that_is_left_is_asked_once(middleware: list[Any]) -> None:
-    gate = Gate()
-    model = scripted(lambda messages: gate.wait())
-    writer = ag.chat_agent("writer", model, middleware=middleware)
-    runner = ag.Runner(ag.sequential("s", [writer, ag.function_agent("last", lambda ctx: "Last.")]))
-    assert asyncio.run(left(runner, gate)) == ["Done.", "Last."]
-    assert (gate.passed, len(model.inputs)) == (1, 1)
-
-
-@pytest.mark.parametrize("middleware", [[], [Passing()]], ids=["without", "with"])
-def test_a_sync_tool_of_an_async_run_that_is_left_runs_once(middleware: list[Any]) -> None:
-    gate = Gate()
-
+def tool_waits(gate: Gate, **options: Any) -> ag.Agent:
     def pay() -> str:
         """Pay."""
         return gate.wait()
 
-    model = scripted(calls(call("pay")), "Paid.")
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[pay], middleware=middleware))
-    assert asyncio.run(left(runner, gate))[-1] == "Paid."
+    return chat("writer", calls(call("pay")), "Done.", tools=[pay], **options)
+
+
+def agent_as_a_tool_waits(gate: Gate, **options: Any) -> ag.Agent:
+    inner = ag.sequential("inner", [ag.function_agent("payer", lambda ctx: gate.wait()), says("after")])
+    tools = [ag.agent_tool(inner, description="Pays.")]
+    return chat("writer", calls(call("inner", request="Pay.")), "Done.", tools=tools, **options)
+
+
+async def turns() -> None:
+    """Give the event loop so many turns that what was raised or cancelled has reached all tasks."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def leave(run: Any, when: Callable[[], Awaitable[Any]], heard: list[Any]) -> asyncio.Task[None]:
+    """Read a run until something has happened, and then cancel its reader."""
+
+    async def read() -> None:
+        async for event in run:
+            heard.append(event)
+
+    reading = asyncio.create_task(read())
+    await asyncio.wait_for(when(), PATIENCE)
+    reading.cancel()
+    await turns()
+    return reading
+
+
+@pytest.mark.parametrize("middleware", [[], [Awaiting()]], ids=["without middleware", "with"])
+@pytest.mark.parametrize(
+    ("tree", "texts"),
+    [
+        (model_waits, ["Paid.", "last"]),
+        (tool_waits, ["", "Paid.", "Done."]),
+        (agent_as_a_tool_waits, ["", "Paid.", "after", "after", "Done."]),
+    ],
+)
+def test_a_thread_of_a_run_that_is_left_runs_once_and_its_result_is_kept(
+    tree: Any, texts: list[str], middleware: Any
+) -> None:
+    gate, heard = Gate(), []
+    runner = ag.Runner(tree(gate, middleware=middleware))
+
+    async def whole() -> list[ag.AgentEvent]:
+        run = runner.arun("Go.", thread_id="t")
+        reading = await leave(run, lambda: asyncio.to_thread(gate.inside.wait, PATIENCE), heard)
+        assert not reading.done()
+        gate.may_end.set()
+        await asyncio.wait({reading})
+        await run.aclose()
+        heard.extend([event async for event in runner.aresume("t")])
+        return [event async for event in runner.aevents("t")]
+
+    again = asyncio.run(whole())
+    check_heard(heard, again)
+    assert [event.text for event in again] == texts
     assert gate.passed == 1
 
 
-@pytest.mark.parametrize("middleware", [[], [Passing()]], ids=["without", "with"])
-def test_a_thread_in_an_agent_as_a_tool_is_kept_when_the_run_is_left(middleware: list[Any]) -> None:
-    gate, last = Gate(), []
-
-    def fn(ctx: ag.Context) -> str:
-        return gate.wait()
-
-    inner = ag.sequential("inner", [ag.function_agent("payer", fn), says("after", last)])
-    model = scripted(calls(call("inner", request="Pay.")), "Paid.")
-    tools = [ag.agent_tool(inner, description="Pays.")]
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=tools, middleware=middleware))
-    assert asyncio.run(left(runner, gate))[-1] == "Paid."
-    assert (gate.passed, last) == (1, ["after"])
-
-
-@pytest.mark.parametrize("around", ["model", "tool"])
-def test_what_middleware_awaits_is_cancelled_at_once_and_runs_again(around: str) -> None:
-    waiting = asyncio.Event()
-    begun: list[str] = []
+@pytest.mark.parametrize("nth", [1, 2], ids=["around the model", "around a tool"])
+def test_what_middleware_awaits_is_cancelled_at_once_and_runs_again(nth: int) -> None:
+    waiting, begun = asyncio.Event(), []
 
     async def once() -> None:
         begun.append("wait")
-        if len(begun) == (1 if around == "model" else 2):
+        if len(begun) == nth:
             waiting.set()
             await asyncio.Event().wait()
-
-    model = scripted(calls(call("pay")), "Paid.")
 
     def pay() -> str:
         """Pay."""
         return "paid"
 
-    runner = ag.Runner(ag.chat_agent("writer", model, tools=[pay], middleware=[Passing(once)]))
+    agent = chat("writer", calls(call("pay")), "Done.", tools=[pay], middleware=[Awaiting(once)])
+    runner = ag.Runner(agent)
 
     async def whole() -> list[str]:
-        async def reading() -> None:
-            async with aclosing(runner.arun("Go.", thread_id="t")) as run:
-                async for _ in run:
-                    pass
-
-        read = asyncio.create_task(reading())
-        await waiting.wait()
-        read.cancel()
-        await asyncio.wait({read}, timeout=10)
-        assert read.cancelled()
+        run = runner.arun("Go.", thread_id="t")
+        reading = await leave(run, waiting.wait, [])
+        await asyncio.wait({reading}, timeout=PATIENCE)
+        assert reading.cancelled()
+        await run.aclose()
         return [event.text async for event in runner.aresume("t")]
 
-    assert asyncio.run(whole())[-1] == "Paid."
+    assert asyncio.run(whole())[-1] == "Done."
     assert len(begun) == 4
-    assert len(model.inputs) == 2
 
 
 @pytest.mark.parametrize("kind", ["tool", "model"])
-def test_what_a_thread_gave_is_kept_while_it_goes_out_through_a_wrap(kind: str) -> None:
-    given, ran = threading.Event(), []
+def test_what_a_thread_gave_is_kept_while_middleware_awaits_something_after_it(kind: str) -> None:
+    given, failed, ran = asyncio.Event(), asyncio.Event(), []
 
-    class Slow(AgentMiddleware[Any, Any, Any]):
-        """Waits behind what it wraps, until a branch beside it has failed."""
-
-        async def _behind(self, result: Any) -> Any:
-            if not given.is_set():
-                given.set()
-                await asyncio.sleep(0.1)
-            return result
-
-        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-            result = await handler(request)
-            return await self._behind(result) if kind == "tool" else result
-
-        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            result = await handler(request)
-            return await self._behind(result) if kind == "model" else result
+    async def wait_once(around: str) -> None:
+        if around == kind and not given.is_set():
+            given.set()
+            await failed.wait()
+            await turns()
 
     def act() -> str:
         """Act."""
         ran.append("act")
         return "Done."
 
-    def script(messages: Any) -> Any:
+    def script(sent: Any) -> Any:
         ran.append("model")
-        return "Ended." if messages[-1].type == "tool" else calls(call("act"))
+        return "Ended." if sent[-1].type == "tool" else calls(call("act"))
 
-    def beside(ctx: ag.Context) -> str:
-        assert given.wait(20)
-        if "failed" not in ran:
-            ran.append("failed")
-            raise ValueError("beside")
-        return "fine"
+    async def beside(ctx: ag.Context) -> str:
+        await given.wait()
+        if failed.is_set():
+            return "fine"
+        failed.set()
+        raise ValueError("beside")
 
-    model = ScriptedChatModel(responses=script)
-    worker = ag.chat_agent("worker", model, tools=[act], middleware=[Slow()])
+    worker = ag.chat_agent(
+        "worker",
+        ScriptedChatModel(responses=script),
+        tools=[act],
+        middleware=[Awaiting(after=wait_once)],
+    )
     runner = ag.Runner(ag.parallel("both", [worker, ag.function_agent("beside", beside)]))
 
-    async def run() -> None:
+    async def whole() -> None:
         with pytest.raises(ValueError, match="beside"):
             async for _ in runner.arun("Go.", thread_id="t"):
                 pass
         async for _ in runner.aresume("t"):
             pass
 
-    asyncio.run(run())
+    asyncio.run(whole())
     assert (ran.count("act"), ran.count("model")) == (1, 2)

@@ -1,27 +1,27 @@
-"""Trees whose model is the real `ChatOpenAI`, speaking to a server on the loopback address."""
+"""Trees whose model is the real `ChatOpenAI`, with a server on the loopback address."""
 
 import json
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import openai
 import pytest
-from helpers import Drive, failing, standing
+from helpers import Async, Disk, Drive, echo, failing, lines, retrying, unvoided
+from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
-from openai_server import Body, Failure, OpenAIServer, Reply, serving
+from openai_server import Body, Call, Failure, OpenAIServer, Reply
+from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph.testing import transcript
 
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
-def chat_model(server: OpenAIServer, **options: Any) -> ChatOpenAI:
-    return ChatOpenAI(
-        base_url=server.base_url, api_key="test", model="test-model", max_retries=0, **options
-    )
+
+def chat_model(server: OpenAIServer, name: str = "test-model", **options: Any) -> ChatOpenAI:
+    return ChatOpenAI(base_url=server.base_url, api_key="test", model=name, max_retries=0, **options)
 
 
 def report(model: ChatOpenAI) -> ag.Agent:
@@ -30,405 +30,330 @@ def report(model: ChatOpenAI) -> ag.Agent:
     return ag.sequential("report", [writer, critic])
 
 
-streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-
-
 def sent(body: Body) -> list[tuple[str, str | None, str]]:
     return [(m["role"], m.get("name"), m["content"]) for m in body["messages"]]
 
 
-def partials(events: Iterable[ag.AgentEvent], agent_name: str) -> list[ag.AgentEvent]:
-    return [event for event in events if event.partial and event.agent_name == agent_name]
+def check_chunks(events: Iterable[ag.AgentEvent]) -> None:
+    """Check that the chunks before each message are its own, and add up to it."""
+    chunks: list[ag.AgentEvent] = []
+    for event in events:
+        if event.partial:
+            chunks.append(event)
+        elif event.kind == "message":
+            assert "".join(chunk.text for chunk in chunks) in ("", event.text)
+            at = (event.id, event.agent_name, event.address, event.run_path, event.thread_id)
+            assert {(c.id, c.agent_name, c.address, c.run_path, c.thread_id) for c in chunks} <= {at}
+            chunks = []
 
 
-def whole(events: Iterable[ag.AgentEvent], agent_name: str) -> ag.AgentEvent:
-    (event,) = (
-        e for e in events if e.kind == "message" and not e.partial and e.agent_name == agent_name
+# texts
+
+
+@streamed
+def test_a_loop_sends_instructions_and_what_others_said_by_name(
+    openai_server: OpenAIServer, drive: Drive, stream: bool
+) -> None:
+    openai_server.script = ["First\n\n draft. ", "No.", "Second draft.", "Yes."]
+    tree = ag.loop("refine", [report(chat_model(openai_server, stream_usage=True))], max_iterations=2)
+    runner = ag.Runner(tree)
+    events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
+    assert lines(events) == [
+        "refine[0]/report/writer: First\n\n draft. ",
+        "refine[0]/report/critic: No.",
+        "refine[1]/report/writer: Second draft.",
+        "refine[1]/report/critic: Yes.",
+    ]
+    check_chunks(events)
+    assert [event.text for event in events][:3] == (
+        ["First", "\n\n draft.", " "] if stream else ["First\n\n draft. ", "No.", "Second draft."]
     )
-    return event
+    kept = list(runner.events("t"))
+    assert kept == [event for event in events if not event.partial]
+    assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
+    usage: Any = getattr(kept[0].message, "usage_metadata", None)
+    assert (usage["input_tokens"], usage["output_tokens"]) == (4, 2)
+    write, judge = ("system", None, "Write about bees."), ("system", None, "Judge the draft.")
+    go, first = ("user", None, "Go."), "First\n\n draft. "
+    assert [sent(body) for body in openai_server.requests] == [
+        [write, go],
+        [judge, go, ("user", "writer", f"[writer] said: {first}")],
+        [write, go, ("assistant", "writer", first), ("user", "critic", "[critic] said: No.")],
+        [
+            *[judge, go, ("user", "writer", f"[writer] said: {first}")],
+            *[("assistant", "critic", "No."), ("user", "writer", "[writer] said: Second draft.")],
+        ],
+    ]
+    options = {"include_usage": True} if stream else None
+    for body in openai_server.requests:
+        assert (body["model"], body["stream"]) == ("test-model", stream)
+        assert body.get("stream_options") == options
 
 
-class TestASequence:
-    @streamed
-    def test_tells_what_each_agent_said(
-        self, openai_server: OpenAIServer, drive: Drive, stream: bool
-    ) -> None:
-        openai_server.script = ["Bees dance.", "Too short."]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
-
-        assert transcript(events) == [
-            "report/writer: Bees dance.",
-            "report/writer/critic: Too short.",
-        ]
-        assert list(runner.events("t")) == [event for event in events if not event.partial]
-
-    @streamed
-    def test_sends_the_filled_instruction_the_users_words_and_the_words_of_others(
-        self, openai_server: OpenAIServer, drive: Drive, stream: bool
-    ) -> None:
-        openai_server.script = ["Bees dance.", "Too short."]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        list(drive.run(runner, "Go.", values={"topic": "bees"}, stream=stream))
-
-        to_writer, to_critic = openai_server.requests
-        assert sent(to_writer) == [("system", None, "Write about bees."), ("user", None, "Go.")]
-        assert sent(to_critic) == [
-            ("system", None, "Judge the draft."),
-            ("user", None, "Go."),
-            ("user", "writer", "[writer] said: Bees dance."),
-        ]
-        assert {body["model"] for body in openai_server.requests} == {"test-model"}
-
-    def test_asks_for_a_stream_only_when_it_tells_one(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        openai_server.script = ["Bees dance.", "Too short."] * 2
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        untold = list(drive.run(runner, "Go.", values={"topic": "bees"}))
-        list(drive.run(runner, "Go.", values={"topic": "bees"}, stream=True))
-
-        assert [event.partial for event in untold] == [False, False]
-        assert [body["stream"] for body in openai_server.requests] == [False, False, True, True]
-
-    def test_leaves_it_to_the_model_whether_it_streams(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        openai_server.script = ["Bees dance.", "Too short."]
-        tree = ag.sequential(
-            "report",
-            [
-                ag.chat_agent("writer", chat_model(openai_server, disable_streaming=True)),
-                ag.chat_agent("critic", chat_model(openai_server, streaming=True)),
-            ],
-        )
-        runner = ag.Runner(tree)
-        assert [event.partial for event in drive.run(runner, "Go.", stream=True)] == [
-            *[False],
-            *[True, True, False],
-        ]
-        openai_server.script += ["Bees sing.", "Too long."]
-        assert [event.partial for event in drive.run(runner, "Go.")] == [False, False]
-        assert [body["stream"] for body in openai_server.requests] == [False, True, False, True]
-
-    def test_tells_chunks_that_carry_the_name_path_address_and_id_of_the_message_behind_them(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        openai_server.script = ["Bees dance in\n\n the  dark.", "Too short. "]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        events = list(drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True))
-
-        assert [(e.agent_name, str(e.run_path), e.address, e.partial, e.text) for e in events] == [
-            ("writer", "report/writer", "report/writer", True, "Bees"),
-            ("writer", "report/writer", "report/writer", True, " dance"),
-            ("writer", "report/writer", "report/writer", True, " in"),
-            ("writer", "report/writer", "report/writer", True, "\n\n the"),
-            ("writer", "report/writer", "report/writer", True, "  dark."),
-            ("writer", "report/writer", "report/writer", False, "Bees dance in\n\n the  dark."),
-            ("critic", "report/writer/critic", "report/critic", True, "Too"),
-            ("critic", "report/writer/critic", "report/critic", True, " short."),
-            ("critic", "report/writer/critic", "report/critic", True, " "),
-            ("critic", "report/writer/critic", "report/critic", False, "Too short. "),
-        ]
-        for name in ("writer", "critic"):
-            message = whole(events, name)
-            assert {chunk.id for chunk in partials(events, name)} == {message.id}
-            assert message.message is not None
-            assert message.message.id == message.id
-        assert {event.thread_id for event in events} == {"t"}
-        assert whole(events, "writer").id != whole(events, "critic").id
-        assert [ag.AgentEvent.from_dict(event.to_dict()) for event in events] == events
-
-    @streamed
-    def test_tells_what_the_server_counted(self, openai_server: OpenAIServer, stream: bool) -> None:
-        openai_server.script = ["Bees dance.", "Too short."]
-        runner = ag.Runner(report(chat_model(openai_server, stream_usage=True)))
-
-        events = list(runner.run("Go.", thread_id="t", values={"topic": "bees"}, stream=stream))
-
-        for told in (events, list(runner.events("t"))):
-            usage = getattr(whole(told, "writer").message, "usage_metadata", None)
-            counts = ("input_tokens", "output_tokens", "total_tokens")
-            assert [usage[count] for count in counts] == [4, 2, 6]
-        asked = [body.get("stream_options") for body in openai_server.requests]
-        assert asked == ([{"include_usage": True}] * 2 if stream else [None, None])
+@pytest.mark.parametrize(
+    ("options", "stream", "partials"),
+    [
+        ({"disable_streaming": True}, True, []),
+        ({"streaming": True}, False, []),
+        ({"streaming": True}, True, [True, True]),
+    ],
+    ids=["never", "always, unheard", "always"],
+)
+def test_a_model_decides_itself_whether_it_streams(
+    openai_server: OpenAIServer, drive: Drive, options: Any, stream: bool, partials: list[bool]
+) -> None:
+    openai_server.script = ["Bees dance."]
+    writer = ag.chat_agent("writer", chat_model(openai_server, **options))
+    events = list(drive.run(ag.Runner(writer), "Go.", stream=stream))
+    assert [event.partial for event in events] == [*partials, False]
+    assert [body["stream"] for body in openai_server.requests] == ["streaming" in options]
 
 
-class TestALoop:
-    @streamed
-    def test_keeps_own_messages_native_across_iterations(
-        self, openai_server: OpenAIServer, drive: Drive, stream: bool
-    ) -> None:
-        openai_server.script = ["First draft.", "No.", "Second draft.", "Yes."]
-        model = chat_model(openai_server)
-        writer, critic = ag.chat_agent("writer", model), ag.chat_agent("critic", model)
-        runner = ag.Runner(ag.loop("refine", [writer, critic], max_iterations=2))
-
-        events = list(drive.run(runner, "Go.", stream=stream))
-
-        assert transcript(events) == [
-            "refine/writer: First draft.",
-            "refine/writer/critic: No.",
-            "refine/writer/critic/writer: Second draft.",
-            "refine/writer/critic/writer/critic: Yes.",
-        ]
-        assert [sent(body) for body in openai_server.requests] == [
-            [("user", None, "Go.")],
-            [("user", None, "Go."), ("user", "writer", "[writer] said: First draft.")],
-            [
-                ("user", None, "Go."),
-                ("assistant", "writer", "First draft."),
-                ("user", "critic", "[critic] said: No."),
-            ],
-            [
-                ("user", None, "Go."),
-                ("user", "writer", "[writer] said: First draft."),
-                ("assistant", "critic", "No."),
-                ("user", "writer", "[writer] said: Second draft."),
-            ],
-        ]
+# failures
 
 
-class TestAParallel:
-    def test_tells_the_chunks_of_branches_that_stream_at_once_each_under_its_own_agent(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        texts = {"Be legal.": ["Sue ", "them ", "all."], "Be press.": ["Print ", "it ", "now."]}
-        both_were_heard = threading.Event()
-
-        def halting(body: Body) -> Reply:
-            return Reply(until_both_were_heard(texts[body["messages"][0]["content"]]))
-
-        def until_both_were_heard(pieces: list[str]) -> Iterator[str]:
-            yield pieces[0]
-            assert both_were_heard.wait(20)
-            yield from pieces[1:]
-
-        openai_server.script = [halting, halting]
-        model = chat_model(openai_server)
-        legal = ag.chat_agent("legal", model, instruction="Be legal.")
-        press = ag.chat_agent("press", model, instruction="Be press.")
-        runner = ag.Runner(ag.sequential("paper", [ag.parallel("review", [legal, press])]))
-
-        events: list[ag.AgentEvent] = []
-        for event in drive.run(runner, "Go.", stream=True):
-            events.append(event)
-            if partials(events, "legal") and partials(events, "press"):
-                both_were_heard.set()
-
-        for name, pieces in (("legal", texts["Be legal."]), ("press", texts["Be press."])):
-            message, chunks = whole(events, name), partials(events, name)
-            assert [chunk.text for chunk in chunks] == pieces
-            assert message.text == "".join(pieces)
-            assert {chunk.id for chunk in chunks} == {message.id}
-            assert {chunk.address for chunk in chunks} == {f"paper/review/{name}"}
-            assert {str(chunk.run_path) for chunk in chunks} == {f"paper/review/{name}"}
-            assert events.index(message) > events.index(chunks[-1])
+@streamed
+def test_a_failure_of_the_server_is_an_error_and_a_resume_repeats_that_request_alone(
+    openai_server: OpenAIServer, drive: Drive, stream: bool
+) -> None:
+    openai_server.script = ["Bees dance.", Failure(429, "out of order"), "Too short."]
+    runner = ag.Runner(report(chat_model(openai_server)))
+    run = drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream)
+    events, raised = failing(run, openai.RateLimitError)
+    assert "out of order" in str(raised)
+    assert transcript(events)[1:] == [f"report/writer/critic: [error] {raised!r}"]
+    resumed = list(drive.resume(runner, "t", stream=stream))
+    assert transcript(resumed) == ["report/writer/critic: Too short."]
+    assert len(openai_server.requests) == 3
+    assert openai_server.requests[2] == openai_server.requests[1]
+    assert list(runner.events("t")) == [e for e in [*events, *resumed] if not e.partial]
 
 
-class TestAFailingServer:
-    @streamed
-    @pytest.mark.parametrize(
-        ("status", "error"), [(500, openai.InternalServerError), (429, openai.RateLimitError)]
+def test_the_chunks_of_a_reply_that_breaks_off_are_discarded(
+    openai_server: OpenAIServer, drive: Drive
+) -> None:
+    def broken() -> Iterator[str]:
+        yield "Bees "
+        raise Failure(500, "out of order")
+
+    openai_server.script = [lambda body: Reply(broken()), "Bees dance.", "Too short."]
+    runner = ag.Runner(report(chat_model(openai_server)))
+    run = drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True)
+    events, _ = failing(run, openai.APIError)
+    assert [(event.kind, event.partial, event.text) for event in events] == [
+        ("message", True, "Bees "),
+        ("discarded", False, ""),
+        ("error", False, ""),
+    ]
+    assert unvoided(events) == events[2:]
+    resumed = list(drive.resume(runner, "t", stream=True))
+    check_chunks(resumed)
+    assert [event.text for event in resumed][:3] == ["Bees", " dance.", "Bees dance."]
+    assert resumed[0].id != events[0].id
+    assert sent(openai_server.requests[2])[2:] == [("user", "writer", "[writer] said: Bees dance.")]
+
+
+def test_a_thread_whose_reader_left_early_continues_without_repeating(
+    openai_server: OpenAIServer,
+) -> None:
+    was_left = threading.Event()
+
+    def slow() -> Iterator[str]:
+        yield "Too "
+        assert was_left.wait(20)
+        yield "short."
+
+    openai_server.script = ["Bees dance.", lambda body: Reply(slow()), "Too long."]
+    runner = ag.Runner(report(chat_model(openai_server)))
+    events: Any = Async.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True)
+    while next(events).text != "Too ":
+        pass
+    events.close()
+    was_left.set()
+    assert transcript(runner.resume("t")) == ["report/writer/critic: Too long."]
+    assert [event.agent_name for event in runner.events("t")] == ["writer", "critic"]
+    assert list(runner.resume("t")) == []
+
+
+# tools
+
+TWO_CALLS = Reply(
+    ["I ", "look."],
+    calls=(
+        Call("call_a", "add", ("", '{"a": 1,', ' "b": 2}')),
+        Call("call_b", "mail", ("", '{"to": ', '"ann", "text": "{3}"}')),
+    ),
+)
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def mail(to: str, text: str) -> str:
+    """Send a mail."""
+    return f"sent {text!r} to {to}"
+
+
+@streamed
+def test_calls_run_at_once_and_their_results_go_back_in_order(
+    openai_server: OpenAIServer, drive: Drive, stream: bool
+) -> None:
+    openai_server.script = [TWO_CALLS, "Three, and sent."]
+    writer = ag.chat_agent("writer", chat_model(openai_server), tools=[add, mail])
+    events = list(drive.run(ag.Runner(ag.loop("l", [writer], max_iterations=1)), "Go.", stream=stream))
+    said, *results, last = [event for event in events if not event.partial]
+    assert (said.text, last.text) == ("I look.", "Three, and sent.")
+    assert sorted(event.text for event in results) == ["3", "sent '{3}' to ann"]
+    first, second = openai_server.requests
+    assert [tool["function"]["name"] for tool in first["tools"]] == ["add", "mail"]
+    assert [(m["role"], m.get("tool_call_id") or m["content"]) for m in second["messages"]] == [
+        ("user", "Go."),
+        ("assistant", "I look."),
+        ("tool", "call_a"),
+        ("tool", "call_b"),
+    ]
+    message: Any = said.message
+    args = [{"a": 1, "b": 2}, {"to": "ann", "text": "{3}"}]
+    assert [call["args"] for call in message.tool_calls] == args
+    chunks: list[Any] = [event for event in events if event.partial and event.id == said.id]
+    assert bool(chunks) is stream
+    if chunks:
+        added = sum((event.message for event in chunks[1:]), chunks[0].message)
+        assert added.tool_calls == message.tool_calls
+        assert {event.address for event in chunks} == {"l[0]/writer"}
+
+
+def test_an_approval_may_edit_a_call(openai_server: OpenAIServer, disk: Disk) -> None:
+    openai_server.script = [TWO_CALLS, "Three, and sent."]
+    model = chat_model(openai_server)
+    writer = ag.chat_agent("writer", model, tools=[add, mail], approve=["mail"])
+    assert [event.kind for event in disk.run(writer)] == ["message", "interrupted"]
+    action = {"name": "mail", "args": {"to": "bob", "text": "{3}"}}
+    decision = {"decisions": [{"type": "edit", "edited_action": action}]}
+    *results, last = lines(disk.resume(writer, decision))
+    assert last == "writer: Three, and sent."
+    assert "writer: 3" in results
+    calls, added, sent = openai_server.requests[1]["messages"][1:]
+    arguments = calls["tool_calls"][1]["function"]["arguments"]
+    assert json.loads(arguments) == {"to": "ann", "text": "{3}"}
+    assert added["content"] == "3"
+    assert "sent '{3}' to bob" in sent["content"]
+    executed = f"Executed instead: mail with arguments {json.dumps(action['args'])}."
+    assert executed in sent["content"]
+
+
+# structured answers
+
+
+class Trip(BaseModel):
+    """Where to."""
+
+    city: str
+    days: int
+
+
+TRIP = {"city": "Rome", "days": 3}
+LOOKS = Reply(calls=(Call("a", "echo", ("", '{"text": ', '"Old."}')),))
+ANSWER = Reply(['{"city": "Rome', '", "days": 3}'])
+CALLS = Reply(calls=(Call("b", "Trip", ("", '{"city": "Rome"', ', "days": 3}')),))
+
+
+def answer(drive: Drive, stream: bool, model: Any, schema: Any = Trip, **options: Any) -> Any:
+    """Return the answer that a run saved."""
+    agent = ag.chat_agent("w", model, output_schema=schema, output_key="trip", **options)
+    runner = ag.Runner(agent)
+    events = list(drive.run(runner, "Go.", thread_id="t", stream=stream))
+    assert any(event.partial for event in events) is stream
+    kept = [event for event in events if not event.partial and event.kind != "discarded"]
+    assert list(runner.events("t")) == kept
+    return runner.graph.get_state(CONFIG).values["values"]["trip"]
+
+
+def tool_names(body: Body) -> list[str]:
+    return [tool["function"]["name"] for tool in body.get("tools", [])]
+
+
+@streamed
+def test_the_provider_enforces_the_schema_with_strict_tools_and_a_retry(
+    openai_server: OpenAIServer, drive: Drive, stream: bool
+) -> None:
+    openai_server.script = [LOOKS, Failure(500, "down"), Reply(["Rome."]), ANSWER]
+    model = chat_model(openai_server, "gpt-4.1")
+    assert answer(drive, stream, model, tools=[echo], retry=retrying()) == TRIP
+    for body in openai_server.requests:
+        assert body["response_format"]["type"] == "json_schema"
+        schema = body["response_format"]["json_schema"]
+        assert (schema["name"], sorted(schema["schema"]["properties"])) == ("Trip", ["city", "days"])
+        assert [tool["function"]["strict"] for tool in body["tools"]] == [True]
+        assert tool_names(body) == ["echo"]
+        assert "tool_choice" not in body
+    assert openai_server.requests[-1]["messages"][-1]["content"] == (
+        "The reply does not fit the schema: it is not valid JSON. Reply again, with the JSON alone."
     )
-    def test_is_told_as_an_event_and_raised_and_resume_tries_that_step_alone_again(
-        self,
-        openai_server: OpenAIServer,
-        drive: Drive,
-        stream: bool,
-        status: int,
-        error: type[Exception],
-    ) -> None:
-        openai_server.script = ["Bees dance.", Failure(status, "out of order"), "Too short."]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        events, raised = failing(
-            drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=stream), error
-        )
-        assert [event.kind for event in events if not event.partial] == ["message", "error"]
-        told = events[-1]
-        assert (told.agent_name, told.address) == ("critic", "report/critic")
-        assert str(told.run_path) == "report/writer/critic"
-        assert told.error == repr(raised)
-        assert "out of order" in told.error
-
-        resumed = list(drive.resume(runner, "t", stream=stream))
-        assert transcript(resumed) == ["report/writer/critic: Too short."]
-        assert openai_server.requests[2] == openai_server.requests[1]
-        assert len(openai_server.requests) == 3
-        told = [event for event in [*events, *resumed] if not event.partial]
-        assert list(runner.events("t")) == told
-
-    def test_in_the_middle_of_a_reply_leaves_chunks_that_are_told_and_not_kept(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        def half(body: Body) -> Reply:
-            return Reply(broken())
-
-        def broken() -> Iterator[str]:
-            yield "Bees "
-            raise Failure(500, "out of order")
-
-        openai_server.script = [half, "Bees dance.", "Too short."]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        events, _ = failing(
-            drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True),
-            openai.APIError,
-        )
-        assert [(event.kind, event.partial, event.text) for event in events] == [
-            ("message", True, "Bees "),
-            ("discarded", False, ""),
-            ("error", False, ""),
-        ]
-        assert standing(events) == events[2:]
-        resumed = list(drive.resume(runner, "t", stream=True))
-        assert transcript(resumed) == [
-            "report/writer: Bees dance.",
-            "report/writer/critic: Too short.",
-        ]
-        assert "".join(chunk.text for chunk in partials(resumed, "writer")) == "Bees dance."
-        assert {chunk.id for chunk in partials(resumed, "writer")} == {whole(resumed, "writer").id}
-        assert events[0].id != whole(resumed, "writer").id
-        assert sent(openai_server.requests[2])[2:] == [("user", "writer", "[writer] said: Bees dance.")]
 
 
-class TestAnIteratorLeftEarly:
-    def test_leaves_a_thread_that_goes_on_with_nothing_said_twice(
-        self, openai_server: OpenAIServer, drive: Drive
-    ) -> None:
-        was_left = threading.Event()
-
-        def slow(body: Body) -> Reply:
-            return Reply(until_it_was_left())
-
-        def until_it_was_left() -> Iterator[str]:
-            yield "Too "
-            was_left.wait(0.5)
-            yield "short."
-
-        openai_server.script = ["Bees dance.", slow, "Too long."]
-        runner = ag.Runner(report(chat_model(openai_server)))
-
-        events: Any = drive.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True)
-        while next(events).text != "Too ":
-            pass
-        events.close()
-        was_left.set()
-        list(drive.resume(runner, "t"))
-
-        assert [event.agent_name for event in runner.events("t")] == ["writer", "critic"]
-        assert list(drive.resume(runner, "t")) == []
+@streamed
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [("gpt-4.1", ToolStrategy(Trip)), ("test-model", Trip)],
+    ids=["a strategy", "a model without a profile"],
+)
+def test_otherwise_the_answer_is_a_call(
+    openai_server: OpenAIServer, drive: Drive, stream: bool, name: str, schema: Any
+) -> None:
+    openai_server.script = [LOOKS, Failure(500, "down"), CALLS]
+    model = chat_model(openai_server, name)
+    assert answer(drive, stream, model, schema, tools=[echo], retry=retrying()) == TRIP
+    for body in openai_server.requests:
+        assert tool_names(body) == ["echo", "Trip"]
+        assert body["tool_choice"] == "required"
+        assert "response_format" not in body
 
 
-TREE = """
-import json
-import sys
-
-from langchain_openai import ChatOpenAI
-
-import agentgraph as ag
-
-base_url, database, *answers = sys.argv[1:]
-model = ChatOpenAI(base_url=base_url, api_key="test", model="test-model", max_retries=0)
-writer = ag.chat_agent("writer", model, instruction="Write about {topic}.", output_key="draft")
-boss = ag.human("boss", "Print {draft!r}? {draft}")
-printer = ag.chat_agent("printer", model, instruction="Print {draft}")
-with ag.sqlite_saver(database) as saver:
-    runner = ag.Runner(ag.sequential("report", [writer, boss, printer]), checkpointer=saver)
-    for event in (
-        runner.resume("t", *answers, stream=True)
-        if answers
-        else runner.run("Go.", thread_id="t", values={"topic": "bees"}, stream=True)
-    ):
-        print(json.dumps(event.to_dict()))
-"""
+@streamed
+def test_the_last_answer_without_tools_fits_the_schema(
+    openai_server: OpenAIServer, drive: Drive, stream: bool
+) -> None:
+    openai_server.script = [LOOKS, ANSWER]
+    model = chat_model(openai_server, "gpt-4.1")
+    once: Any = {"tools": [echo], "max_iterations": 1, "on_max_iterations": "answer"}
+    assert answer(drive, stream, model, **once) == TRIP
+    assert "tools" not in openai_server.requests[1]
+    assert openai_server.requests[1]["response_format"]["type"] == "json_schema"
 
 
-class TestTwoProcesses:
-    def test_share_one_file_so_that_one_pauses_and_the_other_goes_on(
-        self, openai_server: OpenAIServer, tmp_path: Any
-    ) -> None:
-        openai_server.script = ["Bees dance.", "Printed."]
-        tree = tmp_path / "tree.py"
-        tree.write_text(TREE, encoding="utf-8")
-
-        complaints: list[str] = []
-
-        def process(*answers: str) -> list[ag.AgentEvent]:
-            command = [sys.executable, "-W", "error", str(tree), openai_server.base_url]
-            command += [str(tmp_path / "runs.db"), *answers]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-            complaints.append(done.stderr)
-            return [ag.AgentEvent.from_dict(json.loads(line)) for line in done.stdout.splitlines()]
-
-        paused = process()
-        assert transcript(paused) == [
-            "report/writer: Bees dance.",
-            "report/writer/boss: [asks] Print {draft!r}? Bees dance.",
-        ]
-        assert [event.text for event in partials(paused, "writer")] == ["Bees", " dance."]
-
-        resumed = process("Yes, at once.")
-        assert transcript(resumed) == [
-            "report/writer/boss: Yes, at once.",
-            "report/writer/boss/printer: Printed.",
-        ]
-        assert sent(openai_server.requests[1]) == [
-            ("system", None, "Print Bees dance."),
-            ("user", None, "Go."),
-            ("user", "writer", "[writer] said: Bees dance."),
-            ("user", "boss", "[boss] said: Yes, at once."),
-        ]
-        assert complaints == ["", ""]
+@streamed
+@pytest.mark.parametrize("tools", [[], [echo]], ids=["without tools", "with tools"])
+def test_settings_that_were_bound_are_sent(
+    openai_server: OpenAIServer, drive: Drive, stream: bool, tools: list[Any]
+) -> None:
+    openai_server.script = [ANSWER]
+    model = chat_model(openai_server, "gpt-4.1").bind(temperature=0.3, parallel_tool_calls=False)
+    answer(drive, stream, model, tools=tools)
+    (body,) = openai_server.requests
+    assert (body["temperature"], body["parallel_tool_calls"]) == (0.3, False)
+    assert body["response_format"]["type"] == "json_schema"
 
 
-class TestTheServer:
-    def test_refuses_what_it_does_not_know(self, openai_server: OpenAIServer) -> None:
-        hello: Any = [{"role": "user", "content": "hello"}]
-        with openai.OpenAI(base_url=openai_server.base_url, api_key="test", max_retries=0) as client:
-            with pytest.raises(openai.NotFoundError, match="unknown request: POST /v1/embeddings"):
-                client.embeddings.create(model="test-model", input="hello")
-            with pytest.raises(openai.NotFoundError, match="unknown request: GET /v1/models"):
-                client.models.list()
-            with pytest.raises(openai.BadRequestError, match="does not know seed; it knows messages"):
-                client.chat.completions.create(model="test-model", messages=hello, seed=7)
-            with pytest.raises(openai.BadRequestError, match="the script has 0 steps"):
-                client.chat.completions.create(model="test-model", messages=hello)
-        assert openai_server.requests == []
+def test_a_tool_choice_that_was_bound_is_sent(openai_server: OpenAIServer, drive: Drive) -> None:
+    openai_server.script = [LOOKS]
+    model = chat_model(openai_server).bind_tools([echo], tool_choice="echo", strict=True)
+    agent = ag.chat_agent("w", model, tools=[echo], return_directly=["echo"])
+    list(drive.run(ag.Runner(agent), "Go."))
+    (body,) = openai_server.requests
+    assert body["tool_choice"] == {"type": "function", "function": {"name": "echo"}}
+    assert body["tools"][0]["function"]["strict"] is True
 
-    def test_leaves_no_thread_and_no_open_port_behind(self) -> None:
-        before = set(threading.enumerate())
-        with serving() as server:
-            server.script = ["Hello."]
-            assert chat_model(server).invoke("Hello?").text == "Hello."
-        assert set(threading.enumerate()) <= before
-        with socket.socket() as late:
-            assert late.connect_ex(("127.0.0.1", server.server_port)) != 0
 
-    def test_is_the_only_one_that_a_test_can_reach(self) -> None:
-        model = ChatOpenAI(
-            base_url="http://192.0.2.1/v1", api_key="test", model="test-model", max_retries=0
-        )
-        with pytest.raises(RuntimeError) as caught:
-            model.invoke("hello")
-        assert str(caught.value) == (
-            "a test tried to connect to ('192.0.2.1', 80); tests reach the loopback address only"
-        )
-
-    @pytest.mark.parametrize("connect", ["connect", "connect_ex"])
-    def test_is_reached_by_loopback_addresses_alone(
-        self, openai_server: OpenAIServer, connect: str
-    ) -> None:
-        for host in ("127.0.0.1", "localhost"):
-            with socket.socket() as near:
-                assert not getattr(near, connect)((host, openai_server.server_port))
-        with (
-            socket.socket() as far,
-            pytest.raises(RuntimeError, match=r"tried to connect to \('example.org', 80\)"),
-        ):
-            getattr(far, connect)(("example.org", 80))
+def test_the_server_refuses_what_it_does_not_know(openai_server: OpenAIServer) -> None:
+    hello: Any = [{"role": "user", "content": "hello"}]
+    with openai.OpenAI(base_url=openai_server.base_url, api_key="test", max_retries=0) as client:
+        with pytest.raises(openai.NotFoundError, match="unknown request: POST /v1/embeddings"):
+            client.embeddings.create(model="test-model", input="hello")
+        with pytest.raises(openai.BadRequestError, match="does not know seed; it knows messages"):
+            client.chat.completions.create(model="test-model", messages=hello, seed=7)
+        with pytest.raises(openai.BadRequestError, match="the script has 0 steps"):
+            client.chat.completions.create(model="test-model", messages=hello)
+    assert openai_server.requests == []

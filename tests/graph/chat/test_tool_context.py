@@ -1,16 +1,16 @@
 """What tools see: the agent's context in their state, and the whole run through a `Context`."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, says, scripted
+from helpers import Disk, Drive, chat, echo, lines, results, says, scripted
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, tool
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import InjectedState, ToolRuntime
+from langgraph.types import interrupt
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -64,77 +64,57 @@ class Watching(AgentMiddleware[Any, Any, Any]):
         return await handler(request)
 
 
-def results(drive: Drive, agent: ag.Agent, **options: Any) -> list[str]:
+def texts_of_results(drive: Drive, agent: ag.Agent, **options: Any) -> list[str]:
+    """Return what the tools of an agent returned, which runs after one that says `Before.`"""
     tree = ag.sequential("s", [says("first", "Before."), agent])
-    told = drive.run(ag.Runner(tree), "Go.", **options)
-    return [event.message.text for event in told if isinstance(event.message, ToolMessage)]
+    events = drive.run(ag.Runner(tree), "Go.", **options)
+    return [event.text for event in events if isinstance(event.message, ToolMessage)]
 
 
-@pytest.mark.parametrize("given", [by_runtime, by_state, by_messages, by_runtime_later])
 @pytest.mark.parametrize(
     ("history", "middleware", "seen"),
     [
         ("shared", [], "Go. | [first] said: Before."),
         ("input", [], "Go."),
-        ("own", [], "Go."),
         (lambda entries: [HumanMessage("Chosen.")], [], "Chosen."),
-        ("shared", [Shorter()], "In short. | [first] said: Before."),
         ("input", [Shorter()], "In short. | Go."),
     ],
+    ids=["shared", "input", "a function", "changed by middleware"],
 )
 def test_the_state_of_a_tool_has_what_the_agent_sees(
-    drive: Drive, given: Any, history: Any, middleware: Any, seen: str
+    drive: Drive, history: Any, middleware: Any, seen: str
 ) -> None:
-    model = scripted(calls(call(given.__name__)), "Done.")
-    writer = ag.chat_agent("writer", model, tools=[given], history=history, middleware=middleware)
-    assert results(drive, writer) == [seen]
+    tools = [by_runtime, by_state, by_messages, by_runtime_later]
+    model = scripted(*(calls(call(each.__name__)) for each in tools), "Done.")
+    writer = ag.chat_agent("writer", model, tools=tools, history=history, middleware=middleware)
+    results = texts_of_results(drive, writer)
     assert texts(model.inputs[0]) == seen
-
-
-def test_a_tool_of_a_later_round_sees_the_rounds_before_it_and_its_own_call(drive: Drive) -> None:
-    def look(runtime: ToolRuntime) -> str:
-        """Look around."""
-        return str([message.type for message in runtime.state["messages"]])
-
-    model = scripted(calls(call("look")), calls(call("look")), "Done.")
-    writer = ag.chat_agent("writer", model, tools=[look], history="input")
-    assert results(drive, writer) == ["['human', 'ai']", "['human', 'ai', 'tool', 'ai']"]
+    assert results == [" | ".join([seen, *results[:n]]) for n in range(4)]
 
 
 def test_a_wrap_of_a_tool_call_sees_what_the_agent_sees(drive: Drive) -> None:
-    def echo(text: str) -> str:
-        """Give the text back."""
-        return text
-
     watching = Watching()
-    model = scripted(calls(call("echo", text="hi")), "Done.")
-    writer = ag.chat_agent(
-        "writer", model, tools=[echo], history="input", middleware=[Shorter(), watching]
-    )
-    assert results(drive, writer) == ["hi"]
+    middleware = [Shorter(), watching]
+    made = calls(call("echo", text="hi"))
+    writer = chat("w", made, "Done.", tools=[echo], history="input", middleware=middleware)
+    assert texts_of_results(drive, writer) == ["hi"]
     assert watching.seen == ["In short. | Go."]
 
 
 def test_what_the_agent_sees_is_looked_up_only_where_a_tool_asks(drive: Drive) -> None:
-    asked: list[int] = []
+    def look_ups(*made: Any) -> int:
+        asked: list[int] = []
 
-    def history(entries: list[ag.Entry]) -> list[BaseMessage]:
-        asked.append(len(entries))
-        return [entry.message for entry in entries]
+        def history(entries: list[ag.Entry]) -> list[BaseMessage]:
+            asked.append(len(entries))
+            return [entry.message for entry in entries]
 
-    def echo(text: str) -> str:
-        """Give the text back."""
-        return text
-
-    def run(*made: Any) -> int:
-        asked.clear()
-        model = scripted(calls(*made), "Done.")
         tools = [echo, by_runtime, by_state]
-        results(drive, ag.chat_agent("writer", model, tools=tools, history=history))
+        texts_of_results(drive, chat("w", calls(*made), "Done.", tools=tools, history=history))
         return len(asked)
 
-    assert run(call("echo", text="hi"), call("echo", text="ho")) == 2
-    assert run(call("by_runtime"), call("by_state"), call("echo", text="hi")) == 3
+    assert look_ups(call("echo", text="hi"), call("echo", text="ho")) == 2
+    assert look_ups(call("by_runtime"), call("by_state"), call("echo", text="hi")) == 3
 
 
 def test_a_tool_that_changes_its_messages_changes_nothing_for_others(drive: Drive) -> None:
@@ -143,9 +123,19 @@ def test_a_tool_that_changes_its_messages_changes_nothing_for_others(drive: Driv
         runtime.state["messages"].clear()
         return "Cleared."
 
-    model = scripted(calls(call("clear"), call("by_runtime")), "Done.")
-    writer = ag.chat_agent("writer", model, tools=[clear, by_runtime], parallel_tools=False)
-    assert results(drive, writer) == ["Cleared.", "Go. | [first] said: Before."]
+    made = calls(call("clear"), call("by_runtime"))
+    writer = chat("w", made, "Done.", tools=[clear, by_runtime], parallel_tools=False)
+    assert texts_of_results(drive, writer) == ["Cleared.", "Go. | [first] said: Before."]
+
+
+def test_a_state_without_the_value_that_a_tool_asks_for_goes_back_to_the_model(drive: Drive) -> None:
+    def look(topic: Annotated[int, InjectedState("topic")]) -> str:
+        """Look around."""
+        return str(topic)
+
+    assert texts_of_results(drive, chat("w", calls(call("look")), "Done.", tools=[look])) == [
+        "Error: KeyError('topic')\n Please fix your mistakes."
+    ]
 
 
 # a context
@@ -156,46 +146,42 @@ def whole(ctx: ag.Context) -> str:
 
 
 def function(word: str, ctx: ag.Context) -> str:
-    """Tell."""
+    """Say it all."""
     return f"{word}: {whole(ctx)}"
 
 
 async def async_function(word: str, ctx: ag.Context) -> str:
-    """Tell, later."""
+    """Say it all, later."""
     await asyncio.sleep(0)
     return f"{word}: {whole(ctx)}"
 
 
-def annotated(word: str, around: Annotated[ag.Context, InjectedToolArg]) -> str:
-    """Tell."""
-    return f"{word}: {whole(around)}"
+def annotated(word: str, context: Annotated[ag.Context, InjectedToolArg]) -> str:
+    """Say it all."""
+    return f"{word}: {whole(context)}"
 
 
 def optional(word: str, ctx: Annotated[ag.Context | None, InjectedToolArg] = None) -> str:
-    """Tell."""
+    """Say it all."""
     assert ctx is not None
     return f"{word}: {whole(ctx)}"
 
 
 def with_runtime(word: str, ctx: ag.Context, runtime: ToolRuntime) -> str:
-    """Tell."""
+    """Say it all."""
     assert "Before." not in texts(runtime.state["messages"]).split(" | ")[1:2]
     return f"{word}: {whole(ctx)}"
 
 
-class Telling(BaseTool):
-    name: str = "telling"
-    description: str = "Tell."
+class Saying(BaseTool):
+    name: str = "saying"
+    description: str = "Say it all."
 
     def _run(self, word: str, ctx: ag.Context) -> str:
         return f"{word}: {whole(ctx)}"
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"word": {"type": "string"}},
-    "required": ["word"],
-}
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 GIVEN = {
     "function": function,
     "async_function": async_function,
@@ -204,47 +190,41 @@ GIVEN = {
     "with_runtime": with_runtime,
     "decorated": tool("decorated")(function),
     "async decorated": tool("async_decorated")(async_function),
-    "telling": Telling(),
+    "saying": Saying(),
     "JSON schema": StructuredTool.from_function(function, name="js", args_schema=SCHEMA),
 }
 
 
 @pytest.mark.parametrize("kind", GIVEN)
-def test_a_tool_sees_the_whole_run_through_a_context_that_the_model_is_not_told_of(
+def test_a_tool_sees_the_whole_run_through_a_context_that_the_model_does_not_see(
     drive: Drive, kind: str
 ) -> None:
     given: Any = GIVEN[kind]
     name = getattr(given, "name", kind)
-    forged = {"around" if kind == "annotated" else "ctx": "mine"}
+    forged = {"context" if kind == "annotated" else "ctx": "mine"}
     model = scripted(calls(call(name, word="Here")), calls(call(name, word="There", **forged)), "Done.")
     writer = ag.chat_agent("writer", model, tools=[given], history="input")
-    first, second = results(drive, writer, values={"n": 1})
+    first, second = texts_of_results(drive, writer, values={"n": 1})
     assert first == "Here: Go. | Before. by writer at s/writer, {'n': 1}"
     assert second.startswith("There: Go. | Before. | Here:")
     assert list(model.tools[0]["function"]["parameters"]["properties"]) == ["word"]
     assert model.tools[0]["function"]["parameters"]["required"] == ["word"]
 
 
-def test_a_context_is_given_through_a_wrap_and_after_a_resume(drive: Drive, tmp_path: Path) -> None:
+def test_a_context_is_given_through_a_wrap_and_after_a_resume(disk: Disk) -> None:
     def ask(ctx: ag.Context) -> str:
         """Ask a person."""
-        from langgraph.types import interrupt
-
         return f"{interrupt('Well?')} {whole(ctx)}"
 
-    model = scripted(calls(call("ask")), "Done.")
-    tree = ag.loop(
-        "l", [ag.chat_agent("writer", model, tools=[ask], middleware=[Watching()])], max_iterations=1
-    )
-    disk = Disk(drive, tmp_path / "db")
+    writer = chat("writer", calls(call("ask")), results, tools=[ask], middleware=[Watching()])
+    tree = ag.loop("l", [writer], max_iterations=1)
     disk.run(tree)
-    told = disk.resume(tree, "Yes.")
-    assert told[0].text == "Yes. Go. by writer at l[0]/writer, {}"
-    assert told[-1].text == "Done."
-    assert disk.events(tree) == disk.told
+    assert lines(disk.resume(tree, "Yes."))[-1] == (
+        "l[0]/writer: 1 ask success: Yes. Go. by writer at l[0]/writer, {}"
+    )
 
 
-def test_a_tool_with_a_context_that_a_middleware_brings_or_puts_in_gets_one(drive: Drive) -> None:
+def test_a_tool_that_middleware_brings_or_puts_in_is_given_a_context(drive: Drive) -> None:
     class Bringing(AgentMiddleware[Any, Any, Any]):
         def __init__(self) -> None:
             self.tools = [tool("brought")(function)]
@@ -258,19 +238,17 @@ def test_a_tool_with_a_context_that_a_middleware_brings_or_puts_in_gets_one(driv
         def _found(self, request: Any) -> Any:
             return request if request.tool else request.override(tool=tool("put_in")(function))
 
-    model = scripted(calls(call("brought", word="A")), calls(call("put_in", word="B")), "Done.")
-    first, second = results(drive, ag.chat_agent("writer", model, middleware=[Bringing()]))
+    made = [calls(call("brought", word="A")), calls(call("put_in", word="B"))]
+    first, second = texts_of_results(drive, chat("writer", *made, "Done.", middleware=[Bringing()]))
     assert first == "A: Go. | Before. by writer at s/writer, {}"
     assert second.startswith("B: Go. | Before. | A:")
 
 
-# calls in turn
-
-
-def test_calls_in_turn_see_what_those_before_them_wrote(drive: Drive) -> None:
+@pytest.mark.parametrize("middleware", [[], [Watching()]], ids=["alone", "wrapped"])
+def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, middleware: Any) -> None:
     def add(n: int) -> ag.SetValues:
         """Write a value."""
-        return ag.SetValues(topic=n)
+        return ag.SetValues(topic=n, **{f"n{n}": True})
 
     def look(
         state: Annotated[dict[str, Any], InjectedState],
@@ -279,26 +257,15 @@ def test_calls_in_turn_see_what_those_before_them_wrote(drive: Drive) -> None:
         ctx: ag.Context,
     ) -> str:
         """Look around."""
-        flat = (topic, state["topic"], runtime.state["topic"], ctx.values["topic"])
+        flat = {topic, state["topic"], runtime.state["topic"], ctx.values["topic"]}
         return f"{flat} {state['values']}"
 
     made = [call("look"), call("add", n=2), call("look"), call("add", n=3), call("look")]
-    for middleware in ([], [Watching()]):
-        model = scripted(calls(*made), calls(call("look")), "Done.")
-        writer = ag.chat_agent(
-            "writer", model, tools=[add, look], parallel_tools=False, middleware=middleware
-        )
-        assert [text for text in results(drive, writer, values={"topic": 1}) if text != "Done."] == [
-            f"({n}, {n}, {n}, {n}) {{'topic': {n}}}" for n in (1, 2, 3, 3)
-        ]
-
-
-def test_a_state_without_the_value_that_a_tool_asks_for_goes_back_to_the_model(drive: Drive) -> None:
-    def look(topic: Annotated[int, InjectedState("topic")]) -> str:
-        """Look around."""
-        return str(topic)
-
-    model = scripted(calls(call("look")), "Done.")
-    assert results(drive, ag.chat_agent("writer", model, tools=[look])) == [
-        "Error: KeyError('topic')\n Please fix your mistakes."
+    script = [calls(*made), calls(call("look")), "Done."]
+    options: Any = {"tools": [add, look], "parallel_tools": False, "middleware": middleware}
+    seen = texts_of_results(drive, chat("writer", *script, **options), values={"topic": 1})
+    assert [each for each in seen if each != "Done."] == [
+        "{1} {'topic': 1}",
+        "{2} {'topic': 2, 'n2': True}",
+        *["{3} {'topic': 3, 'n2': True, 'n3': True}"] * 2,
     ]

@@ -1,0 +1,193 @@
+"""Messages that are replaced, removed, redacted or summarized, by whomever.
+
+What graphs and functions do is in `tests/transcripts/changed_messages.txt`, at random in
+`tests/properties/test_foreign_edits.py`.
+"""
+
+from copy import deepcopy
+from threading import RLock
+from typing import Annotated, Any
+
+import pytest
+from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, unvoided, yields
+from langchain.agents import create_agent
+from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+import agentgraph as ag
+from agentgraph.testing import call, calls
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+
+
+def history_of(runner: ag.Runner) -> list[str]:
+    return [each.text for each in runner.graph.get_state(CONFIG).values["messages"]]
+
+
+def run(drive: Drive, tree: ag.Agent) -> tuple[ag.Runner, list[ag.AgentEvent]]:
+    """Run a tree once; what is left of its events is what the thread has."""
+    runner = ag.Runner(tree)
+    events = list(drive.run(runner, HumanMessage("secret", id="user"), thread_id="t"))
+    assert {event.id for event in runner.events("t")} == {event.id for event in unvoided(events)}
+    return runner, events
+
+
+def once(agents: list[ag.Agent]) -> ag.Agent:
+    """Return a loop that ends once `until` sees the change."""
+    return ag.loop(
+        "l",
+        agents,
+        until=lambda ctx: [each.text for each in ctx.messages][:2] == ["secret", "better"],
+        max_iterations=2,
+    )
+
+
+INSIDE = {
+    "a loop": once,
+    "a branch": lambda agents: ag.parallel("p", [ag.sequential("q", agents), says("other")]),
+    "a loop in a branch": lambda agents: ag.parallel("p", [once(agents), says("other")]),
+    "a branch in a branch": lambda agents: ag.parallel(
+        "p", [ag.sequential("o", [ag.parallel("i", [ag.sequential("q", agents)])])]
+    ),
+    "a step": lambda agents: ag.workflow("f", [agents[0], ag.step(agents[1], depends_on=["e"])]),
+}
+
+
+@pytest.mark.parametrize("where", INSIDE)
+def test_a_change_in_a_place_is_seen_there_and_after_it(drive: Drive, where: str) -> None:
+    draft = yields("w", [AIMessage("draft", id="draft"), AIMessage("note", id="note")])
+    editor = yields("e", [AIMessage("better", id="draft"), removal("note")])
+    place = INSIDE[where]([editor, sees("in")])
+    _, events = run(drive, ag.sequential("s", [draft, place, sees("after")]))
+    inside = [event.text for event in events if event.agent_name == "in"]
+    assert inside == ["saw secret | [e] said: better"]
+    assert events[-1].text.startswith("saw secret | [e] said: better |")
+    assert "note" not in events[-1].text
+
+
+def look(topic: str) -> str:
+    """Look something up."""
+    return f"{topic}, from ann@example.org"
+
+
+def test_what_an_agent_of_langchains_redacts_and_summarizes_is_said_once(disk: Disk) -> None:
+    def desk() -> ag.Agent:
+        redaction = PIIMiddleware(
+            "email", apply_to_input=True, apply_to_output=True, apply_to_tool_results=True
+        )
+        summaries = scripted("Short.", "Shorter.")
+        summary = SummarizationMiddleware(summaries, trigger=("messages", 4), keep=("messages", 2))
+        rounds = [calls(call("look", topic=topic)) for topic in ("bees", "wasps", "ants")]
+        model = scripted(*rounds, "Ask bob@example.org.")
+        made = create_agent(model, [look], middleware=[redaction, summary])
+        return ag.sequential("s", [ag.graph_agent("desk", made, output_key="answer")])
+
+    said = [
+        *["", "bees, from [REDACTED_EMAIL]", "", "wasps, from [REDACTED_EMAIL]"],
+        *["", "ants, from [REDACTED_EMAIL]", "Ask [REDACTED_EMAIL]."],
+    ]
+    events = disk.run(desk(), "I am me@example.org.")
+    assert [each.text for each in unvoided(events)] == said
+    assert disk.events(desk()) == unvoided(events)
+    with ag.sqlite_saver(disk.path) as saver:
+        state = ag.compile_agent(desk(), checkpointer=saver).get_state(CONFIG).values
+    assert [each.text for each in state["messages"]] == ["I am [REDACTED_EMAIL].", *said]
+    assert state["values"] == {"answer": "Ask [REDACTED_EMAIL]."}
+
+
+@pytest.mark.parametrize("several", [1, 2])
+def test_a_tool_may_change_the_words_of_its_agent_and_of_the_user(drive: Drive, several: int) -> None:
+    @tool
+    def tidy(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Tidy up."""
+        changed = [
+            *[removal(), HumanMessage("*", id="user"), AIMessage("B", id="before")],
+            *[AIMessage("Later.", id="mine"), ToolMessage("tidied", tool_call_id=tool_call_id)],
+        ]
+        return Command(update={"messages": changed})
+
+    writer = chat(
+        "w", AIMessage("Mine.", id="mine"), calls(*[call("tidy")] * several), "Done.", tools=[tidy]
+    )
+    before = yields("a", [AIMessage("Before.", id="before")])
+    runner, events = run(drive, ag.sequential("s", [before, ag.loop("l", [writer], max_iterations=2)]))
+    assert history_of(runner)[:2] == ["*", "Before."]
+    kept = runner.graph.get_state(CONFIG).values["messages"]
+    assert {e.id: e.text for e in unvoided(events)} == {m.id: m.text for m in kept if m.id != "user"}
+
+
+def test_a_client_may_remove_all_by_input_and_by_an_edit_of_the_state(drive: Drive) -> None:
+    count = ag.function_agent("f", lambda ctx: str(len(ctx.messages)))
+    compiled = ag.compile_agent(count, checkpointer=InMemorySaver())
+    compiled.invoke({"messages": ["One."]}, CONFIG)
+    for each in (removal(), {"type": "remove", "id": removal().id, "content": ""}):
+        left = compiled.invoke({"messages": [each, "Two."]}, CONFIG)["messages"]
+        assert [each.text for each in left] == ["Two.", "1"]
+        assert all(each.id for each in left)
+    edit = [HumanMessage("gone"), removal(), HumanMessage("Three.")]
+    compiled.update_state(CONFIG, {"messages": edit})
+    assert [each.text for each in compiled.get_state(CONFIG).values["messages"]] == ["Three."]
+    runner = ag.Runner(count)
+    given: list[Any] = ["One.", [removal(), "Two."]]
+    events = [event for each in given for event in drive.run(runner, each, thread_id="t")]
+    assert [each.text for each in events] == ["1", "1"]
+    assert list(runner.events("t")) == events
+
+
+class Recording(InMemorySaver):
+    """A saver that keeps what it had saved after each save, as a kill would leave it.
+
+    Attributes:
+        left: A saver for each.
+    """
+
+    def __init__(self, *, is_late: bool) -> None:
+        """Make one; with `is_late` LangGraph's own saves of the results of tasks never come."""
+        super().__init__()
+        self.left: list[InMemorySaver] = []
+        self._is_late, self._lock = is_late, RLock()
+
+    def put(self, *given: Any) -> Any:
+        with self._lock:
+            config = super().put(*given)
+            self._keep()
+        return config
+
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        is_langgraphs = task_path and writes[0][0] == "__return__"
+        with self._lock:
+            if not (self._is_late and is_langgraphs):
+                super().put_writes(config, writes, task_id, task_path)
+                self._keep()
+
+    def _keep(self) -> None:
+        left = InMemorySaver()
+        left.storage, left.writes, left.blobs = deepcopy([self.storage, self.writes, self.blobs])
+        self.left.append(left)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["in time", "late"])
+def test_a_kill_after_any_save_leaves_the_same_messages(drive: Drive, is_late: bool) -> None:
+    """The result of a task is saved before the graph continues, however late LangGraph saves it."""
+    asked = calls(call("look", "1")).model_copy(update={"id": "call"})
+    returned = ToolMessage("two", id="2", tool_call_id="1")
+    graph = foreign(
+        lambda seen: [AIMessage("one", id="one"), AIMessage("gone", id="gone")],
+        lambda seen: [asked, returned, AIMessage("ONE", id="one"), HumanMessage("*", id="user")],
+        lambda seen: [removal(), HumanMessage("Short."), seen[2], AIMessage("three", id="three")],
+    )
+    tree = ag.sequential("s", [ag.graph_agent("g", graph)])
+    saver = Recording(is_late=is_late)
+    list(drive.run(ag.Runner(tree, checkpointer=saver), HumanMessage("Go.", id="user"), thread_id="t"))
+    begun = [left for left in saver.left if left.get_tuple(CONFIG)]
+    assert len(begun) > 10
+    said = [("one", "ONE"), ("gone", "gone"), ("call", ""), ("2", "two"), ("three", "three")]
+    for left in begun:
+        runner = ag.Runner(tree, checkpointer=left)
+        list(drive.resume(runner, "t"))
+        kept = runner.graph.get_state(CONFIG).values["messages"]
+        assert [(each.id, each.text) for each in kept] == [("user", "*"), *said]
+        assert sorted((each.id, each.text) for each in runner.events("t")) == sorted(said)

@@ -1,0 +1,333 @@
+"""Values: how they are declared, edited and compared, and which of them tools and middleware share.
+
+What agents write in turn and side by side is in `tests/transcripts/values.txt`.
+"""
+
+import operator
+from collections import deque
+from dataclasses import dataclass
+from typing import Annotated, Any, NotRequired
+from typing import TypedDict as TypingTypedDict
+
+import pytest
+from helpers import Drive, failing, scripted, writes
+from langchain.agents.middleware import AgentMiddleware, AgentState
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.channels import EphemeralValue, Topic, UntrackedValue
+from langgraph.managed import RemainingSteps
+from langgraph.prebuilt import InjectedState
+from langgraph.types import Command
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+import agentgraph as ag
+from agentgraph.graph.values import Reducers, is_same
+from agentgraph.testing import call, calls
+
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
+
+
+class Notes(TypedDict, total=False):
+    notes: Annotated[list, operator.add]
+    topic: str
+
+
+class PlainNotes(TypingTypedDict):
+    notes: Annotated[list, operator.add]
+
+
+class NotesModel(BaseModel):
+    notes: Annotated[list[str], operator.add] = []
+
+
+def values_of(runner: ag.Runner) -> dict[str, Any]:
+    """Return the values of the run, without those of the package."""
+    values = runner.graph.get_state(CONFIG).values["values"]
+    return {name: value for name, value in values.items() if "." not in name}
+
+
+# what declares values
+
+
+@pytest.mark.parametrize("schema", [Notes, PlainNotes, NotesModel])
+def test_a_reducer_is_declared_as_langgraph_users_declare_state(drive: Drive, schema: Any) -> None:
+    tree = ag.sequential("s", [writes("a", {"notes": ["a"]}, {"notes": ["b"]}), writes("c", {"x": 1})])
+    runner = ag.Runner(tree, values=schema)
+    list(drive.run(runner, "Go.", thread_id="t", values={"notes": ["given"]}))
+    assert values_of(runner) == {"notes": ["given", "a", "b"], "x": 1}
+
+
+def test_values_of_other_collections_are_merged() -> None:
+    class Seen(TypedDict):
+        names: Annotated[set, operator.or_]
+        last: Annotated[deque, operator.add]
+
+    a, b = (writes(n, {"names": {n}, "last": deque([n])}) for n in "ab")
+    out = ag.compile_agent(ag.parallel("p", [a, b]), values=Seen).invoke({"messages": ["Go."]})
+    assert out["values"] == {"names": {"a", "b"}, "last": deque("ab")}
+
+
+class Wrong(TypedDict):
+    notes: Annotated[list, operator.add]
+    a: Annotated[int, UntrackedValue]
+    b: Annotated[int, EphemeralValue]
+    c: Annotated[int, Topic(int)]
+    d: RemainingSteps
+
+
+@pytest.mark.parametrize("compiled", [ag.compile_agent, ag.Runner])
+def test_fields_of_other_kinds_are_faults(compiled: Any) -> None:
+    with pytest.raises(ag.InvalidAgentError) as refused:
+        compiled(writes("a"), values=Wrong)
+    kinds = {"a": "UntrackedValue", "b": "EphemeralValue", "c": "Topic", "d": "RemainingStepsManager"}
+    assert refused.value.faults == tuple(
+        f"values: the field {name!r} is declared with {kind}, which values cannot have; use "
+        "Annotated[type, reducer], or the type alone"
+        for name, kind in kinds.items()
+    )
+
+
+@pytest.mark.parametrize("schema", [int, dict, 5, "Notes", {"notes": list}], ids=str)
+def test_what_declares_no_fields_is_a_fault(schema: Any) -> None:
+    with pytest.raises(ag.InvalidAgentError) as refused:
+        ag.compile_agent(writes("a"), values=schema)
+    assert str(refused.value) == (
+        f"values={schema!r} declares no fields; pass a TypedDict or a pydantic model, as in class "
+        "Values(TypedDict): notes: Annotated[list, operator.add]"
+    )
+
+
+def test_a_tree_whose_branches_share_a_declared_output_key_is_translated() -> None:
+    branches = [ag.function_agent(n, lambda ctx: ctx.name, output_key="topic") for n in "ab"]
+    tree = ag.parallel("p", branches)
+
+    class Topics(TypedDict):
+        topic: Annotated[str, operator.add]
+
+    graph = ag.compile_agent(tree, values=Topics)
+    parts = graph.stream(
+        {"messages": ["Go."]}, stream_mode=ag.STREAM_MODES, subgraphs=True, version="v2"
+    )
+    assert sorted(event.text for event in ag.translate(tree, parts)) == ["a", "b"]
+
+
+# conflicts and failures of reducers
+
+
+def test_the_errors_say_where_what_and_by_whom(drive: Drive) -> None:
+    tree = ag.parallel("p", [writes("a", {"x": 1, "y": 1}), writes("b", {"x": 2, "y": 2})])
+    _, conflict = failing(drive.run(ag.Runner(tree), "Go."), ag.ValueConflictError)
+    assert (conflict.where, conflict.name, conflict.names) == ("p", "x", ("x", "y"))  # type: ignore[attr-defined]
+    assert (conflict.writers, conflict.values) == (("p/a", "p/b"), ("1", "2"))  # type: ignore[attr-defined]
+    runner = ag.Runner(writes("a", {"notes": 5}), values=Notes)
+    _, failed = failing(drive.run(runner, "Go."), ag.ReducerError)
+    assert (failed.where, failed.name, failed.value) == ("a", "notes", "5")  # type: ignore[attr-defined]
+
+
+@dataclass(eq=False)
+class Array:
+    """Gives no answer to `==`, as arrays of numpy do."""
+
+    items: list[int]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_values_that_cannot_be_compared_are_the_same_where_their_pickles_are() -> None:
+    assert is_same(Array([1]), Array([1]))
+    assert not is_same(Array([1]), Array([2]))
+    local = [Array([1]), lambda: None]
+    assert is_same(local, local)
+    assert not is_same(local, [Array([1]), lambda: None])
+
+
+@pytest.mark.parametrize(("other", "differ"), [([1], False), ([2], True)])
+def test_values_that_cannot_be_compared_conflict_where_they_differ(other: Any, differ: bool) -> None:
+    tree = ag.parallel("p", [writes("a", {"x": Array([1])}), writes("b", {"x": Array(other)})])
+    graph = ag.compile_agent(tree)
+    if differ:
+        with pytest.raises(ag.ValueConflictError):
+            graph.invoke({"messages": ["Go."]})
+    else:
+        assert graph.invoke({"messages": ["Go."]})["values"]["x"].items == [1]
+
+
+def test_middleware_may_hand_back_messages_that_cannot_be_compared(drive: Drive) -> None:
+    @tool(response_format="content_and_artifact")
+    def measure() -> tuple[str, Any]:
+        """Measure."""
+        return "measured", Array([1, 2])
+
+    class Redacting(AgentMiddleware[Any, Any, Any]):
+        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+            copies = [message.model_copy(deep=True) for message in state["messages"]]
+            if copies[-1].type == "tool":
+                copies[-1].content = "redacted"
+            return {"messages": copies}
+
+    model = scripted(calls(call("measure")), calls(call("measure", "2")), "Done.")
+    tree = ag.chat_agent("a", model, tools=[measure], middleware=[Redacting()])
+    assert [event.text for event in drive.run(ag.Runner(tree), "Go.")][-1] == "Done."
+    assert [m.text for m in model.inputs[-1] if m.type == "tool"] == ["redacted", "redacted"]
+
+
+# how values are kept and edited
+
+
+def test_to_merge_changes_neither_side() -> None:
+    values, new = {"a": 1}, {"a": 2}
+    assert Reducers().merged(values, new) == {"a": 2}
+    assert (values, new) == ({"a": 1}, {"a": 2})
+
+
+def test_the_root_is_edited_through_the_reducers() -> None:
+    runner = ag.Runner(
+        ag.sequential("s", [writes("a", {"notes": ["a"]}), ag.human("h", "?")]), values=Notes
+    )
+    list(runner.run("Go.", thread_id="t", values={"topic": "bees"}))
+    runner.graph.update_state(CONFIG, {"values": {"notes": ["edited"], "topic": "wasps"}})
+    assert values_of(runner) == {"notes": ["a", "edited"], "topic": "wasps"}
+
+
+def test_a_lane_is_edited_with_a_plain_dict() -> None:
+    lane = ag.sequential("s", [writes("a", {"notes": ["a"], "x": 1}), ag.human("h", "?"), writes("c")])
+    runner = ag.Runner(ag.parallel("p", [lane, writes("b", {"notes": ["b"]})]), values=Notes)
+    list(runner.run("Go.", thread_id="t"))
+    lanes = (each.config["configurable"]["checkpoint_ns"] for each in runner.saver.list(CONFIG))
+    namespace = next(each for each in lanes if "|s:" in each)
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": namespace}}
+    runner.graph.update_state(config, {"values": {"notes": ["edited"], "x": 2}})
+    list(runner.resume("t"))
+    assert list(runner.resume("t", "yes"))[-1].text == "saw {'notes': ['a', 'edited'], 'x': 2}"
+
+
+def test_updates_of_the_root_are_plain_dicts_where_no_write_is_lost_by_it() -> None:
+    a = writes("a", {"notes": ["a"], "x": 1}, {"x": 2})
+    b = writes("b", {"notes": ["b"]}, {"notes": ["c"], "x": 3})
+    graph = ag.compile_agent(ag.sequential("s", [a, b]), values=Notes)
+    parts = list(graph.stream({"messages": ["Go."]}, stream_mode="updates"))
+    assert [part[name]["values"] for part in parts for name in part if name in "ab"] == [
+        {"notes": ["a"], "x": 2},
+        [{"notes": ["b"]}, {"notes": ["c"], "x": 3}],
+    ]
+
+
+def test_what_a_lane_keeps_does_not_grow_with_what_it_writes_over() -> None:
+    def look(ctx: ag.Context) -> ag.SetValues:
+        return ag.SetValues(n=ctx.iteration, m={"n": ctx.iteration})
+
+    lane = ag.loop("l", [ag.function_agent("a", look)], max_iterations=20)
+    graph = ag.compile_agent(ag.parallel("p", [lane]))
+    parts = graph.stream({"messages": ["Go."]}, stream_mode="values", subgraphs=True)
+    assert (
+        max(len(part.get("values", ())) for _, part in parts) == 2
+    )  # of the root, which has two names
+
+
+# what tools and middleware share with the run
+
+
+@pytest.mark.parametrize("by", ["SetValues", "Command"])
+def test_calls_in_turn_see_what_those_before_them_wrote(drive: Drive, by: str) -> None:
+    seen: list[Any] = []
+
+    def note(text: str, values: Annotated[dict, InjectedState("values")]) -> Any:
+        """Note a text."""
+        seen.append(dict(values))
+        written = {"notes": [text], "last": text}
+        return ag.SetValues(**written) if by == "SetValues" else Command(update={"values": written})
+
+    asked = calls(*(call("note", text, text=text) for text in ("one", "two", "three")))
+    tree = ag.chat_agent("boss", scripted(asked, "Done."), tools=[note], parallel_tools=False)
+    runner = ag.Runner(tree, values=Notes)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    assert seen == [{}, {"notes": ["one"], "last": "one"}, {"notes": ["one", "two"], "last": "two"}]
+    assert values_of(runner) == {"notes": ["one", "two", "three"], "last": "three"}
+
+
+def merged(old: dict[str, str] | None, new: dict[str, str]) -> dict[str, str]:
+    return {**(old or {}), **new}
+
+
+Files = Annotated[dict[str, str], merged]
+
+
+class FileState(AgentState[Any]):
+    files: NotRequired[Files]
+    notes: NotRequired[list[str]]
+
+
+class Filing(AgentMiddleware[Any, Any, Any]):
+    """Brings state as the middleware of deepagents does: tools write it, and a hook."""
+
+    state_schema = FileState
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        return {"files": {"readme": f"{len(state.get('files') or {})} files"}, "notes": ["begun"]}
+
+
+class Shared(TypedDict, total=False):
+    files: Files
+    count: int
+
+
+def write(name: str, text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Write a file."""
+    done = ToolMessage(f"Wrote {name}.", tool_call_id=tool_call_id)
+    return Command(update={"files": {name: text}, "count": 1, "topic": name, "messages": [done]})
+
+
+def read(state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Read everything."""
+    return f"{state.get('files')} {state.get('notes')}"
+
+
+def filing(name: str, *responses: Any, **options: Any) -> ag.Agent:
+    return ag.chat_agent(
+        name, scripted(*responses), tools=[write, read], middleware=[Filing()], **options
+    )
+
+
+def reading(name: str) -> ag.Agent:
+    return ag.chat_agent(name, scripted(calls(call("read")), "Done."), tools=[read])
+
+
+@pytest.mark.parametrize("parallel_tools", [True, False])
+def test_a_key_that_values_declare_is_shared_and_another_is_the_agents_own(
+    drive: Drive, parallel_tools: bool
+) -> None:
+    asked = calls(call("write", name="a", text="A"), call("read"))
+    writer = filing("w", asked, calls(call("read")), "Done.", parallel_tools=parallel_tools)
+    runner = ag.Runner(ag.sequential("s", [writer, reading("c")]), values=Shared)
+    events = list(drive.run(runner, "Go.", thread_id="t", values={"files": {"old": "O"}}))
+    results = [each.message.text for each in events if isinstance(each.message, ToolMessage)]
+    both = "{'old': 'O', 'readme': '1 files', 'a': 'A'}"
+    assert results[-2:] == [f"{both} ['begun']", f"{both} None"]
+    assert parallel_tools or results[1] == f"{both} ['begun']"
+    files = {"old": "O", "readme": "1 files", "a": "A"}
+    assert values_of(runner) == {"files": files, "count": 1, "topic": "a"}
+
+
+def test_what_values_do_not_declare_is_the_state_of_the_agent(drive: Drive) -> None:
+    writer = filing("w", calls(call("write", name="a", text="A")), calls(call("read")), "Done.")
+    runner = ag.Runner(ag.sequential("s", [writer, reading("c")]))
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    results = [each.message.text for each in events if isinstance(each.message, ToolMessage)]
+    assert results == ["Wrote a.", "{'readme': '0 files', 'a': 'A'} ['begun']", "None None"]
+
+
+def test_agents_side_by_side_share_files_through_the_reducer(drive: Drive) -> None:
+    class OnlyFiles(TypedDict, total=False):
+        files: Files
+        topic: Annotated[str, lambda old, new: max(old, new)]
+
+    agents = [filing(name, calls(call("write", name=name, text=name)), "Done.") for name in "ab"]
+    runner = ag.Runner(ag.parallel("p", agents), values=OnlyFiles)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    values = values_of(runner)
+    assert values["files"] == {"readme": "0 files", "a": "a", "b": "b"}
+    assert values["topic"] == "b"
