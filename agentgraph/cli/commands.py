@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from agentgraph.cli import saved
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.options import Refusal, db_option, existing, json_option, options, thread_option
+from agentgraph.cli.saved import OF_THREADS
 from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
@@ -251,5 +251,5 @@ def _standard_input() -> str:
         raise Refusal(f"standard input is not UTF-8 text: {error}") from error
 
 
-for each in (saved.threads, saved.show, saved.delete, saved.copy):
+for each in OF_THREADS:
     commands.add_command(each)

@@ -134,3 +134,7 @@ def _usage_lines(usage: Usage) -> Iterator[str]:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
+
+
+OF_THREADS = (threads, show, delete, copy)
+"""The commands of this file."""

@@ -39,6 +39,10 @@ class Watched(Result):
     def __getitem__(self, index: Any) -> Any:
         return self.events[index]
 
+    def __repr__(self) -> str:
+        questions = f", {len(self.pending)} pending" if self.pending else ""
+        return f"<Watched: {len(self)} events on thread {self.thread_id!r}{questions}>"
+
     def _ipython_display_(self) -> None:
         """Show nothing: the notebook shows the tree already."""
 

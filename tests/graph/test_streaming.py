@@ -217,7 +217,7 @@ def test_chunks_of_a_graph_without_a_runner_are_the_same() -> None:
     assert short(events) == short(ag.Runner(tree()).run("Go.", stream=True))
 
 
-def test_chunks_of_models_that_are_not_the_agents_are_not_streamed(drive: Drive) -> None:
+def test_chunks_of_models_in_tools_and_of_summaries_are_not_streamed(drive: Drive) -> None:
     other = ScriptedChatModel(responses=lambda messages: "Inner words.")
 
     def ask() -> str:
@@ -228,7 +228,8 @@ def test_chunks_of_models_that_are_not_the_agents_are_not_streamed(drive: Drive)
     policy = ag.summarized(other, 2, token_counter=len)
     writer = ag.chat_agent("w", scripted(calls(call("ask")), "Done."), tools=[ask], history=policy)
     events = stream(drive, seq("s", f, says("b"), says("c"), writer))
-    assert [event.text for event in events if event.partial and event.text] == ["Done."]
+    chunks = [(event.agent_name, event.text) for event in events if event.partial and event.text]
+    assert chunks == [("f", "Inner "), ("f", "words."), ("w", "Done.")]
 
 
 def test_chunks_are_not_streamed_unless_asked_for_and_then_nothing_is_discarded(drive: Drive) -> None:

@@ -407,7 +407,7 @@ def test_a_run_that_says_nothing_has_an_empty_text_and_a_thread_of_its_own(watch
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "there is nothing to watch; pass messages, or a thread_id to resume"),
+    ({}, "there is nothing to run; pass messages, or a thread_id to resume"),
     (
         {"messages": "Go.", "answers": "yes"},
         "answers='yes' can only be given to resume a thread; leave the messages out",
