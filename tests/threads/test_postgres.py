@@ -54,6 +54,21 @@ def test_a_tree_runs_pauses_resumes_and_is_read_again(server: str, drive: Drive)
     assert again == events
 
 
+def test_threads_are_listed_copied_and_deleted(server: str) -> None:
+    with PostgresSaver.from_conn_string(server) as saver:
+        saver.setup()
+        runner = ag.Runner(TREE, checkpointer=saver)
+        runner.invoke("Go.", thread_id="one")
+        runner.copy("one", "two")
+        assert runner.invoke(thread_id="two", answers="yes").text == "c"
+        found = {each.thread_id: each.status for each in runner.threads()}
+        assert (found["one"], found["two"]) == ("paused", "done")
+        assert lines(runner.events("one")) == lines(runner.events("two"))[:2]
+        assert [message.text for message in runner.thread("two").turns[0].messages] == ["Go."]
+        runner.delete("one")
+        assert "one" not in {each.thread_id for each in runner.threads()}
+
+
 def test_a_connection_that_was_closed_is_named(server: str) -> None:
     with PostgresSaver.from_conn_string(server) as saver:
         saver.setup()
