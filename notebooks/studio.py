@@ -7,13 +7,13 @@ from typing import Any
 import agentgraph as ag
 
 
-def graph_of(notebook: str) -> Any:
-    """Return the graph of the tree that a notebook calls `agent`."""
+def graph_of(notebook: str, **options: str) -> Any:
+    """Return the graph of the tree that a notebook calls `agent`, with options by their names there."""
     cells = json.loads((Path(__file__).parent / f"{notebook}.ipynb").read_text())["cells"]
     tagged = [cell for cell in cells if "studio" in cell["metadata"].get("tags", [])]
     names: dict[str, Any] = {}
     exec("\n".join("".join(cell["source"]) + "\n" for cell in tagged), names)
-    return ag.compile_agent(names["agent"])
+    return ag.compile_agent(names["agent"], **{key: names[name] for key, name in options.items()})
 
 
 first_agents = graph_of("01_first_agents")
@@ -25,5 +25,5 @@ supervisor = graph_of("06_supervisor")
 plan_and_workflow = graph_of("07_plan_execute_and_workflow")
 own_graphs = graph_of("08_your_own_graphs")
 middleware = graph_of("09_middleware_and_structure")
-values = graph_of("10_values_and_results")
-application = graph_of("11_in_your_application")
+values = graph_of("10_values_and_results", values="Values")
+application = graph_of("11_in_your_application", context_schema="User")

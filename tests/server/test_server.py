@@ -252,3 +252,35 @@ def test_each_graph_of_the_notebooks_is_drawn_described_and_run(
     assert [part.data for part in parts if part.event == "error"] == []
     state = client.threads.get_state(thread)
     assert len(state["values"]["messages"]) > 1 or state["next"]
+
+
+def test_a_runtime_context_reaches_the_agents_also_an_assistants(server: str) -> None:
+    client = get_sync_client(url=server)
+    given = {"messages": [{"role": "user", "content": "Hello."}]}
+    bob = client.assistants.create("application", context={"name": "Bob", "language": "French"})
+    ended: list[Any] = [
+        client.runs.wait(None, "application", input=given, context={"name": "Ada"}),
+        client.runs.wait(None, bob["assistant_id"], input=given),
+    ]
+    assert [each["messages"][-1]["content"] for each in ended] == [
+        "Answer Ada in English. They like anything.",
+        "Answer Bob in French. They like anything.",
+    ]
+    schemas = client.assistants.get_schemas(bob["assistant_id"])
+    assert schemas["context_schema"]["properties"].keys() == {"name", "language"}
+
+
+def test_a_server_shows_and_checks_typed_values(server: str) -> None:
+    client = get_sync_client(url=server)
+    (found,) = client.assistants.search(graph_id="values", limit=1)
+    schemas = client.assistants.get_schemas(found["assistant_id"])
+    shown = schemas["input_schema"]["$defs"]["Values"]["properties"]
+    assert shown["topic"] == {
+        "description": "What the report is about.",
+        "title": "Topic",
+        "type": "string",
+    }
+    thread = client.threads.create()["thread_id"]
+    wrong = {"messages": [{"role": "user", "content": "Go."}], "values": {"topic": 3}}
+    ended: Any = client.runs.wait(thread, "values", input=wrong, raise_error=False)
+    assert "'topic' does not fit its declared type" in ended["__error__"]["message"]
