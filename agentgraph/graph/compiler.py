@@ -201,7 +201,7 @@ class _LaneBuilder:
         if not is_root:
             return made(LaneGraph, graph)
         self._begin_turns(graph, begin)
-        return made(RootGraph, graph, agent=self.tree.agent)
+        return made(RootGraph, graph, agent=self.tree.agent, reducers=self.reducers)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Make each input set the position to the start, whatever the last turn left.

@@ -27,6 +27,7 @@ from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
+from agentgraph.graph.values import Reducers
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -81,11 +82,12 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     Attributes:
         agent: The root of the tree.
+        reducers: How values are merged, and their types: input that does not fit is not saved.
     """
 
-    def __init__(self, *, agent: Agent, **options: Any) -> None:
+    def __init__(self, *, agent: Agent, reducers: Reducers, **options: Any) -> None:
         super().__init__(**options)
-        self.agent = agent
+        self.agent, self.reducers = agent, reducers
 
     def stream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -98,7 +100,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        return super().stream(from_outside(input), config, **options)
+        return super().stream(self._checked(from_outside(input)), config, **options)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -111,7 +113,20 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        return super().astream(from_outside(input), config, **options)
+        return super().astream(self._checked(from_outside(input)), config, **options)
+
+    def _checked(self, given: Any) -> Any:
+        """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
+
+        Raises:
+            AgentGraphError: A value does not fit its declared type.
+            ReducerError: A reducer failed.
+        """
+        update = given.update if isinstance(given, Command) else given
+        values = update.get("values") if isinstance(update, Mapping) else None
+        if values and self.reducers.fields:
+            self.reducers.merged(self.reducers.defaults(), values)
+        return given
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
