@@ -37,11 +37,11 @@ def build(tree: specs.Spec, record: Record) -> ag.Agent:
 def declared(tree: specs.Spec) -> Any:
     """Return how the values of a tree are declared: one is added to, of others the last counts."""
     keys = {getattr(spec, "output_key", None) for spec in specs.walk(tree)} - {None}
-    names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[str, _last])
+    names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[Any, _last])
     return TypedDict("Values", {**names, ADDED: Annotated[str, add]})
 
 
-def _last(old: str, new: str) -> str:
+def _last(old: Any, new: Any) -> Any:
     return new
 
 
