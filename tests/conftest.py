@@ -74,3 +74,9 @@ def loopback_only() -> Iterator[None]:
         stay_on_loopback(patch.setattr)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "guarded"), prepend=os.pathsep)
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest tests first, so that all processes end at about the same time."""
+    first = ("server", "properties")
+    items.sort(key=lambda item: item.path.parent.name not in first)
