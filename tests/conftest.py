@@ -1,6 +1,7 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ from guarded.guard import stay_on_loopback
 from helpers import Async, Disk, Drive, Sync
 from openai_server import OpenAIServer, serving
 
-MEMORY = Path("/dev/shm")
-if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK):
-    # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
+MEMORY, ROOM = Path("/dev/shm"), 2**30
+if (
+    "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
+):  # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 
