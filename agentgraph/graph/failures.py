@@ -55,7 +55,9 @@ def _arose_inside(error: BaseException, address: str, step: str) -> bool:
     """Return whether the failures of `error` are of this step of an agent, or of agents inside it."""
     found = failures(error)
     return bool(found) and all(
-        step in ("", each.step) if each.address == address else _is_inside(each.address, address)
+        not step or each.step in ("", step)
+        if each.address == address
+        else _is_inside(each.address, address)
         for each in found
     )
 
