@@ -94,7 +94,7 @@ class Items:
             case _:
                 raise InvalidOutputError(
                     f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
-                    "a LangChain message or chunk, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
+                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
                     "Custom(...), SetValues(...) or None, or a list of these"
                 )
         return False
