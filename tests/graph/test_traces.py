@@ -151,6 +151,7 @@ def test_langsmiths_tracer_writes_the_tree(langsmith: LangSmith) -> None:
     )
     tracer = LangChainTracer(project_name="tests", client=client)
     ag.Runner(tree()).invoke("Go.", config={"callbacks": [tracer]})
+    client.session.close()
     posted = [json.loads(body) for body in langsmith.bodies]
     found = {
         (run["name"], run["extra"]["metadata"].get("agent_address"))

@@ -248,7 +248,8 @@ def test_each_graph_of_the_notebooks_is_drawn_described_and_run(
     kept = set(schemas["state_schema"]["properties"])
     assert kept - {"middleware"} == {"messages", "values", "position"}
 
-    parts = [*client.runs.stream(thread, name, input=GO, stream_mode="values")]
+    context = {"name": "Ada"} if name == "application" else None
+    parts = [*client.runs.stream(thread, name, input=GO, context=context, stream_mode="values")]
     assert [part.data for part in parts if part.event == "error"] == []
     state = client.threads.get_state(thread)
     assert len(state["values"]["messages"]) > 1 or state["next"]
