@@ -255,8 +255,7 @@ def test_each_graph_of_the_notebooks_is_drawn_described_and_run(
     assert len(state["values"]["messages"]) > 1 or state["next"]
 
 
-def test_a_runtime_context_reaches_the_agents_also_an_assistants(server: str) -> None:
-    client = get_sync_client(url=server)
+def test_a_runtime_context_reaches_the_agents_also_an_assistants(client: SyncLangGraphClient) -> None:
     given = {"messages": [{"role": "user", "content": "Hello."}]}
     bob = client.assistants.create("application", context={"name": "Bob", "language": "French"})
     ended: list[Any] = [
@@ -271,8 +270,7 @@ def test_a_runtime_context_reaches_the_agents_also_an_assistants(server: str) ->
     assert schemas["context_schema"]["properties"].keys() == {"name", "language"}
 
 
-def test_a_server_shows_and_checks_typed_values(server: str) -> None:
-    client = get_sync_client(url=server)
+def test_a_server_shows_and_checks_typed_values(client: SyncLangGraphClient) -> None:
     (found,) = client.assistants.search(graph_id="values", limit=1)
     schemas = client.assistants.get_schemas(found["assistant_id"])
     shown = schemas["input_schema"]["$defs"]["Values"]["properties"]
