@@ -69,6 +69,8 @@ def translate(
             those of `version="v2"`, or tuples of version "v1". Or the parts of a server's stream, from
             `RemoteGraph` or the SDK's `runs.stream(..., stream_subgraphs=True)`. Ask the SDK for
             "messages-tuple" instead of "messages", whose chunks lack the arguments of tool calls.
+            Or, in beta, those of `graph.stream_events(..., version="v3", transformers=[
+            UpdatesTransformer, CustomTransformer])`, which are in `langgraph.stream.transformers`.
         thread_id: The `thread_id` of the events.
         node: The name of the tree's node, if the tree is only a node of the streamed graph.
         middleware: The `middleware` that was passed to `compile_agent`.

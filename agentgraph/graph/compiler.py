@@ -43,7 +43,6 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, reading, state_types
-from agentgraph.graph.streams import EventParts
 from agentgraph.graph.traces import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
@@ -131,11 +130,10 @@ def compile_tree(
 ) -> Graph:
     """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
-    options["transformers"] = [EventParts, *(options.get("transformers") or ())]
     if any(place.chat for place in tree.places):
         from agentgraph.graph.chat.wiring import transformers
 
-        options["transformers"] = transformers(tree, options["transformers"])
+        options["transformers"] = transformers(tree, options.get("transformers") or ())
     builder = _LaneBuilder(tree, reducers, check_limits(limits), _checked(context_schema))
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from helpers import asks, lines, says, scripted
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.stream.transformers import CustomTransformer, UpdatesTransformer
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+PARTS = [UpdatesTransformer, CustomTransformer]
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 pytestmark = pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
 
@@ -28,7 +30,7 @@ def streamed(version: str) -> list[ag.AgentEvent]:
     graph = ag.compile_agent(job, checkpointer=InMemorySaver())
     given: Any = {"messages": ["Go."]}
     if version == "v3":
-        parts: Any = graph.stream_events(given, CONFIG, version="v3")
+        parts: Any = graph.stream_events(given, CONFIG, version="v3", transformers=PARTS)
     else:
         modes: Any = {"stream_mode": ag.STREAM_MODES, "subgraphs": True, "version": version}
         parts = graph.stream(given, CONFIG, **modes)
@@ -39,7 +41,7 @@ async def astreamed() -> list[ag.AgentEvent]:
     job = tree()
     graph = ag.compile_agent(job, checkpointer=InMemorySaver())
     given: Any = {"messages": ["Go."]}
-    parts: Any = await graph.astream_events(given, CONFIG, version="v3")
+    parts: Any = await graph.astream_events(given, CONFIG, version="v3", transformers=PARTS)
     return [event async for event in ag.atranslate(job, parts)]
 
 

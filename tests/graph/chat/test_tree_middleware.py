@@ -204,10 +204,10 @@ def test_transformers_that_are_given_come_after_those_of_the_middleware() -> Non
         return [each.__name__ for each in graph.stream_transformers]
 
     agent = ag.chat_agent("a", scripted(), middleware=[summarizing()])
-    expected = ["ToolCallTransformer", "InternalCallTransformer", "EventParts"]
+    expected = ["ToolCallTransformer", "InternalCallTransformer"]
     assert names(agent, Mine) == [*expected, "Mine"]
     assert names(agent, ToolCallTransformer) == expected
-    assert names(ag.function_agent("a", lambda ctx: "Reply.")) == ["EventParts"]
+    assert names(ag.function_agent("a", lambda ctx: "Reply.")) == []
 
 
 # traces
