@@ -26,6 +26,7 @@ from agentgraph.agents.agents import (
     FunctionAgent,
     GraphAgent,
     HumanAgent,
+    InnerNode,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
@@ -232,6 +233,10 @@ class _LaneBuilder:
                 )
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])
+            case GraphAgent(flat=True) | InnerNode():
+                from agentgraph.graph.flat.wiring import flat_node
+
+                yield flat_node(node_context)
             case GraphAgent(graph=inner):
                 yield LaneNode(
                     GraphNode(node_context),
