@@ -68,6 +68,8 @@ class Progress(TypedDict, total=False):
     """How often each of them has run, or is next."""
     packets: list[Any]
     """The inputs that `Send` gave to the next node."""
+    ended: bool
+    """Whether the graph has ended, and only its output is still to be said."""
 
 
 class ChatEnding(TypedDict, total=False):

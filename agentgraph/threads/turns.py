@@ -23,7 +23,7 @@ For example: `run("Weather?")` is killed after the tool call `now` has ended, be
 the user's "Stop."
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
@@ -176,7 +176,8 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
         given = results.get(number)
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
     messages = folded(messages)
-    messages += [_unfinished(call, at) for call in _unanswered(messages).values() if at]
+    before = _before_inner(place, at, said)
+    messages += [_unfinished(call, at) for call in _unanswered([*before, *messages]).values() if at]
     return _joined(map(_written, results.values()))._replace(messages=messages, middleware=[])
 
 
@@ -270,6 +271,13 @@ def _open_calls(
         return {}
     results = [each for each in said[last:] if isinstance(each, ToolMessage)]
     return _unanswered([said[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
+
+
+def _before_inner(place: Place | None, at: str, said: Sequence[BaseMessage]) -> Iterator[BaseMessage]:
+    """Yield what a graph that is laid flat said in the activation in which one of its nodes is next."""
+    if place is not None and place.kind.is_inner:
+        home = at.rpartition("/")[0]
+        yield from (each for each in said if (address_of(each) or "").rpartition("/")[0] == home)
 
 
 def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:

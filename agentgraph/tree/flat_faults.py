@@ -24,23 +24,25 @@ def flat_faults(agent: GraphAgent) -> Iterator[str]:
             f"{shown(agent.graph)}; {_INSTEAD}"
         )
         return
-    yield from (f"flat=True: {fault}; {_INSTEAD}" for fault in _faults(agent.graph, builder))
+    yield from (f"flat=True: {fault} {_INSTEAD}" for fault in _faults(agent.graph, builder))
 
 
 def _faults(graph: Any, builder: Any) -> Iterator[str]:
+    if hasattr(graph, "agent"):
+        yield "its graph is a compiled tree of agents; put the tree there as it is, or"
     for start, ends in sorted(_several_edges(builder).items()):
-        yield f"its graph goes on from {start!r} at {' and '.join(map(repr, ends))} at the same time"
+        yield f"its graph goes on from {start!r} at {' and '.join(map(repr, ends))} at the same time;"
     for starts, end in sorted(builder.waiting_edges):
-        yield f"its graph waits for {' and '.join(map(repr, starts))} before {end!r}"
+        yield f"its graph waits for {' and '.join(map(repr, starts))} before {end!r};"
     if "__root__" in builder.channels:
-        yield "the state of its graph has no named keys"
+        yield "the state of its graph has no named keys;"
     if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
         yield "its graph stops before or after nodes; call interrupt() in a node, or"
     for name, node in builder.nodes.items():
         if node.cache_policy is not None:
-            yield f"its node {name!r} has a cache_policy"
+            yield f"its node {name!r} has a cache_policy;"
         if node.is_error_handler or node.error_handler_node is not None:
-            yield f"its node {name!r} has, or is, an error handler"
+            yield f"its node {name!r} has, or is, an error handler;"
 
 
 def _several_edges(builder: Any) -> dict[str, list[str]]:

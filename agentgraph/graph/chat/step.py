@@ -38,7 +38,7 @@ from typing_extensions import TypedDict
 from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import address_of, is_remove_all, with_id
+from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
 from agentgraph.graph.values import copied, is_same
 
 
@@ -217,6 +217,7 @@ class Step:
         self._removed: set[str | None] = set()
         self._touched = False
         self._forgotten: dict[str, list[Any]] = {}
+        self._overtaken: list[BaseMessage] = []
         self.jump_to: str | None = None
 
     def state(
@@ -319,6 +320,7 @@ class Step:
         if not self._touched:
             return
         known = {message.id: message for message in self._seen}
+        self.messages = [self._as_before(known.get(each.id), each) for each in self.messages]
         written: dict[str | None, BaseMessage] = {}
         said = set(self._said)
         gone = self._taken_back()
@@ -330,6 +332,10 @@ class Step:
                 said.add(message.id)
             elif before is not None and not is_same(before, message) and self._write(message):
                 written[message.id] = message
+        for message in self._overtaken:
+            if message.id not in known and message.id not in said:
+                self._activation.emit_message(message)
+                said.add(message.id)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
 
@@ -368,6 +374,14 @@ class Step:
                 gone.add(message.id)
         return gone
 
+    def _as_before(self, before: BaseMessage | None, message: BaseMessage) -> BaseMessage:
+        """Return the message before, if one with its id differs only in what we add to messages."""
+        if before is None or before is message or not self._activation.is_own(before):
+            return message
+        at, name = str(address_of(before)), before.name or ""
+        is_unchanged = is_same(stamped(before, at), stamped(message, at, name))
+        return before if is_unchanged else message
+
     def _write(self, message: BaseMessage) -> bool:
         """Write a message that was replaced into the history, if it is the agent's or the user's."""
         activation = self._activation
@@ -390,6 +404,11 @@ class Step:
         several = value if isinstance(value, list) else [value]
         if not any(map(is_remove_all, several)):
             self._removed |= before - {message.id for message in self.messages}
+            return
+        last = max(i for i, each in enumerate(several) if is_remove_all(each))
+        left = {message.id for message in self.messages}
+        dropped = [each for each in several[:last] if isinstance(each, BaseMessage)]
+        self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
 
     def _write_value(self, key: str, value: Any) -> None:
         self._activation.set_values({key: value})

@@ -20,7 +20,7 @@ from langgraph.config import get_config
 from langgraph.errors import ParentCommand
 from langgraph.graph import START
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, Overwrite
+from langgraph.types import Command, Overwrite, RetryPolicy
 
 from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
@@ -72,10 +72,8 @@ class FlatNode(LeafNode):
         self.agent = cast(GraphAgent, place.home.agent)
         self.graph, self.inner = FlatGraph(self.agent), inner
         node, around = self.graph.node(inner), place.policy("retry") or ()
-        several = [
-            *(node.retry_policy or ()),
-            *(around if isinstance(around, list | tuple) else [around]),
-        ]
+        around = [around] if isinstance(around, RetryPolicy) else around
+        several = [*(node.retry_policy or ()), *around]
         timeout = node.timeout or place.policy("timeout")
         super().__init__(node_context, retry=several, timeout=timeout)
         if node.trace_policy is not None:
@@ -137,23 +135,35 @@ class FlatNode(LeafNode):
             home = self.node_context.place.home
             raise SeveralWaysError(home.name, activation.address, [*dict.fromkeys(names)])
         following = self._place_of(activation, names[0]) if names else None
+        packets = [given for _, given in ways.packets]
+        activation.check(f"what it sends to {names[:1]}", packets)
         step.say()
-        if following is None:
-            self._end(activation, step)
-            return
-        before, home = activation.progress, self.node_context.place.home
+        if following is not None:
+            self._continue_at(activation, step, following, packets)
+        elif self.agent.output is None:
+            self.end(activation, step)
+        else:
+            self._continue_at(activation, step, self.node_context.place.home, [])
+
+    def _continue_at(
+        self, activation: Activation, step: Step, place: Place, packets: list[Any]
+    ) -> None:
+        """Continue at a node of the graph; or at its end, where the output is still to be said."""
+        before = activation.progress
         visits = before.get("visits", {})
-        visit = visits.get(following.name, 0)
-        progress = Progress(
-            steps=before.get("steps", -1) + 1, visits={**visits, following.name: visit + 1}
-        )
-        if ways.packets:
-            progress["packets"] = [given for _, given in ways.packets]
-            activation.check(f"what it sends to {names[0]!r}", progress["packets"])
+        cursor = [*activation.cursor[: len(place.home.counts)]]
+        progress = Progress(steps=before.get("steps", -1) + 1, visits=visits)
+        if place.kind.is_inner:
+            visit = visits.get(place.name, 0)
+            progress["visits"] = {**visits, place.name: visit + 1}
+            cursor.append(visit)
+        else:
+            progress["ended"] = True
+        if packets:
+            progress["packets"] = packets
         if passed := step.keep():
             progress["passed"] = passed
-        cursor = [*activation.cursor[: len(home.counts)], visit]
-        activation.continue_at(following.node, cursor=cursor, chat=progress)
+        activation.continue_at(place.node, cursor=cursor, chat=progress)
 
     def _place_of(self, activation: Activation, name: str) -> Place:
         """Return the place of a node of the graph."""
@@ -167,7 +177,7 @@ class FlatNode(LeafNode):
             )
         return found[0]
 
-    def _end(self, activation: Activation, step: Step) -> None:
+    def end(self, activation: Activation, step: Step) -> None:
         """End the agent, and drop the state of the graph unless it is kept."""
         if self.agent.output is not None:
             read = self.graph.reading(step, 0)
@@ -196,14 +206,20 @@ class FlatNode(LeafNode):
 
 
 class EntryNode(FlatNode):
-    """Begins the graph: writes its input, and continues at its first node."""
+    """Begins the graph: writes its input, and continues at its first node.
+
+    Where the agent has an `output`, the graph ends here too: if that fails, no node runs again.
+    """
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
     def talk(self, activation: Activation) -> Talk[None]:
-        """Write the input."""
+        """Write the input; or say the output."""
         step, context = self.step(activation), activation.context(self.agent.history)
+        if activation.progress.get("ended"):
+            self.end(activation, step)
+            return
         given: Any = self.agent.input(context) if self.agent.input else {"messages": context.messages}
         if not self.graph.keeps_state:
             step.forget()

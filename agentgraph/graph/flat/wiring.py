@@ -17,12 +17,15 @@ def flat_node(node_context: NodeContext) -> LaneNode:
     is_inner = place.kind.is_inner
     node = InnerGraphNode(node_context) if is_inner else EntryNode(node_context)
     nodes = {cast(InnerNode, each.agent).node: each.node for each in tree.children[place.home]}
-    ways = node.graph.drawn_ways(node.inner)
-    ends_by = capabilities_of(place.agent) if END in ways else None
+    ways, has_output = node.graph.drawn_ways(node.inner), not node.graph.says_messages
+    others = [nodes[way] for way in ways if way in nodes]
+    if is_inner and has_output and END in ways:
+        others.append(place.home.node)
+    may_end = not is_inner if has_output else END in ways
     return LaneNode(
         node,
-        ends_by if is_inner else None,
-        [nodes[way] for way in ways if way in nodes],
+        capabilities_of(place.agent) if may_end else None,
+        others,
         is_free=True,
         reads=("middleware", "untracked"),
         picture=place.agent.graph if isinstance(place.agent, InnerNode) else None,

@@ -512,11 +512,12 @@ def known_handoff(activation: Activation, command: Command[Any]) -> str:
         InvalidOutputError: It names several agents, or an unknown one.
     """
     target, there = sole_target(command.goto), activation.node_context.targets
+    home = activation.node_context.place.home
     if target in there:
         return str(target)
     names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
     raise InvalidOutputError(
-        f"{activation.address}: a LangGraph graph in the agent {activation.name!r} ended by "
+        f"{activation.address}: a LangGraph graph in the agent {home.name!r} ended by "
         f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
         f"written; it may hand over to one agent, by its name; possible: {names}"
     )
