@@ -111,9 +111,23 @@ class FlatGraph:
         node = self.node(name)
         own = {"metadata": node.metadata or {}, "tags": [*(node.tags or ())], "run_name": name}
         merged = {**merge_configs(self.config, config, own)}  # type: ignore[arg-type]
-        ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: writes.extend}
         configurable: Any = merged.get("configurable", {})
+        outer = configurable[CONFIG_KEY_SEND]
+
+        def send(several: Sequence[Write]) -> None:
+            """Take what is for this graph; answers of persons are LangGraph's own to keep."""
+            for write in several:
+                if self._is_ours(write[0]):
+                    writes.append(write)
+                else:
+                    outer([write])
+
+        ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: send}
         return cast(RunnableConfig, {**merged, "configurable": {**configurable, **ways}})
+
+    def _is_ours(self, channel: str) -> bool:
+        is_known = channel in self._graph.builder.channels
+        return is_known or channel == TASKS or channel.startswith(_TRIGGER)
 
     def ways(self, writes: Sequence[Write]) -> Ways:
         """Return where the graph goes on, as the writers of a node wrote it."""
