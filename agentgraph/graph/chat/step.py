@@ -399,15 +399,15 @@ class Step:
     def _merge_messages(self, value: Any) -> None:
         if isinstance(value, Overwrite):
             value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
-        before, self._touched = {message.id for message in self.messages}, True
+        before, self._touched = self.messages, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
         if not any(map(is_remove_all, several)):
-            self._removed |= before - {message.id for message in self.messages}
+            self._removed |= {each.id for each in before} - {each.id for each in self.messages}
             return
         last = max(i for i, each in enumerate(several) if is_remove_all(each))
         left = {message.id for message in self.messages}
-        dropped = [each for each in several[:last] if isinstance(each, BaseMessage)]
+        dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
         self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
 
     def _write_value(self, key: str, value: Any) -> None:
