@@ -1,8 +1,8 @@
 """Graphs that add, replace, remove and sum up messages at random, against a small reference.
 
 Each step of such a graph does one thing, and beside it a node may ask a person, fail once, or say
-something; in a graph that is laid flat the same node does. Whatever happens on the way: what was heard and not discarded is what the thread gives, and
-the history in the state agrees with both.
+something; in a graph that is laid flat the same node does. Whatever happens on the way: what was heard
+and not discarded is what the thread gives, and the history in the state agrees with both.
 """
 
 import tempfile
