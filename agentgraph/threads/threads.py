@@ -62,8 +62,6 @@ class GetCheckpoint(NamedTuple):
 
     namespace: str = ""
     checkpoint_id: str | None = None
-    thread_id: str | None = None
-    """Another thread than that of the reader."""
 
 
 class GetState(NamedTuple):
@@ -79,6 +77,17 @@ class ListCheckpoints(NamedTuple):
 
 class ListThreads(NamedTuple):
     """Asks for the first `CheckpointTuple` of each thread of the saver, in all namespaces."""
+
+
+class OfThread(NamedTuple):
+    """Asks for the result of a generator, whose requests are about another thread."""
+
+    thread_id: str
+    reads: Generator[Any, Any, Any]
+
+
+class IsRunning(NamedTuple):
+    """Asks whether a run is active on the thread, also in another process of a SQLite file."""
 
 
 class FindSaveFault(NamedTuple):
@@ -142,7 +151,7 @@ SaverRequest = (
     | CloseStream
 )
 """The requests that one method of the saver, the graph or the stream answers."""
-Request = SaverRequest | ListThreads | FindSaveFault | GetNextPart
+Request = SaverRequest | ListThreads | OfThread | IsRunning | FindSaveFault | GetNextPart
 
 
 def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
