@@ -137,7 +137,7 @@ def is_locked(saver: Any, thread_id: str) -> bool:
     """Return whether a run has locked a thread of a saver."""
     path: str | None = getattr(saver, "path", None)
     with _guard:
-        held = (path or id(saver), thread_id) in _locks
+        held = (path or id(saver), checked_id(thread_id)) in _locks
     return held or (path is not None and is_file_locked(path, thread_id))
 
 
