@@ -10,7 +10,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for, thread_in
 from agentgraph.threads.pending import UNANSWERED, resumption
-from agentgraph.threads.threads import Reads
+from agentgraph.threads.requests import Reads
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
 

@@ -17,21 +17,11 @@ from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
+from agentgraph.threads.checks import check_types
 from agentgraph.threads.config import check_config, config_of, context_as, merged
+from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
 from agentgraph.threads.replay import continuation
-from agentgraph.threads.runs import (
-    Advance,
-    AsyncRun,
-    Driver,
-    Execution,
-    PartHook,
-    Run,
-    alock_thread,
-    is_locked,
-    lock_thread,
-)
-from agentgraph.threads.savers import saver_error, saver_fault
-from agentgraph.threads.threads import (
+from agentgraph.threads.requests import (
     CloseStream,
     DeleteThread,
     FindSaveFault,
@@ -48,8 +38,9 @@ from agentgraph.threads.threads import (
     Reads,
     Request,
     SaverRequest,
-    check_types,
 )
+from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
+from agentgraph.threads.savers import saver_error, saver_fault
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")

@@ -16,8 +16,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import replayed
-from agentgraph.threads.results import Usage, usage_of
-from agentgraph.threads.threads import (
+from agentgraph.threads.requests import (
     DeleteThread,
     GetCheckpoint,
     GetState,
@@ -28,6 +27,9 @@ from agentgraph.threads.threads import (
     PutCheckpoint,
     PutWrites,
     Reads,
+)
+from agentgraph.threads.results import Usage, usage_of
+from agentgraph.threads.threads import (
     leading_checkpoints,
     namespace_of,
     next_node,

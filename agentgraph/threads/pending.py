@@ -19,14 +19,10 @@ from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
+from agentgraph.threads.checks import check_mapping, check_saved
+from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
-    FindSaveFault,
-    GetCheckpoint,
-    GetState,
-    Reads,
     before_edits,
-    check_mapping,
-    check_saved,
     leading_checkpoints,
     next_node,
     open_thread,

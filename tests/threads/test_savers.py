@@ -13,7 +13,7 @@ from helpers import Drive, Sync, asks, collect, fresh, says, yields
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
-from agentgraph.threads.runs import lock_thread
+from agentgraph.threads.locks import lock_thread
 from agentgraph.threads.savers import is_of_database, saver_error
 
 TREE = ag.sequential("s", [says("a"), asks("h")])
