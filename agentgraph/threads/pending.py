@@ -103,7 +103,7 @@ def resumption(
     if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}
     if named and answered == "by new id":
-        update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
+        update = update or {"values": {}}  # LangGraph finds answers by id only after a write
     elif named and answered != "by id":
         (answer,) = named.values() if answered == "bare" else (None,)
         if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
