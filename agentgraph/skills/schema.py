@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.budgets import PolicyWord
 from agentgraph.agents.builders import agent_tool, chat_agent, human
 from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
@@ -98,7 +99,6 @@ Scalar = Annotated[
 ]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
-History = Literal["shared", "path", "own", "last", "input"]
 
 
 class Part(BaseModel):
@@ -209,7 +209,7 @@ class ModelAgent(KindOfAgent):
     """The value that the text of its last message becomes."""
     output_schema: dict[str, Any] | None = None
     """What its last reply must fit: a JSON schema."""
-    history: History = "shared"
+    history: PolicyWord = "shared"
     """Which messages it sees: shared (all), path (those on the way to it), own, last, input."""
     max_iterations: Count | None = 20
     """How often it may ask the model in one activation; null for no bound."""

@@ -123,7 +123,7 @@ def thread(tree: Tree, thread_id: str) -> Reads[Thread]:
 
 
 def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
-    """Return the threads of the saver that have a status, all for None; the newest first."""
+    """Return the threads of a status, or all for None; those that began last first."""
     first: list[CheckpointTuple] = yield ListThreads()
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     found: list[ThreadSummary] = []
