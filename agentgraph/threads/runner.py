@@ -87,20 +87,23 @@ class Runner:
             InvalidAgentError: The tree has faults; the error names all of them.
             AgentGraphError: `limits`, `config`, `context` or its schema is invalid.
         """
-        self.agent = agent
-        self.saver = _saver(checkpointer)
-        self._closes = self.saver is not checkpointer
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
-        self.graph = compile_tree(
-            tree,
-            reducers,
-            context_schema=context_schema,
-            limits=limits,
-            checkpointer=self.saver,
-            store=store,
-        )
-        self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
+        self.agent, self.saver = agent, _saver(checkpointer)
+        self._closes = self.saver is not checkpointer
+        try:
+            self.graph = compile_tree(
+                tree,
+                reducers,
+                context_schema=context_schema,
+                limits=limits,
+                checkpointer=self.saver,
+                store=store,
+            )
+            self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
+        except BaseException:
+            self.close()
+            raise
 
     def run(
         self,
