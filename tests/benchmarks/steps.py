@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
         saved = _ours(partial(_opened, ours)), _by_hand(partial(_opened, hand))
         yield _step("loop step, SQLite", HAND, 1.1, *saved, repeats=20)
         name, against = "loop step as events, in memory", "its graph's stream"
-        yield _step(name, against, 1.25, _told, _streamed, repeats=20)
+        yield _step(name, against, 1.25, _as_events, _streamed, repeats=20)
         yield from _against_nested(ours, nested)
 
 
@@ -62,7 +62,7 @@ def _opened(path: Path) -> Iterator[SqliteSaver]:
 
 
 @contextmanager
-def _told() -> Iterator[Callable[[], Any]]:
+def _as_events() -> Iterator[Callable[[], Any]]:
     runner = ag.Runner(two(ROUNDS))
     yield lambda: list(runner.run("hi"))
 
