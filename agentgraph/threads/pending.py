@@ -109,11 +109,11 @@ def _check_answers_saved(
     thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
 ) -> Reads[None]:
     """Refuse answers, by id, that cannot be saved."""
-    for question in questions:
-        answer = answers.get(question.id)
+    addresses = {question.id: question.address for question in questions}
+    for key, answer in answers.items():
         if (fault := (yield FindSaveFault(answer))) is not None:
             raise InvalidAnswerError(
-                f"the answer {shown(answer)} to {question.address} cannot be saved ({fault}); the "
+                f"the answer {shown(answer)} to {addresses[key]} cannot be saved ({fault}); the "
                 "question is still pending, answer it with plain data",
                 thread_id,
             )
