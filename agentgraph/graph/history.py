@@ -50,8 +50,6 @@ REQUEST = "request"
 """The key that marks a user message as the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
 """The result of a call without a result: true whatever became of the call."""
-POLICIES = ("shared", "path", "own", "last", "input")
-"""The policies that have a name."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 """The types of content blocks that hold a model's thoughts."""
 

@@ -35,15 +35,12 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.checks import check_mapping, check_saved
 from agentgraph.threads.pending import pending
+from agentgraph.threads.requests import GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
-    GetCheckpoint,
-    GetState,
-    Reads,
     address_at,
     before_edits,
-    check_mapping,
-    check_saved,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -78,7 +75,7 @@ class Salvage(NamedTuple):
     middleware: list[Changes]
 
 
-def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+def _as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the input of a compiled tree.
 
     Raises:
@@ -97,13 +94,20 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
     return {**given, "values": dict(values)} if values else given
 
 
-def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
+def new_turn(
+    tree: Tree,
+    thread_id: str,
+    messages: Input,
+    values: Mapping[str, Any] | None,
+    drop_pending: bool,
+) -> Reads[dict[str, Any]]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Raises:
-        AgentGraphError: A message or a value cannot be saved.
+        AgentGraphError: The messages or the values cannot be read or saved.
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
+    given = _as_input(messages, values)
     yield from check_saved(given["messages"], given.get("values", {}))
     saved = yield GetCheckpoint()
     if saved is None or not next_node(saved):
@@ -116,11 +120,15 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
             thread_id,
         )
     kept = yield from _salvaged(tree, saved)
-    # one map after the other, for the reducers to merge
-    values = [dict(each) for each in [*kept.values, given.get("values", {})] if each]
-    more = {"values": values, "middleware": collected({}, kept.middleware)}
-    messages = [*kept.messages, *given["messages"]]
-    return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
+    more = {
+        # one map after the other, for the reducers to merge
+        "values": [dict(each) for each in [*kept.values, given.get("values", {})] if each],
+        "middleware": collected({}, kept.middleware),
+    }
+    return Admitted(
+        messages=[*kept.messages, *given["messages"]],
+        **{name: written for name, written in more.items() if written},
+    )
 
 
 def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
