@@ -1,4 +1,4 @@
-"""Random LangGraph graphs that take one way at a time: laid flat they come to what LangGraph makes of them."""
+"""Random LangGraph graphs that take one way at a time: laid flat they come to the same."""
 
 import operator
 import tempfile
