@@ -23,6 +23,7 @@ gets two functions that also know the state of its middleware.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from operator import is_
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -317,7 +318,7 @@ class Step:
 
     def say(self) -> None:
         """Emit new messages, write replaced ones into the history, and save the rest as edits."""
-        if not self._touched:
+        if not self._touched or self._say_appended():
             return
         known = {message.id: message for message in self._seen}
         self.messages = [self._as_before(known.get(each.id), each) for each in self.messages]
@@ -338,6 +339,19 @@ class Step:
                 said.add(message.id)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
+
+    def _say_appended(self) -> bool:
+        """Emit new messages if nothing else has changed; otherwise do nothing, and return False."""
+        new = self.messages[len(self._seen) :]
+        is_as_before = all(map(is_, self.messages, self._seen)) and len(self.messages) >= len(
+            self._seen
+        )
+        if self._removed or self._overtaken or not is_as_before or not all(map(is_said, new)):
+            return False
+        for message in new:
+            if message.id not in self._said:
+                self._activation.emit_message(message)
+        return True
 
     def keep(self) -> dict[str, Any]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""

@@ -1,7 +1,8 @@
 """One run of a leaf or a fork: its input state, its messages and notes, and the update it writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from types import TracebackType
 from typing import Any, cast
 
@@ -398,7 +399,8 @@ class Activation:
     def said_before(self) -> list[BaseMessage]:
         """Return the messages of this activation from earlier steps."""
         before = self.seen.messages[len(self.seen.messages) - self._under_way :]
-        return [message for message in before if self._home_of(message) == self.home_address]
+        is_here = self._said_at({self.home_address})
+        return [message for message in before if is_here(message)]
 
     @cached_property
     def _under_way(self) -> int:
@@ -409,18 +411,19 @@ class Activation:
         mine = {self.home_address}
         if home.repeats:
             mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
-        count = 0
-        for message in reversed(self.seen.messages):
-            if self._home_of(message) not in mine:
-                break
-            count += 1
-        return count
+        return sum(1 for _ in takewhile(self._said_at(mine), reversed(self.seen.messages)))
 
-    def _home_of(self, message: BaseMessage) -> str | None:
-        """Return the address of the agent that said a message, if this agent did."""
-        at = address_of(message)
-        is_inner = at is not None and self.address is not self.home_address
-        return at.rpartition("/")[0] if at and is_inner else at
+    def _said_at(self, homes: Collection[str]) -> Callable[[BaseMessage], bool]:
+        """Return whether a message was said at the address of an agent, or of a node inside it."""
+        if not self.node_context.place.home.kind.is_laid_flat:
+            return lambda message: address_of(message) in homes
+        inside = tuple(f"{home}/" for home in homes)
+
+        def is_said(message: BaseMessage) -> bool:
+            at = address_of(message)
+            return at in homes or (at is not None and at.startswith(inside))
+
+        return is_said
 
     def _report(self, error: BaseException) -> BaseException:
         """Stream a failure, and return the exception to raise for it."""
