@@ -34,6 +34,8 @@ from agentgraph.safe_repr import shown, shown_error
 
 _ROOT = "__root__"
 """The channel that LangGraph makes of a schema without fields."""
+_HISTORY = "messages"
+"""The field of a state that LangGraph users declare for the history."""
 
 
 class Write(TypedDict):
@@ -176,6 +178,8 @@ class Reducers:
 def declared(schema: Any) -> Reducers:
     """Return the reducers that a schema declares for its fields.
 
+    A field `messages`, as in LangGraph's `MessagesState`, is the history, and not a value.
+
     Raises:
         InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have.
     """
@@ -193,16 +197,17 @@ def declared(schema: Any) -> Reducers:
         f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; use "
         "Annotated[type, reducer], or the type alone"
         for name, channel in {**read.channels, **read.managed}.items()
-        if type(channel) not in (BinaryOperatorAggregate, LastValue)
+        if name != _HISTORY and type(channel) not in (BinaryOperatorAggregate, LastValue)
     ]
     if faults:
         raise InvalidAgentError(faults)
     with_reducer = {
         name: channel
         for name, channel in read.channels.items()
-        if isinstance(channel, BinaryOperatorAggregate)
+        if isinstance(channel, BinaryOperatorAggregate) and name != _HISTORY
     }
-    return Reducers(with_reducer, declared_fields(schema))
+    fields = declared_fields(schema)
+    return Reducers(with_reducer, {name: each for name, each in fields.items() if name != _HISTORY})
 
 
 class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
@@ -226,6 +231,18 @@ class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
         if checkpoint is not MISSING:
             found.value = {**found.value, **checkpoint}
         return found
+
+
+def check_mapping(values: object) -> None:
+    """Refuse values of a run that are not a mapping, or None.
+
+    Raises:
+        AgentGraphError: They are not.
+    """
+    if not isinstance(values, Mapping | None):
+        raise AgentGraphError(
+            f"values must be a mapping, got {shown(values)}; pass a dict such as {{'topic': 'bees'}}"
+        )
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:
