@@ -347,9 +347,9 @@ def graph_agent(
         history: Which messages the graph gets; see `chat_agent`.
         input: A sync function from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
-        output: A sync function from the final state of the graph (what an `@entrypoint` returns) to
-            what the agent says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list
-            of these; the agent says nothing else. By default it says the graph's new messages.
+        output: A sync function from what the graph's `invoke` returns to what the agent says and sets:
+            a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the agent says
+            nothing else. By default it says the graph's new messages.
         flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
             inside it: each step is then saved like one of the tree, at a fraction of the cost, and has
             an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a
