@@ -341,7 +341,8 @@ def graph_agent(
             the server. The server thread has the id of the run's thread if that is a UUID and the agent
             is the first remote one outside of branches; otherwise a UUID made from that id and the
             agent's place. The next turn uses that thread again; a call of the agent as a tool starts a
-            new one.
+            new one. The server gets the run's config, and of its context those fields that the remote
+            graph's own context has.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
