@@ -30,7 +30,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
-from agentgraph.graph.declared import Declared, declared_fields
+from agentgraph.graph.declared import Declared, declared_fields, given_fields
 from agentgraph.safe_repr import shown, shown_error
 
 _ROOT = "__root__"
@@ -154,8 +154,11 @@ class Reducers:
         """Return the values of the root after an update by a node or a user.
 
         Raises:
-            AgentGraphError: A value does not fit its declared type.
+            AgentGraphError: They are not a mapping, or a value does not fit its declared type.
         """
+        if not isinstance(new, list):
+            new = {} if new is None else given_fields(new)
+            check_mapping(new)
         several = [new] if isinstance(new, Mapping) else new
         merged = self.applied(values, [Write(by="", values=dict(each)) for each in several])
         for name in {name: None for each in several for name in each}:

@@ -538,6 +538,28 @@ def test_calls_of_one_message_write_through_the_reducer(drive: Drive) -> None:
     assert out["values"] == {"basket": ["tea", "milk"]}
 
 
+def test_calls_of_one_message_that_overwrite_differently_are_refused(drive: Drive) -> None:
+    @tool
+    def replace(item: str, runtime: ToolRuntime) -> Command[Any]:
+        """Leave only one item."""
+        done = ToolMessage("Replaced.", tool_call_id=runtime.tool_call_id)
+        return Command(update={"basket": Overwrite([item]), "messages": [done]})
+
+    def model() -> ScriptedChatModel:
+        both = calls(call("replace", item="tea"), call("replace", item="milk"))
+        return ScriptedChatModel(responses=[both, "Done."])
+
+    with pytest.raises(InvalidUpdateError, match="only one Overwrite"):
+        invoke(drive, create_agent(model(), [replace], state_schema=Shopper), SAID)
+    agent = ag.chat_agent("agent", model(), tools=[replace])
+    inner = ag.parallel("p", [ag.parallel("q", [agent, gives("a", "A")])])
+    runner = ag.Runner(inner, values=Basket)
+    with pytest.raises(ag.ValueConflictError, match="let only one of them write an Overwrite"):
+        list(drive.run(runner, "Go.", thread_id="t"))
+    list(drive.resume(runner, "t", values={"basket": ["tea", "milk"]}))
+    assert runner.thread("t").values == {"basket": ["tea", "milk"]}
+
+
 # edits of a saved state
 
 
@@ -554,6 +576,12 @@ def test_an_edit_of_a_saved_state_goes_through_the_reducers(drive: Drive) -> Non
     assert graph.get_state(THREAD).values["values"] == expected
     graph.update_state(THREAD, {"values": {"words": Overwrite([])}})
     assert graph.get_state(THREAD).values["values"]["words"] == []
+    with pytest.raises(ag.AgentGraphError, match="values must be a mapping, got 3"):
+        graph.update_state(THREAD, {"values": 3})
+    other = tree(Plain, {"words": ["hive"]}, checkpointer=InMemorySaver())
+    invoke(drive, other, SAID, THREAD)
+    other.update_state(THREAD, {"values": Plain(page=7, words=["wax"])})
+    assert other.get_state(THREAD).values["values"] == expected
 
 
 def test_agents_write_what_later_ones_see(drive: Drive) -> None:
