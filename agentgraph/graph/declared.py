@@ -70,7 +70,15 @@ def given_fields(values: Any) -> Any:
         return values
     defaults = {name: default() for name, default in _defaults(values).items()}
     found = {each.name: getattr(values, each.name) for each in fields(values)}
-    return {name: v for name, v in found.items() if name not in defaults or v != defaults[name]}
+    return {name: v for name, v in found.items() if name not in defaults or differ(v, defaults[name])}
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Return whether two values differ; those that `==` cannot compare, such as numpy arrays, do."""
+    try:
+        return bool(one != other)
+    except Exception:
+        return True
 
 
 def declared_fields(schema: Any) -> dict[str, Declared]:

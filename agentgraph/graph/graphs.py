@@ -224,9 +224,11 @@ class Admitted(dict[str, Any]):
 
 
 def from_outside(given: Any) -> Any:
-    """Return input of a graph without stamps: a state, a command, or None to continue."""
+    """Return input of a graph without stamps: a state, a command, several, or None to continue."""
     if isinstance(given, Admitted):
         return given
+    if isinstance(given, list | tuple):
+        return [from_outside(each) for each in given]
     if isinstance(given, Command):
         goto = given.goto
         goes = [_sent(each) for each in goto] if isinstance(goto, list | tuple) else _sent(goto)

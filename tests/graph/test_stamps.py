@@ -109,6 +109,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "as a node of a model's graph": lambda graph, given: in_graph(graph, given, ModelState),
     "as a node of a dataclass's graph": lambda graph, given: in_graph(graph, given, PlainState),
     "a state as an object": lambda graph, given: graph.invoke(ModelState(messages=[forged()])),
+    "commands": lambda graph, given: graph.invoke([given, Command(update=given)]),
     "in a node": lambda graph, given: in_graph(lambda state: graph.invoke(state), given),
     "runner": lambda graph, given: list(Sync.run(graph, given["messages"])),
     "async runner": lambda graph, given: list(Async.run(graph, given["messages"])),
