@@ -303,12 +303,12 @@ def test_middleware_reads_the_store_for_the_prompt(drive: Drive, make: Factory) 
 
     class Prompt(AgentMiddleware[Any, Any]):
         def wrap_model_call(self, request: Any, handler: Any) -> Any:
-            return handler(self.told(request))
+            return handler(self.prompted(request))
 
         async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            return await handler(self.told(request))
+            return await handler(self.prompted(request))
 
-        def told(self, request: Any) -> Any:
+        def prompted(self, request: Any) -> Any:
             found = request.runtime.store.get(("users",), request.runtime.context.id)
             return request.override(system_message=SystemMessage(f"This is {found.value['name']}."))
 
@@ -330,7 +330,7 @@ def embed(texts: list[str]) -> list[list[float]]:
     return [[float(any(w in t for w in words)) for words in (food, work)] for t in texts]
 
 
-def test_a_model_is_told_the_memories_that_are_nearest_to_the_question(drive: Drive) -> None:
+def test_a_model_gets_the_memories_that_are_nearest_to_the_question(drive: Drive) -> None:
     store = InMemoryStore(index={"embed": embed, "dims": 2, "fields": ["text"]})
     store.put(("ada", "memories"), "1", {"text": "I love pizza"})
     store.put(("ada", "memories"), "2", {"text": "I am a plumber"})
@@ -343,11 +343,11 @@ def test_a_model_is_told_the_memories_that_are_nearest_to_the_question(drive: Dr
     def model() -> ScriptedChatModel:
         return scripted(*[sent] * 2)
 
-    told = model()
+    nearest = model()
 
     def chat(state: MessagesState, *, store: BaseStore) -> Any:
         about = memories(store, state["messages"][-1].text)
-        return {"messages": [told.invoke([SystemMessage(about), *state["messages"]])]}
+        return {"messages": [nearest.invoke([SystemMessage(about), *state["messages"]])]}
 
     def instruct(ctx: ag.Context) -> SystemMessage:
         assert ctx.store is not None

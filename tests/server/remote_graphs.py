@@ -41,12 +41,12 @@ class Desk:
     user: str = "nobody"
 
 
-def tell(state: MessagesState, config: RunnableConfig, runtime: Runtime[Desk]) -> dict[str, Any]:
+def report(state: MessagesState, config: RunnableConfig, runtime: Runtime[Desk]) -> dict[str, Any]:
     """Says, word by word, for whom it runs and with which settings, and writes data."""
     runtime.stream_writer({"percent": 50})
     configurable, team = config["configurable"], config["metadata"].get("team")
-    told = f"{runtime.context.user} {configurable.get('job')} {team} {configurable.get('token')}"
-    return {"messages": [ScriptedChatModel(responses=[told]).invoke(state["messages"])]}
+    text = f"{runtime.context.user} {configurable.get('job')} {team} {configurable.get('token')}"
+    return {"messages": [ScriptedChatModel(responses=[text]).invoke(state["messages"])]}
 
 
 failed: set[str] = set()
@@ -65,7 +65,7 @@ for name in "abc":
     asking.add_node(name, asks(name)).add_edge("begin", name)
 remote_asking = asking.compile()
 remote_counting = StateGraph(Counted).add_node(count).add_edge(START, "count").compile()
-telling = StateGraph(MessagesState, context_schema=Desk).add_node(tell).add_edge(START, "tell")
-remote_telling = telling.compile()
+reporting = StateGraph(MessagesState, context_schema=Desk).add_node(report).add_edge(START, "report")
+remote_reporting = reporting.compile()
 failing = StateGraph(MessagesState).add_node(begin).add_node(fail_once).add_edge(START, "begin")
 remote_failing = failing.add_edge("begin", "fail_once").compile()

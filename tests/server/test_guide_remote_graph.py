@@ -101,12 +101,12 @@ def test_config_reaches_a_remote_graph_with_and_without_a_thread(call: Call) -> 
     for configurable in ({}, {"thread_id": str(uuid4())}):
         config = {"configurable": {**configurable, "job": "dig"}, "metadata": {"team": "red"}}
         for make in (by_hand, of_tree):
-            assert last(call(make, "remote_telling", SAID, config)) == "nobody dig red None"
+            assert last(call(make, "remote_reporting", SAID, config)) == "nobody dig red None"
 
 
 def test_a_remote_graph_gets_of_the_context_what_its_own_context_has(server: str, drive: Drive) -> None:
     def tree(remote: Any) -> ag.Agent:
-        agents = [ag.graph_agent(name, remote("remote_telling")) for name in "ab"]
+        agents = [ag.graph_agent(name, remote("remote_reporting")) for name in "ab"]
         return ag.sequential("s", [agents[0], ag.parallel("p", [agents[1]])])
 
     context = Tenant("ada", connection=object())
@@ -119,7 +119,7 @@ def test_a_remote_graph_gets_of_the_context_what_its_own_context_has(server: str
 
 def test_the_context_of_an_assistant_is_used_where_the_tree_has_none(server: str, call: Call) -> None:
     with sync_client(server) as client:
-        assistant = client.assistants.create("remote_telling", context={"user": "eve"})
+        assistant = client.assistants.create("remote_reporting", context={"user": "eve"})
     for make in (by_hand, of_tree):
         assert last(call(make, assistant["assistant_id"], SAID)).split()[0] == "eve"
 
@@ -127,7 +127,7 @@ def test_the_context_of_an_assistant_is_used_where_the_tree_has_none(server: str
 def test_tokens_of_a_remote_graph_come_under_the_namespace_of_its_node(call: Call) -> None:
     for make in (by_hand, of_tree):
         modes: Any = {"stream_mode": ["messages"], "subgraphs": True, "stream": True}
-        parts = call(make, "remote_telling", SAID, **modes)
+        parts = call(make, "remote_reporting", SAID, **modes)
         inside = [data[0] for ns, _, data in parts if ns and ns[0].startswith("child:")]
         assert "".join(each["content"] for each in inside) == "nobody None None None"
 
@@ -135,14 +135,14 @@ def test_tokens_of_a_remote_graph_come_under_the_namespace_of_its_node(call: Cal
 def test_what_a_remote_graph_writes_comes_once(call: Call) -> None:
     for make in (by_hand, of_tree):
         modes: Any = {"stream_mode": ["custom"], "subgraphs": True, "stream": True}
-        parts = call(make, "remote_telling", SAID, **modes)
+        parts = call(make, "remote_reporting", SAID, **modes)
         data = [part[-1] for part in parts if "agentgraph" not in part[-1]]
         assert data == [{"percent": 50}]
 
 
 def test_a_runner_streams_a_remote_graph_as_any_agent(server: str, drive: Drive) -> None:
     def tree(remote: Any) -> ag.Agent:
-        far = [ag.graph_agent(name, remote("remote_telling")) for name in "ab"]
+        far = [ag.graph_agent(name, remote("remote_reporting")) for name in "ab"]
         return ag.sequential("s", [far[0], ag.parallel("p", [far[1]]), says("last", "End.")])
 
     events = run(server, drive, tree, ("Go.", {"stream": True, "thread_id": str(uuid4())}))
