@@ -414,6 +414,24 @@ def test_data_of_inner_graphs_comes_with_subgraphs(drive: Drive) -> None:
         assert ns[-1].startswith("g:")
 
 
+def test_a_graph_laid_flat_streams_as_it_does_by_itself(drive: Drive) -> None:
+    def joke(state: MessagesState, writer: StreamWriter) -> Any:
+        writer({"percent": 50})
+        return {"messages": [scripted("One two.").invoke("Joke.")]}
+
+    def end(state: MessagesState, runtime: Runtime) -> None:
+        runtime.stream_writer({"percent": 100})
+
+    hand = in_turn(MessagesState, joke, end)
+    flat = ag.compile_agent(ag.graph_agent("g", hand, flat=True))
+    for graph in (hand, flat):
+        assert own(stream(drive, graph, SAID, stream_mode="custom")) == [
+            {"percent": 50},
+            {"percent": 100},
+        ]
+        assert tokens(stream(drive, graph, SAID, stream_mode="messages")) == ["One ", "two."]
+
+
 def test_a_tree_in_a_graph_by_hand_streams_as_an_inner_graph(drive: Drive) -> None:
     inner = ag.compile_agent(
         ag.sequential("s", [ag.chat_agent("a", scripted("One two.")), ag.function_agent("n", writes)])

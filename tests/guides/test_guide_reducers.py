@@ -389,11 +389,11 @@ def test_agents_pass_a_private_value_on_that_is_deleted_after_them(drive: Drive)
     assert out["values"] == expected
 
 
-def test_a_graph_in_a_tree_keeps_its_private_keys(drive: Drive) -> None:
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_graph_in_a_tree_keeps_its_private_keys(drive: Drive, flat: bool) -> None:
     graph = StateGraph(Public).add_sequence([first, second, third]).add_edge(START, "first").compile()
-    agent = ag.graph_agent(
-        "g", graph, input=lambda ctx: dict(ctx.values), output=lambda state: ag.SetValues(**state)
-    )
+    values: Any = {"input": lambda ctx: dict(ctx.values), "output": lambda s: ag.SetValues(**s)}
+    agent = ag.graph_agent("g", graph, flat=flat, **values)
     out = invoke(drive, ag.compile_agent(agent, values=Public), {**SAID, "values": {"a": "start"}})
     assert out["values"] == {"a": "start, then first, then second, then third"}
 

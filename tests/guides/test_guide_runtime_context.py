@@ -23,6 +23,7 @@ from langgraph.config import get_config, get_store, get_stream_writer
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 import agentgraph as ag
@@ -410,14 +411,23 @@ def test_a_tree_in_a_graph_by_hand_has_its_context_and_store(drive: Drive) -> No
     assert "greeting" in [data for _, mode, data in parts if mode == "custom"]
 
 
-def test_a_graph_by_hand_in_a_tree_reads_the_context_of_the_tree(drive: Drive) -> None:
-    def greet(state: MessagesState, runtime: Runtime[Desk]) -> Any:
-        return {"messages": [AIMessage(f"Hello {runtime.context.user}.")]}
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_graph_by_hand_in_a_tree_reads_the_context_of_the_tree(drive: Drive, flat: bool) -> None:
+    def greet(
+        state: MessagesState, runtime: Runtime[Desk], config: RunnableConfig, *, store: BaseStore
+    ) -> Any:
+        found = store.get(("users",), get_runtime(Desk).context.user)
+        assert found is not None
+        job = config["configurable"]["job"]
+        return {"messages": [AIMessage(f"{runtime.context.user} {found.value['town']} {job}")]}
 
-    graph = in_turn(MessagesState, greet, context_schema=Desk)
-    agents = [ag.graph_agent(name, graph) for name in "ab"]
+    store = InMemoryStore()
+    store.put(("users",), "ada", {"town": "London"})
+    graph = in_turn(MessagesState, greet, context_schema=Desk, store=store)
+    agents = [ag.graph_agent(name, graph, flat=flat) for name in "ab"]
     tree = ag.sequential("s", [agents[0], ag.parallel("p", [agents[1]])])
-    events = drive.run(ag.Runner(tree, context_schema=Desk), "Go.", context={"user": "ada"})
-    assert [event.text for event in events] == ["Hello ada."] * 2
-    alone = invoke(drive, graph, SAID, context={"user": "ada"})
-    assert last(alone) == "Hello ada."
+    given: Any = {"context": {"user": "ada"}, "config": {"configurable": {"job": 7}}}
+    events = drive.run(ag.Runner(tree, context_schema=Desk, store=store), "Go.", **given)
+    assert [event.text for event in events] == ["ada London 7"] * 2
+    alone = invoke(drive, graph, SAID, given["config"], context=given["context"])
+    assert last(alone) == "ada London 7"
