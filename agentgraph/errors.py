@@ -181,8 +181,9 @@ class StepFailedError(AgentGraphError):
 class ValueConflictError(AgentGraphError):
     """Two agents that ran concurrently wrote different values under one name without a reducer.
 
-    It is raised by the agent that joins them, when all have ended. Nothing runs again: the thread
-    continues with a runner that declares the name, or with `resume(thread_id, values={name: ...})`.
+    Or both overwrote what a reducer had merged, with LangGraph's `Overwrite`. It is raised by the agent
+    that joins them, when all have ended. Nothing runs again: the thread continues with a runner that
+    declares the name, or with `resume(thread_id, values={name: ...})`.
 
     Attributes:
         where: The address of the agent that joins them.
@@ -198,6 +199,7 @@ class ValueConflictError(AgentGraphError):
         names: Sequence[str],
         written: Sequence[tuple[str, str]],
         labels: Sequence[str] = ("", ""),
+        has_reducer: bool = False,
     ) -> None:
         self.where, self.name, self.names = where, names[0], tuple(names)
         self.writers = tuple(by for by, _ in written)
@@ -207,11 +209,16 @@ class ValueConflictError(AgentGraphError):
             for (by, shown), label in zip(written, labels, strict=True)
         )
         more = ", ".join(map(repr, self.names[1:]))
+        advice = (
+            "let only one of them write an Overwrite, and the others what its reducer takes"
+            if has_reducer
+            else "declare a reducer for it and pass values=Values, as in class Values(TypedDict): "
+            f"{self.name}: Annotated[list, operator.add]"
+        )
         super().__init__(
             f"{where}: {one} and {other} as the value {self.name!r} while they ran side by side"
-            f"{f' (the same holds for {more})' if more else ''}; declare a reducer for it and "
-            f"pass values=Values, as in class Values(TypedDict): {self.name}: Annotated[list, "
-            f"operator.add]; or settle it with resume(thread_id, values={{{self.name!r}: ...}})"
+            f"{f' (the same holds for {more})' if more else ''}; {advice}; or settle it with "
+            f"resume(thread_id, values={{{self.name!r}: ...}})"
         )
 
 

@@ -341,15 +341,16 @@ def graph_agent(
             the server. The server thread has the id of the run's thread if that is a UUID and the agent
             is the first remote one outside of branches; otherwise a UUID made from that id and the
             agent's place. The next turn uses that thread again; a call of the agent as a tool starts a
-            new one.
+            new one. The server gets the run's config, and of its context those fields that the remote
+            graph's own context has.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
         input: A sync function from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
-        output: A sync function from the final state of the graph (what an `@entrypoint` returns) to
-            what the agent says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list
-            of these; the agent says nothing else. By default it says the graph's new messages.
+        output: A sync function from what the graph's `invoke` returns to what the agent says and sets:
+            a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the agent says
+            nothing else. By default it says the graph's new messages.
         flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
             inside it: each step is then saved like one of the tree, at a fraction of the cost, and has
             an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a

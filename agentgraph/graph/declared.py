@@ -59,6 +59,28 @@ class Declared:
             return TypeAdapter(self.hint)
 
 
+def given_fields(values: Any) -> Any:
+    """Return values that are an object of a declared type as a dict, without what is its default.
+
+    A reducer would add a default to the one that is there. All else is returned as it is.
+    """
+    if isinstance(values, BaseModel):
+        return {name: getattr(values, name) for name in values.model_fields_set}
+    if not is_dataclass(values) or isinstance(values, type):
+        return values
+    defaults = {name: default() for name, default in _defaults(values).items()}
+    found = {each.name: getattr(values, each.name) for each in fields(values)}
+    return {name: v for name, v in found.items() if name not in defaults or differ(v, defaults[name])}
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Return whether two values differ; those that `==` cannot compare, such as numpy arrays, do."""
+    try:
+        return bool(one != other)
+    except Exception:
+        return True
+
+
 def declared_fields(schema: Any) -> dict[str, Declared]:
     """Return what a schema that LangGraph takes as a state declares of each field."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):

@@ -18,16 +18,18 @@ from typing import Any, NamedTuple, TypeVar, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
+from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
+from agentgraph.graph.declared import given_fields
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
-from agentgraph.graph.values import Reducers
+from agentgraph.graph.values import Reducers, check_mapping
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -119,11 +121,13 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
-            AgentGraphError: A value does not fit its declared type.
+            AgentGraphError: The values are not a mapping, or one does not fit its declared type.
             ReducerError: A reducer failed.
         """
         update = given.update if isinstance(given, Command) else given
         values = update.get("values") if isinstance(update, Mapping) else None
+        if not isinstance(update, Admitted):
+            check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
         return given
@@ -220,9 +224,11 @@ class Admitted(dict[str, Any]):
 
 
 def from_outside(given: Any) -> Any:
-    """Return input of a graph without stamps: a state, a command, or None to continue."""
+    """Return input of a graph without stamps: a state, a command, several, or None to continue."""
     if isinstance(given, Admitted):
         return given
+    if isinstance(given, list | tuple):
+        return [from_outside(each) for each in given]
     if isinstance(given, Command):
         goto = given.goto
         goes = [_sent(each) for each in goto] if isinstance(goto, list | tuple) else _sent(goto)
@@ -256,6 +262,9 @@ def _unstamped(message: Any) -> Any:
 
 
 def _state(given: Any) -> Any:
+    """Return a state without stamps; one that is an object, as a dict of what LangGraph reads of it."""
+    if not isinstance(given, Mapping) and (names := get_cached_annotated_keys(type(given))):
+        given = dict(get_update_as_tuples(given, names))
     if not isinstance(given, Mapping):
         return given
     return {key: _written(key, given[key]) for key in given if key != _KEPT}
@@ -273,6 +282,8 @@ def _written(channel: str, value: Any) -> Any:
     """Return the value for a channel; a position may say where to go, but emit no events."""
     if channel == "messages":
         return unstamped(value)
+    if channel == "values":
+        return {} if value is None else given_fields(value)
     if channel == "position" and isinstance(value, Mapping):
         return {key: value[key] for key in value if key not in _EVENT_KEYS}
     return value

@@ -7,7 +7,8 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
 - A lane stores its writes, in order, and hands those back. A join applies the writes of its lanes one
   after the other, in declared order. Only the root stores merged values, which users see and edit.
 - A value without a reducer is written over. Where two that ran concurrently wrote different values
-  under one such name, neither is right: that is a conflict, and the join reports it.
+  under one such name, neither is right: that is a conflict, and the join reports it. So it is where
+  two overwrite what a reducer has merged.
 - LangGraph reads the declaration of reducers, and its channels apply the writes, `Overwrite` included.
 - A declared type is checked where a value is written, after its reducer. The value stays as it was
   written: plain data, if the agent wrote plain data.
@@ -22,18 +23,20 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from langgraph._internal._typing import MISSING
-from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.binop import BinaryOperatorAggregate, _get_overwrite
 from langgraph.channels.last_value import LastValue
 from langgraph.graph import StateGraph
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
-from agentgraph.graph.declared import Declared, declared_fields
+from agentgraph.graph.declared import Declared, declared_fields, given_fields
 from agentgraph.safe_repr import shown, shown_error
 
 _ROOT = "__root__"
 """The channel that LangGraph makes of a schema without fields."""
+_NOT_VALUES = ("messages", "jump_to")
+"""Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
 
 
 class Write(TypedDict):
@@ -151,8 +154,11 @@ class Reducers:
         """Return the values of the root after an update by a node or a user.
 
         Raises:
-            AgentGraphError: A value does not fit its declared type.
+            AgentGraphError: They are not a mapping, or a value does not fit its declared type.
         """
+        if not isinstance(new, list):
+            new = {} if new is None else given_fields(new)
+            check_mapping(new)
         several = [new] if isinstance(new, Mapping) else new
         merged = self.applied(values, [Write(by="", values=dict(each)) for each in several])
         for name in {name: None for each in several for name in each}:
@@ -176,6 +182,9 @@ class Reducers:
 def declared(schema: Any) -> Reducers:
     """Return the reducers that a schema declares for its fields.
 
+    A field `messages`, as in LangGraph's `MessagesState`, is the history, and not a value; nor is
+    `jump_to`, which LangChain's `AgentState` has for hooks.
+
     Raises:
         InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have.
     """
@@ -193,16 +202,17 @@ def declared(schema: Any) -> Reducers:
         f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; use "
         "Annotated[type, reducer], or the type alone"
         for name, channel in {**read.channels, **read.managed}.items()
-        if type(channel) not in (BinaryOperatorAggregate, LastValue)
+        if name not in _NOT_VALUES and type(channel) not in (BinaryOperatorAggregate, LastValue)
     ]
     if faults:
         raise InvalidAgentError(faults)
     with_reducer = {
         name: channel
         for name, channel in read.channels.items()
-        if isinstance(channel, BinaryOperatorAggregate)
+        if isinstance(channel, BinaryOperatorAggregate) and name not in _NOT_VALUES
     }
-    return Reducers(with_reducer, declared_fields(schema))
+    fields = {n: each for n, each in declared_fields(schema).items() if n not in _NOT_VALUES}
+    return Reducers(with_reducer, fields)
 
 
 class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
@@ -226,6 +236,18 @@ class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
         if checkpoint is not MISSING:
             found.value = {**found.value, **checkpoint}
         return found
+
+
+def check_mapping(values: object) -> None:
+    """Refuse values of a run that are not a mapping, or None.
+
+    Raises:
+        AgentGraphError: They are not.
+    """
+    if not isinstance(values, Mapping | None):
+        raise AgentGraphError(
+            f"values must be a mapping, got {shown(values)}; pass a dict such as {{'topic': 'bees'}}"
+        )
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:
@@ -256,6 +278,12 @@ def _no_schema(schema: Any) -> InvalidAgentError:
             "class Values(TypedDict): notes: Annotated[list, operator.add]"
         ]
     )
+
+
+def overwriting(value: Any) -> Overwrite:
+    """Return a value that replaces what a reducer has merged."""
+    overwrites, given = _get_overwrite(value)
+    return Overwrite(given if overwrites else value)
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -291,8 +319,8 @@ def conflicts(
 ) -> dict[str, tuple[LastWrite, LastWrite]]:
     """Return two conflicting writes for each name that has a conflict.
 
-    Two writes conflict if they ran concurrently, and differ under one name without a reducer. The
-    package's own values have no writer, and never conflict.
+    Two writes conflict if they ran concurrently, and differ under one name without a reducer, or both
+    overwrite what a reducer has merged. The package's own values have no writer, and never conflict.
 
     Args:
         handed_back: The writes of the joined lanes, by their numbers.
@@ -302,8 +330,8 @@ def conflicts(
     found: dict[str, tuple[LastWrite, LastWrite]] = {}
     equal: dict[str, list[list[LastWrite]]] = {}
     for number, writes in handed_back.items():
-        for name, mine in _last_writes(number, writes).items():
-            if name in found or name in reducers.channels:
+        for name, mine in _last_writes(number, writes, reducers).items():
+            if name in found:
                 continue
             groups = equal.setdefault(name, [])
             other = next(_conflicting(mine, groups, beside), None)
@@ -325,8 +353,12 @@ def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside)
     group.append(mine)
 
 
-def _last_writes(number: int, writes: Sequence[Write]) -> dict[str, LastWrite]:
-    """Return the last write of each name that an agent wrote."""
+def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> dict[str, LastWrite]:
+    """Return the last write of each name that an agent wrote; with a reducer, the last overwriting."""
     named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
-    last = {name: LastWrite(number, by, value) for name, by, value in named}
+    last: dict[str, LastWrite] = {}
+    for name, by, value in named:
+        overwrites, given = _get_overwrite(value) if name in reducers.channels else (True, value)
+        if overwrites:
+            last[name] = LastWrite(number, by, given)
     return {name: each for name, each in last.items() if each.by}

@@ -32,14 +32,6 @@ def checked_id(thread_id: object) -> str:
     return thread_id
 
 
-def check_mapping(values: object) -> None:
-    """Refuse values of a run that are not a mapping."""
-    if not isinstance(values, Mapping | None):
-        raise AgentGraphError(
-            f"values must be a mapping, got {shown(values)}; pass a dict such as {{'topic': 'bees'}}"
-        )
-
-
 def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> Reads[None]:
     """Refuse messages and values that cannot be saved.
 

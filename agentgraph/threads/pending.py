@@ -18,8 +18,9 @@ from agentgraph.graph.failures import each_once
 from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
+from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checks import check_mapping, check_saved
+from agentgraph.threads.checks import check_saved
 from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
     before_edits,

@@ -34,8 +34,9 @@ from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, folded, stamped
+from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checks import check_mapping, check_saved
+from agentgraph.threads.checks import check_saved
 from agentgraph.threads.pending import pending
 from agentgraph.threads.requests import GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (

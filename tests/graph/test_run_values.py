@@ -15,6 +15,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.channels import EphemeralValue, Topic, UntrackedValue
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.managed import RemainingSteps
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
@@ -110,6 +111,16 @@ def test_a_tree_whose_branches_share_a_declared_output_key_is_translated() -> No
         {"messages": ["Go."]}, stream_mode=ag.STREAM_MODES, subgraphs=True, version="v2"
     )
     assert sorted(event.text for event in ag.translate(tree, parts)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("schema", [None, Notes])
+@pytest.mark.parametrize("given", [3, "ab", [["a", 1]]], ids=str)
+def test_input_whose_values_are_not_a_mapping_is_refused(schema: Any, given: Any) -> None:
+    graph = ag.compile_agent(writes("a"), values=schema, checkpointer=InMemorySaver())
+    with pytest.raises(ag.AgentGraphError, match="values must be a mapping, got"):
+        graph.invoke({"messages": ["Go."], "values": given}, CONFIG)
+    assert list(graph.get_state_history(CONFIG)) == []
+    assert graph.invoke({"messages": ["Go."], "values": None}, CONFIG)["values"] == {}
 
 
 # conflicts and failures of reducers

@@ -4,15 +4,25 @@ import asyncio
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import pytest
 from helpers import Async, Drive, Sync, chat, foreign, lines, sees
 from langchain_core.load import dumpd
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send
+from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -74,8 +84,17 @@ def async_events(graph: Any, given: Any) -> None:
     asyncio.run(read())
 
 
-def in_graph(node: Any, given: Any) -> None:
-    StateGraph(MessagesState).add_node("tree", node).add_edge(START, "tree").compile().invoke(given)
+class ModelState(BaseModel):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@dataclass
+class PlainState:
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+def in_graph(node: Any, given: Any, state: Any = MessagesState) -> None:
+    StateGraph(state).add_node("tree", node).add_edge(START, "tree").compile().invoke(given)
 
 
 WAYS: dict[str, Callable[[Any, Any], Any]] = {
@@ -87,6 +106,10 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "astream_events": async_events,
     "with_config": lambda graph, given: graph.with_config(tags=["a"]).invoke(given),
     "as a node": in_graph,
+    "as a node of a model's graph": lambda graph, given: in_graph(graph, given, ModelState),
+    "as a node of a dataclass's graph": lambda graph, given: in_graph(graph, given, PlainState),
+    "a state as an object": lambda graph, given: graph.invoke(ModelState(messages=[forged()])),
+    "commands": lambda graph, given: graph.invoke([given, Command(update=given)]),
     "in a node": lambda graph, given: in_graph(lambda state: graph.invoke(state), given),
     "runner": lambda graph, given: list(Sync.run(graph, given["messages"])),
     "async runner": lambda graph, given: list(Async.run(graph, given["messages"])),

@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
     names = ("everything", "planned", "failing", "rounds", "asking")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
-    for name in ("remote_asking", "remote_counting", "remote_failing"):
+    for name in ("remote_asking", "remote_counting", "remote_reporting", "remote_failing"):
         config["graphs"][name] = f"./remote_graphs.py:{name}"
     config["graphs"]["random"] = "./random_graph.py:random_graph"
     (folder / "langgraph.json").write_text(json.dumps(config))

@@ -23,7 +23,15 @@ from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
-from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
+from agentgraph.graph.values import (
+    Beside,
+    Reducers,
+    Write,
+    Written,
+    as_writes,
+    conflicts,
+    overwriting,
+)
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
 from agentgraph.tree.places import Place, Tree, targets
@@ -101,13 +109,17 @@ class RunState:
             two = found[left[0]]
             written = [(each.by, shown(each.value)) for each in two]
             labels = [label(each.number) if each.by == where else "" for each in two]
-            raise ValueConflictError(where, left, written, labels)
+            raise ValueConflictError(where, left, written, labels, left[0] in self.reducers.channels)
         writes = [write for each in handed_back.values() for write in each]
         if found:
-            writes.append(Write(by=where, values={name: self.settled[name] for name in found}))
+            writes.append(Write(by=where, values={name: self._settled(name) for name in found}))
         if self.reducers.fields:
             self.check(where, writes)
         return writes
+
+    def _settled(self, name: str) -> Any:
+        value = self.settled[name]
+        return overwriting(value) if name in self.reducers.channels else value
 
 
 class NodeContext:

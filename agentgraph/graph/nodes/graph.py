@@ -216,6 +216,14 @@ def _id_of(message: Any) -> str:
     return str(message["id"] if isinstance(message, Mapping) else message.id)
 
 
+def output_of(graph: Any, final: Any) -> Any:
+    """Return what `invoke` of a graph returns: of its last state what its output schema has."""
+    names = getattr(graph, "output_channels", None)
+    if not isinstance(final, Mapping) or not isinstance(names, list | tuple):
+        return final
+    return {name: final[name] for name in names if name in final}
+
+
 def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
     """Return messages given in any form, each with an id; generated ids are the same each time."""
     return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
@@ -354,7 +362,7 @@ class GraphNode(LeafNode):
             activation.transfer(ran.target)
             return
         if self.agent.output is not None:
-            take_output(activation, self.agent.output(ran.final))
+            take_output(activation, self.agent.output(output_of(self.agent.graph, ran.final)))
             text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})

@@ -7,6 +7,10 @@ resume it sends its input again.
 So this reads the stream to its end and raises all questions, under the server's ids. Before each run it
 reads the state of the server's thread: the metadata of the last run say whether this activation began
 it. If so, that run is resumed with the answers so far.
+
+The runtime context is not sent as it is: it may hold connections and keys, and the server saves what it
+is sent. The remote graph gets the fields that its own context schema has. They are sent as
+`configurable`, of which the server makes the context: it takes no call with both.
 """
 
 import sys
@@ -14,11 +18,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
+from weakref import WeakKeyDictionary
 
 from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
+from langgraph.runtime import Runtime
 from langgraph.types import Command, Interrupt
+from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import RESUME_MAP
@@ -33,7 +41,9 @@ _INTERRUPT = "__interrupt__"
 _STREAM = "__pregel_stream"
 """The key in `config["configurable"]` of the stream of the enclosing graph."""
 _SCRATCHPAD = "__pregel_scratchpad"
-_MODES: Any = ["values", "updates"]
+_STREAMED: Any = {"stream_mode": ["values", "updates", "custom"], "subgraphs": True}
+_SCHEMAS: WeakKeyDictionary[Any, Mapping[str, Any]] = WeakKeyDictionary()
+"""The schemas of remote graphs of which a context was asked for."""
 State = tuple[str, Mapping[str, Any]]
 """A state of a graph, as streamed: after the word "values"."""
 
@@ -91,35 +101,48 @@ class RemoteRun:
             GraphInterrupt: All questions of the run.
         """
         self._enter(given, config)
-        saved: Any = {}
-        if self._thread and self._graph.sync_client is not None:
+        client, saved = self._graph.sync_client, cast(Any, {})
+        if self._lacks_schemas() and client is not None:
+            name = self._graph.assistant_id
+            if not _is_uuid(name):
+                name = _first_id(client.assistants.search(graph_id=name, limit=1), name)
+            _SCHEMAS[self._graph] = client.assistants.get_schemas(name)
+        self._pass_context_on()
+        if self._thread and client is not None:
             with _unless_new():
-                saved = self._graph.sync_client.threads.get_state(self._thread)
+                saved = client.threads.get_state(self._thread)
         ended, given = self._next(saved)
         yield from ended
-        for part in () if ended else self._graph.stream(given, self._config, stream_mode=_MODES):
-            yield from self._states_in(part)
+        for part in () if ended else self._graph.stream(given, self._config, **_STREAMED):
+            yield from self._states_in(*part)
         self._pause()
 
     async def astream(self, given: Any, config: RunnableConfig, **_: Any) -> AsyncIterator[State]:
         """Yield the graph's states, as `stream` does."""
         self._enter(given, config)
-        saved: Any = {}
-        if self._thread and self._graph.client is not None:
+        client, saved = self._graph.client, cast(Any, {})
+        if self._lacks_schemas() and client is not None:
+            name = self._graph.assistant_id
+            if not _is_uuid(name):
+                name = _first_id(await client.assistants.search(graph_id=name, limit=1), name)
+            _SCHEMAS[self._graph] = await client.assistants.get_schemas(name)
+        self._pass_context_on()
+        if self._thread and client is not None:
             with _unless_new():
-                saved = await self._graph.client.threads.get_state(self._thread)
+                saved = await client.threads.get_state(self._thread)
         ended, given = self._next(saved)
         for state in ended:
             yield state
         if ended:
             return
-        async for part in self._graph.astream(given, self._config, stream_mode=_MODES):
-            for state in self._states_in(part):
+        async for part in self._graph.astream(given, self._config, **_STREAMED):
+            for state in self._states_in(*part):
                 yield state
         self._pause()
 
     def _enter(self, given: Any, config: RunnableConfig) -> None:
         outer = config.get("configurable", {})
+        self._runtime: Runtime[Any] = outer[CONFIG_KEY_RUNTIME]
         self._given, self._namespace = given, str(outer.get("checkpoint_ns", ""))
         self._answers: Mapping[str, Any] = outer.get(RESUME_MAP) or {}
         self._scratchpad = outer.get(_SCRATCHPAD)
@@ -133,6 +156,17 @@ class RemoteRun:
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
         self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
+
+    def _lacks_schemas(self) -> bool:
+        return self._runtime.context is not None and self._graph not in _SCHEMAS
+
+    def _pass_context_on(self) -> None:
+        """Send the fields of the context that the remote graph's own context has."""
+        wanted = (_SCHEMAS.get(self._graph) or {}).get("context_schema") or {}
+        context = to_jsonable_python(self._runtime.context, fallback=lambda _: None)
+        for name in wanted.get("properties", ()) if isinstance(context, dict) else ():
+            if name in context and name != "thread_id":
+                self._config["configurable"][name] = context[name]
 
     def _next(self, saved: Mapping[str, Any]) -> tuple[list[State], Any]:
         """Return the final state if the run has ended, and what to run the graph with."""
@@ -163,17 +197,19 @@ class RemoteRun:
         bare = self._scratchpad.get_null_resume(True)  # of `Command(resume=answer)`
         return {} if bare is None else dict.fromkeys(asked, bare)
 
-    def _states_in(self, part: Any) -> Iterator[State]:
-        """Yield the state in a part of the stream, if it was saved.
+    def _states_in(self, inside: Sequence[str], kind: str, data: Any) -> Iterator[State]:
+        """Yield the state in a part of the stream, if it was saved; pass on what it writes.
 
         After a question the server also streams unsaved states with the writes of concurrent steps,
         in which the same messages have other ids each time.
         """
-        if part.event == "values":
-            if not self._asked:
-                yield self._state(part.data)
+        if kind == "custom":
+            self._runtime.stream_writer(data)
+        if kind == "values" and not inside and not self._asked:
+            yield self._state(data)
+        if kind != "updates" or inside:
             return
-        for one in part.data.get(_INTERRUPT, ()) if isinstance(part.data, dict) else ():
+        for one in data.get(_INTERRUPT, ()) if isinstance(data, dict) else ():
             schema = one.get("response_schema")
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
@@ -194,6 +230,11 @@ def _unless_new() -> AbstractContextManager[None]:
     return suppress(NotFoundError)
 
 
+def _first_id(assistants: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return the id of the first of a graph's assistants, whose schemas are the same; or the name."""
+    return str(assistants[0]["assistant_id"]) if assistants else name
+
+
 def _messages(values: Any) -> Sequence[Any]:
     return values.get("messages") or () if isinstance(values, Mapping) else ()
 
@@ -204,7 +245,10 @@ def _id_of(message: Any) -> str:
 
 
 def _relayed(outer: StreamProtocol, namespace: str) -> StreamProtocol:
-    """Return a stream that passes parts to the enclosing graph's stream, inside a namespace."""
+    """Return a stream that passes parts to the enclosing graph's stream, inside a namespace.
+
+    But not what the graph writes: that comes by the stream writer, as of every graph.
+    """
     prefix = tuple(namespace.split("|")) if namespace else ()
 
     send = cast(Callable[[Any], None], outer)
@@ -213,7 +257,7 @@ def _relayed(outer: StreamProtocol, namespace: str) -> StreamProtocol:
         inside, *what = part
         send(((*prefix, *inside), *what))
 
-    return StreamProtocol(relay, outer.modes)
+    return StreamProtocol(relay, {*outer.modes} - {"custom"})
 
 
 def _is_uuid(text: str) -> bool:
