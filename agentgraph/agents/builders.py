@@ -9,6 +9,7 @@ from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
     AgentTool,
+    Caching,
     ChatAgent,
     FunctionAgent,
     Graph,
@@ -206,6 +207,7 @@ def function_agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
@@ -234,6 +236,15 @@ def function_agent(
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
             async methods, because LangGraph cannot stop a sync call.
+        cache_policy: LangGraph's `CachePolicy`, for a graph compiled with a `cache=`: where the key is
+            in the cache, `fn` is not called, and the agent gives again what it gave then: messages
+            (under new ids, without `usage_metadata`), custom data, values and its signal. The default
+            key is `ctx.messages`, without ids and metadata, and `ctx.values`; a function that depends
+            on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a sync function from
+            a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry for good. Entries
+            belong to an agent's place, its names from the root down, and its function's name: trees
+            that share a cache need other root names. A call that asks, fails, or changes earlier
+            messages is not cached.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -254,6 +265,7 @@ def agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> Callable[[AgentFunction], FunctionAgent]: ...
 
 
@@ -267,6 +279,7 @@ def agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> FunctionAgent | Callable[[AgentFunction], FunctionAgent]:
     """Make a function an agent: `function_agent` as a decorator, with or without arguments.
 
@@ -287,6 +300,7 @@ def agent(
         history: Which messages `ctx.messages` holds; see `chat_agent`.
         retry: As in `function_agent`.
         timeout: As in `function_agent`.
+        cache_policy: As in `function_agent`.
 
     Returns:
         The agent, which replaces the function; with arguments, the decorator.
@@ -301,6 +315,7 @@ def agent(
             history=history,
             retry=retry,
             timeout=timeout,
+            cache_policy=cache_policy,
         )
 
     return decorate if fn is None else decorate(fn)
@@ -317,6 +332,7 @@ def graph_agent(
     output: Callable[[Any], Any] | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> GraphAgent:
     """Make an agent that runs a LangGraph graph: a hand-written one, or that of `create_agent(...)`.
 
@@ -352,6 +368,11 @@ def graph_agent(
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
             async methods, because LangGraph cannot stop a sync call.
+        cache_policy: LangGraph's `CachePolicy`, as in `function_agent`, for a whole run of the graph.
+            The default key is the input of the graph, its messages without ids and metadata;
+            `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps its state
+            over turns needs a `key_func` that knows of it. Nodes inside the graph that have policies of
+            their own use the cache of that graph.
 
     Returns:
         The agent; `compile_agent` checks it.

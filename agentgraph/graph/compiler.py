@@ -134,7 +134,8 @@ def compile_tree(
         from agentgraph.graph.chat.wiring import transformers
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
-    builder = _LaneBuilder(tree, reducers, check_limits(limits), _checked(context_schema))
+    context, cache = _checked(context_schema), options.get("cache")
+    builder = _LaneBuilder(tree, reducers, check_limits(limits), context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
@@ -166,10 +167,15 @@ class _LaneBuilder:
     """
 
     def __init__(
-        self, tree: Tree, reducers: Reducers, limits: Limits, context_schema: type | None
+        self,
+        tree: Tree,
+        reducers: Reducers,
+        limits: Limits,
+        context_schema: type | None,
+        cache: Any = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
-        self.context_schema = context_schema
+        self.context_schema, self.cache = context_schema, cache
         self.types, self.at_once = state_types(reducers), 0
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
@@ -259,7 +265,13 @@ class _LaneBuilder:
         transfers = capabilities.transfer and bool(targets(self.tree, place))
         has_border = transfers or asks_functions(self.tree, place, capabilities)
         return NodeContext(
-            self.tree, place, self.paths, self.reducers, has_border=has_border, limits=self.limits
+            self.tree,
+            place,
+            self.paths,
+            self.reducers,
+            has_border=has_border,
+            limits=self.limits,
+            cache=self.cache,
         )
 
     def _fork(self, node: ForkNode, capabilities: Capabilities, at_once: int) -> LaneNode:
