@@ -15,6 +15,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langgraph.types import CachePolicy
 
 import agentgraph as ag
 from agentgraph.agents.agents import FunctionAgent
@@ -89,7 +90,14 @@ class Deaf(BaseChatModel):
 
 
 USED = (
-    *(AIMessage, FakeListChatModel, FunctionAgent, HumanInTheLoopMiddleware, ScriptedChatModel),
+    *(
+        AIMessage,
+        CachePolicy,
+        FakeListChatModel,
+        FunctionAgent,
+        HumanInTheLoopMiddleware,
+        ScriptedChatModel,
+    ),
     *(SystemMessage, timedelta),
 )
 NAMES = {

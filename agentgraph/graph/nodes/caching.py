@@ -39,7 +39,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.state import STAMP, Update
 from agentgraph.graph.values import Write
-from agentgraph.safe_repr import reason, shown
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to
 
 Outcome = list[Any]
@@ -121,7 +121,7 @@ class Caching:
             try:
                 return canonical([context.messages, context.values] if given is None else given)
             except RecursionError as error:
-                raise _no_key(where, reason(error)) from error
+                raise _no_key(where, "it is nested too deeply") from error
         key = key_func(context)
         if not isinstance(key, str | bytes):
             raise InvalidOutputError(
