@@ -88,7 +88,7 @@ def chat_agent(
             tools, from `with_retry`; `retry` works with and without tools. Arguments that were bound to
             it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`, which
             makes the model at its first call. Or a function from a `Context` to either, called for
-            each step.
+            each step. LangChain caches replies for a model with a `cache`, or after `set_llm_cache`.
         description: What the agent is for, in one sentence for other agents.
         instruction: The system message, a template: `{topic}` is replaced by the value of the run,
             `{topic?}` by nothing if the value is missing, as in google-adk; `{{` and `}}` are braces,

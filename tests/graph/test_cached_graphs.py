@@ -1,12 +1,13 @@
 """Graphs with a `cache_policy`, and chat models with a cache of LangChain's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from cached import Cache, Ran, heard, message
 from helpers import Drive, chat, lines, notes
 from langchain_core.caches import InMemoryCache as ModelCache
+from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langgraph.config import get_stream_writer
 from langgraph.types import CachePolicy, Command
@@ -65,22 +66,53 @@ def test_a_handoff_of_a_graph_is_cached(drive: Drive, cache: Cache, ran: Ran) ->
     assert lines(hit)[-1] == "s/z: [custom] [1]"
 
 
-def test_a_cache_of_models_works_in_a_chat_agent(drive: Drive) -> None:
-    """After a hit LangChain's messages say that they cost nothing, so the next call differs once."""
+# Chat models, which LangChain caches
 
-    def look(to: str) -> str:
-        """Look."""
-        return "seen"
 
-    def reply(messages: Any) -> Any:
-        return "Done." if messages[-1].type == "tool" else calls(call("look", to="bees"))
+def look(to: str) -> str:
+    """Look."""
+    return "seen"
 
-    model = ScriptedChatModel(responses=[reply] * 9, cache=ModelCache())
-    agents = [ag.chat_agent("a", model, tools=[look]), ag.chat_agent("b", model)]
-    runner = ag.Runner(ag.sequential("s", [agents[0]]))
-    said, asked = [], []
-    for thread in "123":
-        said.append(lines(heard(drive, runner, thread)))
-        asked.append(len(model.inputs))
-    assert said == [['s/a: [calls] look({"to": "bees"})', "s/a: seen", "s/a: Done."]] * 3
-    assert asked == [2, 3, 3]
+
+def reply(messages: Any) -> Any:
+    return "Done." if messages[-1].type == "tool" else calls(call("look", to="bees"))
+
+
+@pytest.fixture(params=["its own", "of all"])
+def model(request: pytest.FixtureRequest) -> Iterator[ScriptedChatModel]:
+    if request.param == "its own":
+        yield ScriptedChatModel(responses=[reply] * 9, cache=ModelCache())
+        return
+    set_llm_cache(ModelCache())
+    yield ScriptedChatModel(responses=[reply] * 9)
+    set_llm_cache(None)
+
+
+AROUND: dict[str, Callable[[ScriptedChatModel], Any]] = {
+    "alone": lambda model: model,
+    "bound": lambda model: model.bind(temperature=0),
+    "with fallbacks": lambda model: model.with_fallbacks([ScriptedChatModel(responses=[])]),
+    "chosen": lambda model: lambda ctx: model,
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_cached_model_is_asked_once_for_what_it_is_sent(
+    drive: Drive, model: ScriptedChatModel, around: str
+) -> None:
+    """After a hit LangChain's message says that it cost nothing, so the next call differs once."""
+    chat_agent = ag.chat_agent("a", AROUND[around](model), tools=[look])
+    runner = ag.Runner(ag.sequential("s", [chat_agent]))
+    for thread, asked in (("1", 2), ("2", 3), ("3", 3)):
+        said = lines(heard(drive, runner, thread))
+        assert said == ['s/a: [calls] look({"to": "bees"})', "s/a: seen", "s/a: Done."]
+        assert len(model.inputs) == asked
+
+
+def test_a_cached_model_is_found_in_the_words_of_others(drive: Drive) -> None:
+    model = ScriptedChatModel(responses=["One.", "Two."], cache=ModelCache())
+    agents = [ag.chat_agent(name, model) for name in "ab"]
+    runner = ag.Runner(ag.sequential("s", agents))
+    said = [lines(heard(drive, runner, thread)) for thread in "12"]
+    assert said == [["s/a: One.", "s/b: Two."]] * 2
+    model.assert_finished()

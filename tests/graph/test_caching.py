@@ -3,6 +3,7 @@
 Cached graphs are in `test_cached_graphs.py`, what is not cached in `test_uncached.py`.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cached import Cache, Kept, Ran, Values, heard, message
 from helpers import Async, Drive, Sync, chat, foreign, lines, notes, says, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
+from langgraph._internal._constants import CONFIG_KEY_CACHE
 from langgraph.cache.memory import InMemoryCache
 from langgraph.config import get_stream_writer
 from langgraph.types import CachePolicy
@@ -71,10 +73,18 @@ def below(agent: ag.Agent) -> ag.Agent:
     return chat("desk", *[calls(call("transfer_to_a"))] * 2, sub_agents=[agent, says("b")])
 
 
+def planned(agent: ag.Agent) -> ag.Agent:
+    steps = [{"name": each, "task": each, "depends_on": []} for each in ("one", "two")]
+    planner = scripted(*[json.dumps({"steps": steps})] * 2)
+    replanner = scripted(*['{"answer": "Done."}'] * 2)
+    return ag.plan_execute("p", planner=planner, executor=agent, replanner=replanner, parallel=True)
+
+
 PLACES: dict[str, tuple[Callable[[ag.Agent], ag.Agent], list[str]]] = {
     "branch": (lambda a: ag.parallel("p", [a, says("b")]), ["a"]),
     "step": (lambda a: ag.workflow("w", [says("b"), ag.step(a, depends_on=["b"])]), ["a"]),
     "tool": (called, ["a", "a"]),
+    "each of several items": (planned, ["a", "a"]),
     "sub-agent": (below, ["a"]),
     "loop": (lambda a: ag.loop("l", [a], max_iterations=3), ["a", "a", "a"]),
     "two places": (lambda a: ag.sequential("s", [a, ag.parallel("p", [a, says("b")])]), ["a", "a"]),
@@ -328,3 +338,17 @@ def test_clear_cache_clears_agents_in_all_lanes(cache: Cache, ran: Ran) -> None:
         found.append("".join(sorted(ran)))
         ran.clear()
     assert found == ["aabc", "aabc", "c", "aab"]
+
+
+def test_the_cache_of_a_config_is_used_before_that_of_the_graph(cache: Cache, ran: Ran) -> None:
+    graph = ag.compile_agent(ag.parallel("p", [ran.agent("a"), says("b")]), cache=InMemoryCache())
+    config: Any = {"configurable": {CONFIG_KEY_CACHE: cache}}
+    for given in (config, None, None, config):
+        said = graph.invoke({"messages": ["Go."]}, given)["messages"]
+        assert sorted(each.text for each in said) == ["Go.", "a", "b"]
+    assert ran == ["a", "a"]
+
+
+def test_a_graph_without_a_cache_has_none_to_clear(ran: Ran) -> None:
+    with pytest.raises(ValueError, match="No cache is set"):
+        ag.compile_agent(ran.agent("a")).clear_cache()

@@ -1,6 +1,7 @@
 """What is not cached of an agent with a `cache_policy`: it runs again."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from cached import Cache, Kept, Ran, Values, heard
 from helpers import Async, Drive, asks, failing, in_turn, lines, retrying, says
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.cache.memory import InMemoryCache
-from langgraph.types import CachePolicy, interrupt
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import CachePolicy, Command, interrupt
 
 import agentgraph as ag
 
@@ -65,6 +67,20 @@ def test_an_activation_that_asks_is_not_cached(
     assert cache._cache == {}
 
 
+@pytest.mark.parametrize("kind", ["Ask", "interrupt", "graph"])
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_bare_graph_does_not_cache_what_asked(ran: Ran, kind: str, by_id: bool) -> None:
+    cache: Any = InMemoryCache()
+    graph = ag.compile_agent(asking(kind, ran), cache=cache, checkpointer=InMemorySaver())
+    for answer in ("yes", "no"):
+        config: Any = {"configurable": {"thread_id": answer}}
+        (question,) = graph.invoke({"messages": ["Go."]}, config)["__interrupt__"]
+        resume = {question.id: answer} if by_id else answer
+        said = graph.invoke(Command(resume=resume), config)["messages"]
+        assert said[-1].text == f"So {answer}."
+    assert cache._cache == {}
+
+
 def test_a_question_that_waits_is_not_answered_by_the_cache(
     drive: Drive, cache: Cache, ran: Ran
 ) -> None:
@@ -101,6 +117,23 @@ def test_a_failure_is_not_cached(
             session.turn()
     assert session.heard[-1].text == "Yes."
     assert lines(session.heard) == ["s/b: b", "s/a: Hm.", "s/a: Yes."]
+    assert ran == ["a", "a"]
+
+
+def test_a_run_that_is_left_caches_nothing_of_the_agent_under_way(cache: Cache, ran: Ran) -> None:
+    async def waits_once(ctx: ag.Context) -> AsyncIterator[str]:
+        ran.append("a")
+        yield "Hm."
+        if len(ran) == 1:
+            await asyncio.Event().wait()
+        yield "Yes."
+
+    tree = ag.function_agent("a", waits_once, cache_policy=CachePolicy())
+    session, events = Kept(tree, Async, None, cache), list[ag.AgentEvent]()
+    session.follow("run", "Go.", thread_id="left", hear=events.append, left=1)
+    assert lines(events) == ["a: Hm."]
+    runner = ag.Runner(tree, cache=cache)
+    assert [lines(heard(Async, runner, each)) for each in "12"] == [["a: Hm.", "a: Yes."]] * 2
     assert ran == ["a", "a"]
 
 
