@@ -98,8 +98,8 @@ def compile_agent(
             Other values are written over.
         middleware: LangChain middleware for every chat agent of the tree, outside the agent's own:
             redaction belongs here, as on one agent it does not protect the others.
-        **options: Passed on to `StateGraph.compile`: `cache` (for agents with a `cache_policy`), `name`,
-            `interrupt_before`, ...
+        **options: Passed on to `StateGraph.compile`: `cache` (for agents with a `cache_policy`),
+            `name`, `interrupt_before`, ...
 
     Returns:
         The compiled graph, named as the root unless `name` is passed.

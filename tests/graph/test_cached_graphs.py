@@ -10,6 +10,7 @@ from langchain_core.caches import InMemoryCache as ModelCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langgraph.config import get_stream_writer
+from langgraph.func import entrypoint
 from langgraph.types import CachePolicy, Command
 
 import agentgraph as ag
@@ -47,6 +48,27 @@ def test_a_tree_in_a_tree_is_cached_as_a_whole(drive: Drive, cache: Cache, ran: 
     runner = ag.Runner(ag.graph_agent("a", inner, cache_policy=CachePolicy()), cache=cache)
     assert lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2"))
     assert ran == ["i"]
+
+
+def test_an_entrypoint_is_cached_by_its_input(drive: Drive, cache: Cache, ran: Ran) -> None:
+    @entrypoint()
+    def shout(text: str) -> str:
+        ran.append(text)
+        return text.upper()
+
+    a = ag.graph_agent(
+        "a",
+        shout,
+        input=lambda ctx: ctx.values["topic"],
+        output=lambda said: said,
+        cache_policy=CachePolicy(),
+    )
+    runner = ag.Runner(a, cache=cache)
+    for topic in ("bees", "wasps", "bees"):
+        assert lines(drive.run(runner, f"Go {len(ran)}.", values={"topic": topic})) == [
+            f"a: {topic.upper()}"
+        ]
+    assert ran == ["bees", "wasps"]
 
 
 def test_a_handoff_of_a_graph_is_cached(drive: Drive, cache: Cache, ran: Ran) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from cached import Cache, Kept, Ran, Values, heard, message
@@ -15,6 +16,7 @@ from helpers import Async, Drive, Sync, chat, foreign, lines, notes, says, scrip
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
 from langgraph._internal._constants import CONFIG_KEY_CACHE
 from langgraph.cache.memory import InMemoryCache
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_stream_writer
 from langgraph.types import CachePolicy
 from pydantic import BaseModel
@@ -152,10 +154,16 @@ def test_sync_and_async_runs_of_any_function_share_a_cache(cache: Cache, ran: Ra
     assert ran == ["plain", "coroutine"]
 
 
-def test_a_runnable_is_cached(drive: Drive, cache: Cache) -> None:
-    model = scripted("Bees hum.")
-    runner = ag.Runner(ag.runnable_agent("a", model, cache_policy=CachePolicy()), cache=cache)
-    assert lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2")) == ["a: Bees hum."]
+def test_a_runnable_is_cached_and_streamed_only_when_it_runs(drive: Drive, cache: Cache) -> None:
+    runner = ag.Runner(
+        ag.runnable_agent("a", scripted("Bees hum."), cache_policy=CachePolicy()), cache=cache
+    )
+    streamed = []
+    for thread in "12":
+        events = list(drive.run(runner, "Go.", thread_id=thread, stream=True))
+        assert lines(events) == ["a: Bees hum."]
+        streamed.append("".join(each.text for each in events if each.partial))
+    assert streamed == ["Bees hum.", ""]
 
 
 def run(tree: ag.Agent, cache: Any, text: Any = "Go.", **options: Any) -> list[str]:
@@ -177,6 +185,8 @@ def test_the_default_key_is_the_messages_and_the_values(cache: Cache, ran: Ran) 
         ("Go.", {"topic": "bees"}, 6),
         ("Go.", {"topic": "1"}, 7),
         ("Go.", {"topic": 1}, 8),
+        ("Go.", {"topic": {1: "a", "1": "b"}}, 9),
+        ("Go.", {"topic": {"1": "b", 1: "a"}}, 9),
         ("Go.", {}, 1),
     ]
     for text, values, number in table:
@@ -347,6 +357,23 @@ def test_the_cache_of_a_config_is_used_before_that_of_the_graph(cache: Cache, ra
         said = graph.invoke({"messages": ["Go."]}, given)["messages"]
         assert sorted(each.text for each in said) == ["Go.", "a", "b"]
     assert ran == ["a", "a"]
+
+
+class Salted(JsonPlusSerializer):
+    """A serializer that never gives the same bytes again, as one that encrypts."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        kind, data = super().dumps_typed(obj)
+        return kind, uuid4().bytes + data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        return super().loads_typed((data[0], data[1][16:]))
+
+
+def test_a_cache_may_encrypt(drive: Drive, ran: Ran) -> None:
+    runner = ag.Runner(ran.agent("a"), cache=InMemoryCache(serde=Salted()))
+    assert lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2")) == ["a: a"]
+    assert ran == ["a"]
 
 
 def test_a_graph_without_a_cache_has_none_to_clear(ran: Ran) -> None:

@@ -29,6 +29,7 @@ from langgraph._internal._constants import (
     CONFIG_KEY_SCRATCHPAD,
 )
 from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from agentgraph.agents.context import Context
@@ -51,6 +52,8 @@ _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache gives to a node which is not a function."""
 _GIVEN = ("custom", "exit", "break_loop", "transfer_to")
 """The kinds of notes that are given again."""
+_KEYS = JsonPlusSerializer()
+"""Turns the data of keys into bytes; the serializer of a cache may encrypt."""
 _VARYING = ("id", "additional_kwargs", "response_metadata", "usage_metadata")
 """The fields of a message that differ although it says the same."""
 
@@ -110,9 +113,9 @@ class Caching:
         context = activation.context(self._history)
         chosen = self._chosen(activation.address, context, given)
         data = [*self._what, chosen]
-        if fault := save_fault(cache.serde, data):
+        if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
-        hashed = sha256(cache.serde.dumps_typed(data)[1]).hexdigest()
+        hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
     def _chosen(self, where: str, context: Context, given: Any) -> Any:
