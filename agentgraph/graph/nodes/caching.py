@@ -106,7 +106,7 @@ class Caching:
 
     def _entry(self, activation: Activation, given: Any) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
-        configurable = activation.config["configurable"]
+        configurable = activation.config.get("configurable", {})
         cache: BaseCache[Any] | None = configurable.get(CONFIG_KEY_CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
@@ -157,7 +157,7 @@ def namespace(node: str) -> tuple[str, ...]:
 
 def has_asked(activation: Activation) -> bool:
     """Return whether an activation has asked, now or before a resume: answers are not in the key."""
-    scratchpad = activation.config["configurable"][CONFIG_KEY_SCRATCHPAD]
+    scratchpad = activation.config.get("configurable", {})[CONFIG_KEY_SCRATCHPAD]
     if activation.is_answered or scratchpad.resume or scratchpad.get_null_resume(False) is not None:
         return True
     clock = activation.seen.clock
