@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -106,7 +107,8 @@ def compile_agent(
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
-        AgentGraphError: `limits` is not a `Limits`, or `context_schema` not one of these types.
+        AgentGraphError: `limits` is not a `Limits`, `cache` not LangGraph's, or `context_schema` not
+            one of these types.
     """
     reducers = declared(values)
     tree = validate(agent, reducers.channels, middleware)
@@ -135,7 +137,7 @@ def compile_tree(
         from agentgraph.graph.chat.wiring import transformers
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
-    context, cache = _checked(context_schema), options.get("cache")
+    context, cache = _checked(context_schema), _checked_cache(options.get("cache"))
     builder = _LaneBuilder(tree, reducers, check_limits(limits), context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
@@ -160,6 +162,20 @@ def _checked(context_schema: Any) -> Any:
     )
 
 
+def _checked_cache(cache: Any) -> BaseCache[Any] | None:
+    """Return the cache of the graph.
+
+    Raises:
+        AgentGraphError: It is not a cache of LangGraph.
+    """
+    if cache is None or isinstance(cache, BaseCache):
+        return cache
+    raise AgentGraphError(
+        f"cache={shown(cache)} is not a cache of LangGraph; pass one, such as "
+        "langgraph.cache.memory.InMemoryCache(); a cache of LangChain belongs to a model: ChatOpenAI(cache=...)"
+    )
+
+
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes.
 
@@ -173,7 +189,7 @@ class _LaneBuilder:
         reducers: Reducers,
         limits: Limits,
         context_schema: type | None,
-        cache: Any = None,
+        cache: BaseCache[Any] | None = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
         self.context_schema, self.cache = context_schema, cache

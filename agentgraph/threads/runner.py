@@ -91,7 +91,7 @@ class Runner:
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `limits`, `config`, `context` or its schema is invalid.
+            AgentGraphError: `limits`, `config`, `cache`, `context` or its schema is invalid.
         """
         self.agent = agent
         self.saver = _saver(checkpointer)

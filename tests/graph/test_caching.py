@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from cached import Cache, Kept, Ran, Values, heard, message
 from helpers import Async, Drive, Sync, chat, foreign, lines, notes, says, scripted
+from langchain_core.caches import InMemoryCache as ModelCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
 from langgraph._internal._constants import CONFIG_KEY_CACHE
 from langgraph.cache.memory import InMemoryCache
@@ -136,6 +137,17 @@ def test_until_is_asked_after_a_hit(drive: Drive, cache: Cache, ran: Ran) -> Non
     runner = ag.Runner(ag.loop("l", [draft], max_iterations=9, until=until), cache=cache)
     assert lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2"))
     assert (ran, asked) == (["a", "a"], ["Draft 0.", "Draft 1."] * 2)
+
+
+def test_a_check_is_made_after_a_hit(drive: Drive, cache: Cache, ran: Ran) -> None:
+    tree = ag.validated(
+        ran.agent("a", lambda ctx: f"Try {len(ran)}."), lambda text: None if "2" in text else "Again."
+    )
+    runner = ag.Runner(tree, cache=cache)
+    miss, hit = heard(drive, runner, "1"), heard(drive, runner, "2")
+    assert lines(hit) == lines(miss)
+    assert [lines(hit)[0], lines(hit)[-1]] == ["a: Try 1.", "a{1}: Try 2."]
+    assert ran == ["a", "a"]
 
 
 def test_sync_and_async_runs_of_any_function_share_a_cache(cache: Cache, ran: Ran) -> None:
@@ -374,6 +386,13 @@ def test_a_cache_may_encrypt(drive: Drive, ran: Ran) -> None:
     runner = ag.Runner(ran.agent("a"), cache=InMemoryCache(serde=Salted()))
     assert lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2")) == ["a: a"]
     assert ran == ["a"]
+
+
+def test_a_cache_of_another_kind_is_refused(ran: Ran) -> None:
+    for make in (ag.compile_agent, ag.Runner):
+        with pytest.raises(ag.AgentGraphError) as caught:
+            make(ran.agent("a"), cache=ModelCache())
+        assert "is not a cache of LangGraph; pass one, such as langgraph.cache" in str(caught.value)
 
 
 def test_a_graph_without_a_cache_has_none_to_clear(ran: Ran) -> None:
