@@ -172,7 +172,8 @@ def _checked_cache(cache: Any) -> BaseCache[Any] | None:
         return cache
     raise AgentGraphError(
         f"cache={shown(cache)} is not a cache of LangGraph; pass one, such as "
-        "langgraph.cache.memory.InMemoryCache(); a cache of LangChain belongs to a model: ChatOpenAI(cache=...)"
+        "langgraph.cache.memory.InMemoryCache(); a cache of LangChain belongs to a model: "
+        "ChatOpenAI(cache=...)"
     )
 
 
