@@ -100,6 +100,10 @@ def reply(messages: Any) -> Any:
     return "Done." if messages[-1].type == "tool" else calls(call("look", to="bees"))
 
 
+def fail(messages: Any) -> Exception:
+    return ValueError("no")
+
+
 @pytest.fixture(params=["its own", "of all"])
 def model(request: pytest.FixtureRequest) -> Iterator[ScriptedChatModel]:
     if request.param == "its own":
@@ -114,6 +118,7 @@ AROUND: dict[str, Callable[[ScriptedChatModel], Any]] = {
     "alone": lambda model: model,
     "bound": lambda model: model.bind(temperature=0),
     "with fallbacks": lambda model: model.with_fallbacks([ScriptedChatModel(responses=[])]),
+    "a fallback": lambda model: ScriptedChatModel(responses=fail).with_fallbacks([model]),
     "chosen": lambda model: lambda ctx: model,
 }
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 from cached import Cache, Kept, Ran, Values, heard, message
-from helpers import Async, Drive, Sync, chat, foreign, lines, notes, says, scripted
+from helpers import Async, Drive, Sync, chat, failing, foreign, lines, notes, says, scripted
 from langchain_core.caches import InMemoryCache as ModelCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
 from langgraph._internal._constants import CONFIG_KEY_CACHE
@@ -55,6 +55,28 @@ def test_a_hit_gives_what_the_miss_gave_under_new_ids(
     assert lines(hit) == lines(miss)
     assert not {each.id for each in hit} & {each.id for each in miss}
     assert runner.thread("2").values == runner.thread("1").values
+
+
+def test_what_a_function_returns_at_once_is_cached(drive: Drive, cache: Cache, ran: Ran) -> None:
+    def fn(ctx: ag.Context) -> list[Any]:
+        ran.append("a")
+        changed = [AIMessage(text, id="x") for text in ("Two.", "Three.")]
+        return ["One.", *changed, ag.SetValues(n=1), AIMessage("Four.", id="y"), RemoveMessage(id="y")]
+
+    runner = ag.Runner(ag.function_agent("a", fn, cache_policy=CachePolicy()), cache=cache)
+    assert (
+        lines(heard(drive, runner, "1")) == lines(heard(drive, runner, "2")) == ["a: One.", "a: Three."]
+    )
+    assert (ran, runner.thread("2").values) == (["a"], {"n": 1})
+
+
+def test_cached_values_conflict_as_written_ones_do(drive: Drive, cache: Cache, ran: Ran) -> None:
+    tree = ag.parallel("p", [ran.agent(name, ag.SetValues(topic=name)) for name in "ab"])
+    runner = ag.Runner(tree, cache=cache)
+    for thread in "12":
+        _, error = failing(drive.run(runner, "Go.", thread_id=thread), ag.ValueConflictError)
+        assert str(error).startswith("p: p/a wrote 'a' and p/b wrote 'b' as the value 'topic'")
+    assert sorted(ran) == ["a", "b"]
 
 
 def test_a_hit_uses_no_tokens_and_is_otherwise_whole(cache: Cache, ran: Ran) -> None:

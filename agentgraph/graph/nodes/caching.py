@@ -6,9 +6,9 @@ another place, and be events of another run. A task with a policy would not have
 function elsewhere, counts among the tasks of its node, and tells agents apart only by their functions.
 So LangGraph's cache and policy are used, in its form of namespaces and keys, and these rules:
 
-- The outcome is a list of what the agent gave, in order: messages without ids, stamps and tokens,
-  custom data, signals; then values. A hit gives each again by the same methods as a run, and then the
-  activation ends as usual: checks and `until` are called.
+- The outcome is a list of what the agent gave, in order: messages without ids and tokens, custom data,
+  signals; then values. A hit gives each again by the same methods as a run, which stamp messages anew,
+  and then the activation ends as usual: checks and `until` are called.
 - The key holds the names from the root to the agent, the name of its function, and what the policy's
   `key_func` returns, or by default what the agent is given. The default is not LangGraph's pickle,
   which differs for equal data if parts of it are one object. It has messages without ids and metadata.
@@ -34,17 +34,16 @@ from pydantic import BaseModel
 
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.moments import MOMENT, Note
+from agentgraph.graph.moments import Note
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.saving import save_fault
-from agentgraph.graph.state import STAMP, Update
-from agentgraph.graph.values import Write
+from agentgraph.graph.state import Update
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to
 
 Outcome = list[Any]
-"""What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, "values" or "kept"."""
+"""What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
 
 _FORM = "agentgraph 1"
 """Part of each key; another one for another form of outcomes."""
@@ -209,7 +208,7 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
             outcome.append(["message", _bare(each)])
         elif each.kind in _GIVEN:
             outcome.append([each.kind, each.data])
-    outcome += [["values" if write["by"] else "kept", write["values"]] for write in writes]
+    outcome += [["values", write["values"]] for write in writes]
     if fault := save_fault(entry.cache.serde, outcome):
         raise InvalidOutputError(
             f"{activation.address}: what the agent gave cannot be cached ({fault}); use plain data: "
@@ -219,12 +218,9 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
 
 
 def _bare(message: BaseMessage) -> BaseMessage:
-    """Return a copy of a message without its id and stamps, and the tokens that it has used."""
-    metadata = {k: v for k, v in message.response_metadata.items() if k not in (STAMP, MOMENT)}
-    changed: dict[str, Any] = {"id": None, "response_metadata": metadata}
-    if isinstance(message, AIMessage):
-        changed["usage_metadata"] = None
-    return message.model_copy(update=changed)
+    """Return a copy of a message without its id, and without the tokens that it has used."""
+    tokens = {"usage_metadata": None} if isinstance(message, AIMessage) else {}
+    return message.model_copy(update={"id": None, **tokens})
 
 
 def _give(activation: Activation, kind: str, data: Any) -> None:
@@ -238,8 +234,6 @@ def _give(activation: Activation, kind: str, data: Any) -> None:
             activation.transfer(data)
         case "values":
             activation.set_values(data)
-        case "kept":
-            activation.write([Write(by="", values=data)])
         case "exit" | "break_loop":
             activation.signal(kind)
 
