@@ -3,6 +3,7 @@
 Cached graphs are in `test_cached_graphs.py`, what is not cached in `test_uncached.py`.
 """
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -372,13 +373,16 @@ def test_what_cannot_be_a_key_or_an_entry_is_an_error_of_the_agent(cache: Cache,
     assert ran == ["a"]
 
 
-def test_clear_cache_clears_agents_in_all_lanes(cache: Cache, ran: Ran) -> None:
+def test_clear_cache_clears_agents_in_all_lanes(drive: Drive, cache: Cache, ran: Ran) -> None:
     steps = [ran.agent("b"), ag.parallel("p", [ran.agent("c"), says("d")]), called(ran.agent("a"))]
     graph = ag.compile_agent(ag.sequential("s", steps), cache=cache)
     found = []
     for nodes in (None, ["c"], ["b", "a"], None):
         graph.invoke({"messages": ["Go."]})
-        graph.clear_cache(nodes)
+        if drive is Sync:
+            graph.clear_cache(nodes)
+        else:
+            asyncio.run(graph.aclear_cache(nodes))
         found.append("".join(sorted(ran)))
         ran.clear()
     assert found == ["aabc", "aabc", "c", "aab"]
