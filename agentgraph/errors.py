@@ -98,6 +98,23 @@ class MaxIterationsError(AgentGraphError):
     """
 
 
+class SeveralWaysError(AgentGraphError):
+    """A graph that is laid flat went on at several nodes at a time.
+
+    Attributes:
+        agent_name: The graph agent.
+        nodes: The nodes at which it went on.
+    """
+
+    def __init__(self, agent_name: str, address: str, nodes: Sequence[str]) -> None:
+        there = " and ".join(map(repr, nodes))
+        super().__init__(
+            f"{address}: the graph goes on at {there} at the same time; one that is laid flat takes "
+            f"one way at a time: pass flat=False to graph_agent({agent_name!r}, ...)"
+        )
+        self.agent_name, self.nodes = agent_name, tuple(nodes)
+
+
 class LimitError(AgentGraphError):
     """A turn reached one of its `Limits`; raised before the limit is exceeded.
 

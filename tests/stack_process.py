@@ -132,10 +132,10 @@ def act(folder: str, mode: str, method: str, point: str) -> None:
     agent = tree(World(at, point))
     session = Session(agent, Async if mode == "async" else Sync, at / "runs.db")
     args: Any = (("Go.",), {"thread_id": "t"}) if method == "run" else (("t",), {})
-    with (at / "told").open("a") as told:
+    with (at / "heard").open("a") as heard:
 
         def hear(event: ag.AgentEvent) -> None:
-            print(json.dumps(event.to_dict()), file=told, flush=True)
+            print(json.dumps(event.to_dict()), file=heard, flush=True)
 
         session.follow(method, *args[0], hear=hear, **args[1])
     state = session.state()

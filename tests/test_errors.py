@@ -33,6 +33,6 @@ def test_every_error_has_one_root(name):
     assert issubclass(getattr(ag, name), ag.AgentGraphError)
 
 
-def test_several_faults_are_told_one_a_line():
+def test_several_faults_are_shown_one_a_line():
     assert str(ERRORS[0]) == "2 faults:\n- a: one\n- b: two"
     assert str(ag.InvalidAgentError(["a: one"])) == "a: one"

@@ -117,7 +117,7 @@ def test_each_module_says_what_it_is_for(name, module):
     assert first_line.endswith((".", ":"))
 
 
-def test_every_public_name_is_there_and_told_once():
+def test_every_public_name_is_there_and_listed_once():
     assert len(agentgraph.__all__) == len(set(agentgraph.__all__))
     assert [name for name in agentgraph.__all__ if not hasattr(agentgraph, name)] == []
 

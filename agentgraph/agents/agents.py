@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import quote
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
@@ -194,12 +195,26 @@ class GraphAgent(Shown):
     """Called with a `Context`; returns the input of the graph."""
     output: Callable[[Any], Any] | None = None
     """Called with the final state of the graph; returns what the agent says and sets."""
+    flat: bool = False
+    """Whether the nodes of the graph are nodes of the lane."""
     retry: Retry = None
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Timeout = None
     """LangGraph's timeout for a run: seconds, a timedelta, or a `TimeoutPolicy`."""
     cache_policy: Caching = None
     """LangGraph's `CachePolicy`: runs with equal keys are made once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerNode:
+    """A node of a graph that is laid flat. Users do not build it."""
+
+    name: str
+    """Its name in addresses: that of the node, with `%` escapes as in URLs."""
+    node: str
+    """The name of the node in its graph."""
+    graph: Any = None
+    """The compiled graph that the node runs, if it runs one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,6 +386,22 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     """Return the sub-agents of an agent."""
     inner = unchecked(agent)
     return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
+
+
+def inner_nodes(agent: Any) -> tuple[InnerNode, ...]:
+    """Return the nodes of the graph of an agent; empty if it is not laid flat."""
+    if not isinstance(agent, GraphAgent) or not agent.flat:
+        return ()
+    nodes = getattr(agent.graph, "nodes", {})
+    return tuple(
+        InnerNode(
+            name=quote(name, safe="._-"),
+            node=name,
+            graph=next(iter(getattr(node, "subgraphs", ())), None),
+        )
+        for name, node in nodes.items()
+        if name != "__start__"
+    )
 
 
 def called_agents(agent: "Agent") -> tuple["Agent", ...]:

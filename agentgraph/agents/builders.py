@@ -330,6 +330,7 @@ def graph_agent(
     history: HistoryPolicy = "shared",
     input: Callable[[Context], Any] | None = None,
     output: Callable[[Any], Any] | None = None,
+    flat: bool = False,
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
@@ -365,14 +366,20 @@ def graph_agent(
         output: A sync function from the final state of the graph (what an `@entrypoint` returns) to
             what the agent says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list
             of these; the agent says nothing else. By default it says the graph's new messages.
-        retry: LangGraph's `RetryPolicy`, or several, for a run that fails.
-        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run; it needs the
-            async methods, because LangGraph cannot stop a sync call.
-        cache_policy: LangGraph's `CachePolicy`, as in `function_agent`, for a whole run of the graph.
-            The default key is the input of the graph, its messages without ids and metadata;
-            `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps its state
-            over turns needs a `key_func` that knows of it. Nodes inside the graph that have policies of
-            their own use the cache of that graph.
+        flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
+            inside it: each step is then saved like one of the tree, at a fraction of the cost, and has
+            an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a
+            `StateGraph` that takes one way at a time, `create_agent(...)` included; several packets for
+            one node (`Send`) run side by side. At several nodes at a time a run raises
+            `SeveralWaysError`.
+        retry: LangGraph's `RetryPolicy`, or several, for a run that fails; with `flat` for a node.
+        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run, with `flat` for a
+            node; it needs the async methods, because LangGraph cannot stop a sync call.
+        cache_policy: LangGraph's `CachePolicy`, as in `function_agent`, for a whole run of the graph,
+            so not with `flat`. The default key is the input of the graph, its messages without ids and
+            metadata; `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps
+            its state over turns needs a `key_func` that knows of it. Nodes inside the graph that have
+            policies of their own use the cache of that graph.
 
     Returns:
         The agent; `compile_agent` checks it.

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 
 import click
 
-from agentgraph.cli.options import db_option, existing, json_option
+from agentgraph.cli.options import db_option, existing
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.safe_repr import as_json as as_text
@@ -20,19 +19,20 @@ from agentgraph.threads.runner import Runner
 
 _STATUSES = ("running", "paused", "failed", "stopped", "done")
 _thread = click.argument("thread", metavar="THREAD")
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, a line for each thread."
+)
 
 
-@contextmanager
-def _runner(target: Target, db: str) -> Iterator[Runner]:
-    with Runner(target.load(), checkpointer=existing(db)) as runner:
-        yield runner
+def _runner(target: Target, db: str) -> Runner:
+    return Runner(target.load(), checkpointer=existing(db))
 
 
 @click.command()
 @takes_target
 @click.option("--status", type=click.Choice(_STATUSES), help="Only threads with this status.")
 @db_option
-@json_option
+@_json_option
 def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
     """List the threads of a file, those that began last first."""
     with _runner(target, db) as runner:
@@ -45,7 +45,7 @@ def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
 @takes_target
 @_thread
 @db_option
-@json_option
+@_json_option
 def show(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Show a thread: its status, turns, pending questions, values and tokens."""
     with _runner(target, db) as runner:

@@ -27,6 +27,7 @@ from agentgraph.agents.agents import (
     FunctionAgent,
     GraphAgent,
     HumanAgent,
+    InnerNode,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
@@ -256,6 +257,10 @@ class _LaneBuilder:
                 )
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])
+            case GraphAgent(flat=True) | InnerNode():
+                from agentgraph.graph.flat.wiring import flat_node
+
+                yield flat_node(node_context)
             case GraphAgent(graph=inner):
                 yield LaneNode(
                     GraphNode(node_context),

@@ -202,7 +202,7 @@ class _Box(Drawing):
 def picture_of(
     lanes: Sequence[Lane],
     others: Sequence[str] = (),
-    behind: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    predecessors: Mapping[str, Sequence[str]] = MappingProxyType({}),
     undoing: Mapping[str, str] = MappingProxyType({}),
 ) -> Picture:
     """Return the picture of the lanes and other tasks that a node runs.
@@ -210,16 +210,16 @@ def picture_of(
     Args:
         lanes: The lanes.
         others: The names of the other tasks.
-        behind: The nodes that come before a lane's node; without any it is drawn after the start.
+        predecessors: The nodes before a lane's node; without any it is drawn after the start.
         undoing: The task that undoes a lane's node, drawn with a dotted edge.
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
     names = {lane.place.node: lane.place.name for lane in lanes}
-    followed = {each for before in behind.values() for each in before} | {*undoing.values()}
+    followed = {each for several in predecessors.values() for each in several} | {*undoing.values()}
     for name, box in boxes.items():
         builder.add_node(name, box, metadata={"agent_name": names.get(name, name)})
-        for before in () if name in undoing.values() else behind.get(name) or [START]:
+        for before in () if name in undoing.values() else predecessors.get(name) or [START]:
             builder.add_edge(before, name)
         if name not in followed:
             builder.add_edge(name, END)

@@ -16,9 +16,10 @@ Nothing is changed in the history itself: another agent may see more of it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
+from types import MappingProxyType
 from typing import Any, cast
 
 from langchain_core.messages import (
@@ -37,7 +38,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, speaker_of
+from agentgraph.graph.state import address_of, agent_of, speaker_of
 from agentgraph.safe_repr import as_json
 
 MyPath = Callable[[], RunPath]
@@ -49,8 +50,6 @@ REQUEST = "request"
 """The key that marks a user message as the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
 """The result of a call without a result: true whatever became of the call."""
-POLICIES = ("shared", "path", "own", "last", "input")
-"""The policies that have a name."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 """The types of content blocks that hold a model's thoughts."""
 
@@ -64,6 +63,7 @@ def visible(
     under_way: int = 0,
     *,
     is_open: bool = False,
+    inner_names: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[BaseMessage]:
     """Return what the agent `me` sees of `messages`, as the top of this file says.
 
@@ -77,15 +77,25 @@ def visible(
         under_way: How many messages at the end are of this activation: its calls and results so far,
             which the agent sees whatever the policy chooses.
         is_open: Whether calls of this activation may have no results yet.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
     if isinstance(policy, Trimmed | Summarized):
-        seen = visible(messages, policy.history, me, my_address, path_of, under_way, is_open=is_open)
+        seen = visible(
+            messages,
+            policy.history,
+            me,
+            my_address,
+            path_of,
+            under_way,
+            is_open=is_open,
+            inner_names=inner_names,
+        )
         is_cut = isinstance(policy, Trimmed)
         return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
     if policy is unchanged:
         return list(messages)
     before = len(messages) - under_way
-    entries = [Entry(m, speaker_of(m), address_of(m), path_of) for m in messages[:before]]
+    entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
         seen = policy(entries)
     else:

@@ -62,6 +62,14 @@ class Progress(TypedDict, total=False):
     """The ephemeral state of its middleware, which only the next node sees."""
     ending: "ChatEnding"
     """How it ends after the last hooks."""
+    steps: int
+    """In a graph that is laid flat: how many of its nodes have run."""
+    visits: dict[str, int]
+    """How often each of them has run, or is next."""
+    packets: list[Any]
+    """The inputs that `Send` gave to the next node."""
+    ended: bool
+    """Whether the graph has ended, and only its output is still to be said."""
 
 
 class ChatEnding(TypedDict, total=False):
@@ -345,10 +353,12 @@ class TaskResult(TypedDict):
     """The number of transfers in the lane that the call ran."""
     state: NotRequired[list[dict[str, Any]]]
     """The call's updates of the state of the agent's middleware."""
+    writes: NotRequired[list[Any]]
+    """What a node of a graph that is laid flat wrote: names of channels, and values."""
 
 
-def stamped(message: BaseMessage, address: str) -> BaseMessage:
-    """Return a copy of `message` with an address, a name and an id.
+def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
+    """Return a copy of `message` with an address, a name (that of its agent), and an id.
 
     A moment that it carries is removed: it gets a new one when it is emitted.
     """
@@ -357,7 +367,7 @@ def stamped(message: BaseMessage, address: str) -> BaseMessage:
     return message.model_copy(
         update={
             "id": message.id or str(uuid4()),
-            "name": message.name or speaker_at(address),
+            "name": message.name or name or speaker_at(address),
             "response_metadata": metadata,
         }
     )
@@ -389,3 +399,17 @@ def speaker_of(message: BaseMessage) -> str | None:
     """Return the agent that said a message; None for the user."""
     address = address_of(message)
     return None if address is None else speaker_at(address)
+
+
+def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
+    """Return the agent that said a message, as other agents know it; None for the user.
+
+    Args:
+        message: The message.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    speaker = speaker_of(message)
+    if not inner_names or speaker is None:
+        return speaker
+    around = speaker_at(str(address_of(message)).rpartition("/")[0])
+    return around if speaker in inner_names.get(around, ()) else speaker

@@ -56,18 +56,14 @@ def tree_lines(agent: Agent) -> list[str]:
     ]
 
 
-def outlined(
-    root: T, inside: Callable[[T], Sequence[T]], head: str = "", indent: str = ""
-) -> Iterator[tuple[str, T]]:
+def outlined(root: T, inside: Callable[[T], Sequence[T]]) -> Iterator[tuple[str, T]]:
     """Yield a root and all its descendants, each with the lines of the outline to print before it.
 
     Args:
         root: The root.
         inside: Returns the children of an item.
-        head: The lines before the root.
-        indent: The lines before its children.
     """
-    left = [(head, indent, root)]
+    left = [("", "", root)]
     while left:
         head, indent, each = left.pop()
         yield head, each

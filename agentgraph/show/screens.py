@@ -209,7 +209,7 @@ class Notebook(Screen):
     def show(self) -> None:
         """Show the tree, and start a thread that updates it.
 
-        The thread runs in a copy of the context, which tells IPython the cell.
+        The thread runs in a copy of the context, from which IPython knows the cell.
         """
         from IPython.display import display
 

@@ -12,9 +12,9 @@ from agentgraph.threads.beginning import beginning
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.replay import last_turn
+from agentgraph.threads.requests import Reads
 from agentgraph.threads.results import Result, result
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.threads import Reads
 from agentgraph.threads.turns import Input
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.budgets import PolicyWord
 from agentgraph.agents.builders import agent_tool, chat_agent, human
 from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
@@ -98,7 +99,6 @@ Scalar = Annotated[
 ]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
-History = Literal["shared", "path", "own", "last", "input"]
 
 
 class Part(BaseModel):
@@ -185,121 +185,95 @@ Approve = Annotated[
 ]
 
 
-class Chat(Part):
-    """A leaf that asks a chat model, and runs the tools that it calls until it calls none."""
+class KindOfAgent(Part):
+    """What all kinds of agents have."""
 
-    builder = chat_agent
-    asks = ("model",)
-    kind: Literal["chat"]
-    """A chat agent."""
+    kind: str
     name: str
     """The agent's name: letters, digits, _ and -."""
-    model: ModelName | None = None
-    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
     description: str = ""
     """What the agent is for, in a sentence that other agents read."""
+
+
+class ModelAgent(KindOfAgent):
+    """What agents that ask a chat model have."""
+
+    asks = ("model",)
+    model: ModelName | None = None
+    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
     instruction: str = ""
     """The system message, a template: {topic} is filled from the values of the run, {topic?} too."""
     tools: "list[Tool]" = Field(default=[])
     """What the model may call: names of tools, and agents."""
-    sub_agents: "list[AnyAgent]" = Field(default=[])
-    """The agents that it may transfer to."""
-    sub_agents_return: bool = False
-    """Whether a sub-agent that ends hands back by itself, instead of ending this agent too."""
     output_key: str | None = None
     """The value that the text of its last message becomes."""
     output_schema: dict[str, Any] | None = None
     """What its last reply must fit: a JSON schema."""
-    history: History = "shared"
+    history: PolicyWord = "shared"
     """Which messages it sees: shared (all), path (those on the way to it), own, last, input."""
     max_iterations: Count | None = 20
     """How often it may ask the model in one activation; null for no bound."""
     on_max_iterations: Literal["raise", "answer"] = "raise"
     """Whether it fails when it may not ask again, or asks once more without tools."""
-    return_directly: list[str] = Field(default=[])
-    """The names of tools whose result ends the agent."""
     exit_tool: bool = False
     """Whether the model may end the run, with the tool exit."""
-    break_tool: bool = False
-    """Whether the model may end the nearest loop, with the tool break_loop."""
     approve: Approve = Field(default=[])
     """The tools whose calls a person must agree to: names, or a mapping of names to true or a rule."""
     interrupt_mode: Literal["batched", "per_call"] = "batched"
     """Whether one question is asked for all calls of a message, or one for each call."""
-    parallel_tools: bool = True
-    """Whether the calls of one message run at the same time, or one after the other."""
     on_tool_error: Literal["return", "raise"] = "return"
     """Whether an exception in a tool is returned to the model, or the agent fails with it."""
+    retry: Retry | None = None
+    """How often a call of the model is tried."""
+    timeout: Seconds | None = None
+    """How many seconds a call of the model may take."""
+
+
+class Chat(ModelAgent):
+    """A leaf that asks a chat model, and runs the tools that it calls until it calls none."""
+
+    builder = chat_agent
+    kind: Literal["chat"]
+    """A chat agent."""
+    sub_agents: "list[AnyAgent]" = Field(default=[])
+    """The agents that it may transfer to."""
+    sub_agents_return: bool = False
+    """Whether this agent goes on when a sub-agent ends, instead of ending too."""
+    return_directly: list[str] = Field(default=[])
+    """The names of tools whose result ends the agent."""
+    break_tool: bool = False
+    """Whether the model may end the nearest loop, with the tool break_loop."""
+    parallel_tools: bool = True
+    """Whether the calls of one message run at the same time, or one after the other."""
     unknown_tool: Literal["return", "raise"] = "return"
     """How a call to an unknown tool is handled: as on_tool_error."""
     tool_timeout: Seconds | dict[str, Seconds] | None = None
     """How many seconds a call of an async tool may take: a number, or numbers by the names of tools."""
-    retry: Retry | None = None
-    """How often a call of the model is tried."""
-    timeout: Seconds | None = None
-    """How many seconds a call of the model may take."""
 
 
-class Supervisor(Part):
+class Supervisor(ModelAgent):
     """A chat agent that decides which worker does what, until it answers by itself."""
 
     builder = supervisor
-    asks = ("model",)
     kind: Literal["supervisor"]
     """A supervisor of workers."""
-    name: str
-    """The agent's name: letters, digits, _ and -."""
-    model: ModelName | None = None
-    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
     workers: "list[AnyAgent]"
     """The agents that work; the model reads their descriptions."""
     mode: Literal["tools", "handoff"] = "tools"
     """Whether workers are tools, or are handed over to."""
-    description: str = ""
-    """What the supervisor is for."""
-    instruction: str = ""
-    """The system message, a template as in a chat."""
-    tools: "list[Tool]" = Field(default=[])
-    """Further tools of the supervisor's own."""
-    output_key: str | None = None
-    """The value that the text of its last message becomes."""
-    output_schema: dict[str, Any] | None = None
-    """What its last reply must fit: a JSON schema."""
-    history: History = "shared"
-    """Which messages it is sent, as in a chat."""
     worker_history: Literal["input", "shared"] = "input"
     """In the mode tools, whether workers see their request only, or what the supervisor sees too."""
-    max_iterations: Count | None = 20
-    """How many turns it has; null for no bound."""
-    on_max_iterations: Literal["raise", "answer"] = "raise"
-    """Whether it fails when its turns are used up, or is asked once more without tools."""
-    exit_tool: bool = False
-    """Whether the model may end the run, with the tool exit."""
-    approve: Approve = Field(default=[])
-    """The tools, those of workers included, whose calls a person must agree to, as in a chat."""
-    interrupt_mode: Literal["batched", "per_call"] = "batched"
-    """Whether one question is asked for all calls of a message, or one for each call."""
-    on_tool_error: Literal["return", "raise"] = "return"
-    """Whether a failure of a worker or tool is returned to the model, or the supervisor fails."""
-    retry: Retry | None = None
-    """How often a call of the model is tried."""
-    timeout: Seconds | None = None
-    """How many seconds a call of the model may take."""
 
 
-class PlanExecute(Part):
+class PlanExecute(KindOfAgent):
     """An agent that plans, executes the steps, and plans again until it can answer."""
 
     builder = plan_execute
     asks = ("planner", "executor", "replanner")
     kind: Literal["plan_execute"]
     """Plan, execute, plan again."""
-    name: str
-    """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
     """The name of the model of those parts that are left out, and of agents inside without one."""
-    description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
     planner: "ModelOrAgent | None" = None
     """What makes the plan: the name of a model, or an agent."""
     executor: "ModelOrAgent | None" = None
@@ -314,33 +288,25 @@ class PlanExecute(Part):
     """Whether a person must agree to the plan."""
 
 
-class Human(Part):
+class Human(KindOfAgent):
     """A leaf that asks a person, and says the answer."""
 
     builder = human
     kind: Literal["human"]
     """A person."""
-    name: str
-    """The agent's name: letters, digits, _ and -."""
     prompt: Prompt
     """What is asked: a template as in a chat, or plain data."""
     response_schema: dict[str, Any] | None = None
     """What an answer must fit: a JSON schema."""
     output_key: str | None = None
     """The value that the answer becomes."""
-    description: str = ""
-    """What the person is asked for."""
 
 
-class Composite(Part):
+class Composite(KindOfAgent):
     """What all agents made of others have."""
 
-    name: str
-    """The agent's name: letters, digits, _ and -."""
     model: ModelName | None = None
     """The name of the model of all agents inside that have none."""
-    description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
 
 
 class Sequential(Composite):

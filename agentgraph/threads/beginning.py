@@ -10,8 +10,8 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for, thread_in
 from agentgraph.threads.pending import UNANSWERED, resumption
-from agentgraph.threads.threads import Reads
-from agentgraph.threads.turns import Input, as_input, new_turn
+from agentgraph.threads.requests import Reads
+from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
 
 Begin = Callable[[], Reads[Any]]
@@ -30,8 +30,7 @@ def beginning(
     """Return how a call begins, and its thread: with messages a turn, otherwise a resume.
 
     Raises:
-        AgentGraphError: There are neither messages nor a thread, or answers besides messages; or the
-            messages cannot be read.
+        AgentGraphError: There are neither messages nor a thread, or answers besides messages.
     """
     thread = thread_for(thread_id, config)
     if messages is not None:
@@ -39,7 +38,7 @@ def beginning(
             raise AgentGraphError(
                 f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
-        return partial(new_turn, tree, thread, as_input(messages, values), drop_pending), thread
+        return partial(new_turn, tree, thread, messages, values, drop_pending), thread
     if thread_id is None and thread_in(config) is None:
         raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
     return partial(resumption, tree, thread, answers, values), thread

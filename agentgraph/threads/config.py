@@ -10,7 +10,7 @@ from langgraph.pregel.main import _coerce_context
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.threads import checked_id
+from agentgraph.threads.checks import checked_id
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 """The `configurable` keys by which LangGraph continues elsewhere than at the head of a thread."""

@@ -17,37 +17,30 @@ from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
+from agentgraph.threads.checks import check_types
 from agentgraph.threads.config import check_config, config_of, context_as, merged
+from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
 from agentgraph.threads.replay import continuation
-from agentgraph.threads.runs import (
-    Advance,
-    AsyncRun,
-    Driver,
-    Execution,
-    PartHook,
-    Run,
-    alock_thread,
-    is_locked,
-    lock_thread,
-)
-from agentgraph.threads.savers import saver_error, saver_fault
-from agentgraph.threads.threads import (
+from agentgraph.threads.requests import (
     CloseStream,
     DeleteThread,
     FindSaveFault,
     GetCheckpoint,
     GetNextPart,
     GetState,
+    IsRunning,
     ListCheckpoints,
     ListThreads,
+    OfThread,
     PutCheckpoint,
     PutWrite,
     PutWrites,
     Reads,
     Request,
     SaverRequest,
-    check_types,
 )
+from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
+from agentgraph.threads.savers import saver_error, saver_fault
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
@@ -100,14 +93,15 @@ class Engine:
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events."""
+        self.check_sync()
         check_limits(how.limits)
         held = lock_thread(self.saver, thread_id)
         try:
-            execution = self.read(self._admitted(begin(), thread_id, how, "sync"), thread_id)
+            execution = self._read(self._admitted(begin(), thread_id, how, "sync"), thread_id)
         except BaseException:
             held.release()
             raise
-        return Run(execution, held, partial(self.read, execution.generator, thread_id))
+        return Run(execution, held, partial(self._read, execution.generator, thread_id))
 
     def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
@@ -168,17 +162,13 @@ class Engine:
         """Answer the requests of a generator while no run can use the thread."""
         self.check_saver()
         with lock_thread(self.saver, thread_id):
-            return self.read(reads, thread_id)
+            return self._read(reads, thread_id)
 
     async def alocked(self, reads: Reads[T], thread_id: str) -> T:
         """Answer the requests of a generator on the event loop, as `locked` does."""
         self.check_saver("async")
         with await alock_thread(self.saver, thread_id):
             return await self._aread(reads, thread_id)
-
-    def is_running(self, thread_id: str) -> bool:
-        """Return whether a run is active on a thread, also in another process of a SQLite file."""
-        return is_locked(self.saver, thread_id)
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
@@ -197,7 +187,17 @@ class Engine:
         if fault := saver_fault(self.saver, mode):
             raise AgentGraphError(fault)
 
-    def read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
+    def read(self, reads: Reads[T], thread_id: str) -> T:
+        """Answer the requests of a generator, and return its result."""
+        self.check_saver()
+        return self._read(reads, thread_id)
+
+    async def aread(self, reads: Reads[T], thread_id: str) -> T:
+        """Answer the requests of a generator on the event loop, and return its result."""
+        self.check_saver("async")
+        return await self._aread(reads, thread_id)
+
+    def _read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
         """Answer the requests of a generator, and return its result, or the next event that it yields.
 
         Args:
@@ -222,11 +222,6 @@ class Engine:
                 step = partial(reads.send, self._answer(asked, thread_id))
             except BaseException as error:
                 step = partial(reads.throw, self._named(error, asked, thread_id))
-
-    async def aread(self, reads: Reads[T], thread_id: str) -> T:
-        """Answer the requests of a generator on the event loop, and return its result."""
-        self.check_saver("async")
-        return await self._aread(reads, thread_id)
 
     async def _aread(
         self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None
@@ -254,6 +249,10 @@ class Engine:
                 return next(stream, None)
             case ListThreads():
                 return [*self.saver.list(None, filter=_FIRST)]
+            case OfThread(other, reads):
+                return self._read(reads, other)
+            case IsRunning():
+                return is_locked(self.saver, thread_id)
         owner, method, *given = self._call(asked, thread_id)
         return getattr(owner, method)(*given)
 
@@ -265,6 +264,10 @@ class Engine:
                 return await anext(stream, None)
             case ListThreads():
                 return [each async for each in self.saver.alist(None, filter=_FIRST)]
+            case OfThread(other, reads):
+                return await self._aread(reads, other)
+            case IsRunning():
+                return is_locked(self.saver, thread_id)
         owner, method, *given = self._call(asked, thread_id)
         answer = getattr(owner, f"a{method}")(*given)
         return [each async for each in answer] if method == "list" else await answer
@@ -272,8 +275,8 @@ class Engine:
     def _call(self, asked: SaverRequest, thread_id: str) -> tuple[Any, ...]:
         """Return what answers a request: an object, the name of its sync method, and the arguments."""
         match asked:
-            case GetCheckpoint(namespace, checkpoint_id, other):
-                return self.saver, "get_tuple", config_of(other or thread_id, namespace, checkpoint_id)
+            case GetCheckpoint():
+                return self.saver, "get_tuple", config_of(thread_id, *asked)
             case GetState():
                 return self.graph, "get_state", config_of(thread_id, *asked)
             case ListCheckpoints():

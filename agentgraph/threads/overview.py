@@ -16,16 +16,20 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import replayed
-from agentgraph.threads.results import Usage, usage_of
-from agentgraph.threads.threads import (
+from agentgraph.threads.requests import (
     DeleteThread,
     GetCheckpoint,
     GetState,
+    IsRunning,
     ListCheckpoints,
     ListThreads,
+    OfThread,
     PutCheckpoint,
     PutWrites,
     Reads,
+)
+from agentgraph.threads.results import Usage, usage_of
+from agentgraph.threads.threads import (
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -99,12 +103,13 @@ class ThreadSummary:
     updated: float
 
 
-def thread(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[Thread]:
+def thread(tree: Tree, thread_id: str) -> Reads[Thread]:
     """Return what is on a thread.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
+    is_running = yield IsRunning()
     saved: CheckpointTuple | None = yield GetCheckpoint()
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new")
@@ -117,8 +122,21 @@ def thread(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[Thread]:
     return Thread(thread_id, status, state.get("values", {}), messages, turns, questions)
 
 
-def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSummary | None]:
+def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
+    """Return the threads of a status, or all for None; those that began last first."""
+    first: list[CheckpointTuple] = yield ListThreads()
+    ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
+    found: list[ThreadSummary] = []
+    for thread_id in dict.fromkeys(ids):
+        each: ThreadSummary | None = yield OfThread(thread_id, _summary(tree, thread_id))
+        if each is not None and status in (None, each.status):
+            found.append(each)
+    return found
+
+
+def _summary(tree: Tree, thread_id: str) -> Reads[ThreadSummary | None]:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
+    is_running = yield IsRunning()
     saved = yield from _known(thread_id)
     if position_of(saved) is None:
         return None
@@ -128,18 +146,6 @@ def summary(tree: Tree, thread_id: str, *, is_running: bool) -> Reads[ThreadSumm
         asks = any("__interrupt__" in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else _status(saved, asks)
     return ThreadSummary(thread_id, status, _time(saved))
-
-
-def thread_ids() -> Reads[list[str]]:
-    """Return the ids of all threads of the saver, those that began last first."""
-    first: list[CheckpointTuple] = yield ListThreads()
-    ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
-    return list(dict.fromkeys(ids))
-
-
-def with_status(threads: Iterable[ThreadSummary | None], status: Status | None) -> list[ThreadSummary]:
-    """Return the threads with a status, all for None; without those that no tree ran."""
-    return [each for each in threads if each is not None and status in (None, each.status)]
 
 
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
@@ -202,7 +208,7 @@ def copy(thread_id: str, to: str) -> Reads[None]:
         ThreadError: There is a thread `to` already.
     """
     yield from _known(thread_id)
-    if (yield GetCheckpoint(thread_id=to)) is not None:
+    if (yield OfThread(to, _head())) is not None:
         raise ThreadError(
             f"thread {shown(to)} exists already; copy to another id, or delete it first", to
         )
@@ -219,8 +225,13 @@ def copy(thread_id: str, to: str) -> Reads[None]:
             yield PutWrites(at, writes, task, f"{number:06}")
 
 
-def _known(thread_id: str) -> Reads[CheckpointTuple]:
+def _head() -> Reads[CheckpointTuple | None]:
     saved: CheckpointTuple | None = yield GetCheckpoint()
+    return saved
+
+
+def _known(thread_id: str) -> Reads[CheckpointTuple]:
+    saved = yield from _head()
     if saved is None:
         raise UnknownThreadError(
             f"thread {shown(thread_id)} is not known to this saver; threads() lists those that are",

@@ -19,14 +19,10 @@ from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
+from agentgraph.threads.checks import check_mapping, check_saved
+from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
-    FindSaveFault,
-    GetCheckpoint,
-    GetState,
-    Reads,
     before_edits,
-    check_mapping,
-    check_saved,
     leading_checkpoints,
     next_node,
     open_thread,
@@ -94,26 +90,33 @@ def resumption(
     saved = yield from open_thread(tree, thread_id)
     questions, answered = yield from _pending_questions(tree, saved)
     named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
-    for key, answer in named.items():
-        if (fault := (yield FindSaveFault(answer))) is not None:
-            asker_at = next(question.address for question in questions if question.id == key)
-            raise InvalidAnswerError(
-                f"the answer {shown(answer)} to {asker_at} cannot be saved ({fault}); the question is "
-                "still pending, answer it with plain data",
-                thread_id,
-            )
+    yield from _check_answers_saved(thread_id, questions, named)
     yield from check_saved((), values or {})
     update: dict[str, Any] | None = {"values": dict(values)} if values else None
     if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}
     if named and answered == "by new id":
-        update = update or {"values": {}}  # LangGraph looks for answers by id behind a write only
+        update = update or {"values": {}}  # LangGraph finds answers by id only after a write
     elif named and answered != "by id":
         (answer,) = named.values() if answered == "bare" else (None,)
         if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
             raise _edited_error(thread_id, questions)  # LangGraph would take it for something else
         return Command(resume=answer, update=update)
     return Command(resume=named or None, update=update) if named or update else None
+
+
+def _check_answers_saved(
+    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
+) -> Reads[None]:
+    """Refuse answers, by id, that cannot be saved."""
+    addresses = {question.id: question.address for question in questions}
+    for key, answer in answers.items():
+        if (fault := (yield FindSaveFault(answer))) is not None:
+            raise InvalidAnswerError(
+                f"the answer {shown(answer)} to {addresses[key]} cannot be saved ({fault}); the "
+                "question is still pending, answer it with plain data",
+                thread_id,
+            )
 
 
 def _by_name(
@@ -213,20 +216,30 @@ def _by_id(
                 f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
                 thread_id,
             )
-        try:
-            found[named[0].id] = plain(answer)
-            fault = answer_fault(named[0].response_schema, found[named[0].id])
-        except (AgentGraphError, RecursionError, UnicodeError):
-            fault = "it has no JSON form"
-        if fault:
-            schema = named[0].response_schema
-            to_fit = "" if schema is None else f" to fit {schema}"
-            raise InvalidAnswerError(
-                f"the answer {shown(answer)} to {named[0].address} does not fit: {fault}; the question "
-                f"is still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",
-                thread_id,
-            )
+        found[named[0].id] = _fitting(thread_id, named[0], answer)
     return found
+
+
+def _fitting(thread_id: str, question: Interrupt, answer: Any) -> Any:
+    """Return an answer in plain data.
+
+    Raises:
+        InvalidAnswerError: It does not fit the question's schema.
+    """
+    schema = question.response_schema
+    try:
+        given = plain(answer)
+        fault = answer_fault(schema, given)
+    except (AgentGraphError, RecursionError, UnicodeError):
+        fault = "it has no JSON form"
+    if not fault:
+        return given
+    to_fit = "" if schema is None else f" to fit {schema}"
+    raise InvalidAnswerError(
+        f"the answer {shown(answer)} to {question.address} does not fit: {fault}; the question is "
+        f"still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",
+        thread_id,
+    )
 
 
 def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:

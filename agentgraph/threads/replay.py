@@ -56,9 +56,8 @@ from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import address_of, clock_in
 from agentgraph.safe_repr import shown_error
+from agentgraph.threads.requests import GetCheckpoint, Reads
 from agentgraph.threads.threads import (
-    GetCheckpoint,
-    Reads,
     address_at,
     before_edits,
     leading_checkpoints,

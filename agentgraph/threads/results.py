@@ -13,7 +13,7 @@ from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.history import ANSWER
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import replayed
-from agentgraph.threads.threads import GetState, Reads
+from agentgraph.threads.requests import GetState, Reads
 from agentgraph.tree.places import Tree
 
 

@@ -25,17 +25,14 @@ from agentgraph.threads.overview import (
     ThreadSummary,
     copy,
     delete,
-    summary,
     thread,
-    thread_ids,
-    with_status,
+    threads,
 )
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.results import Result, result
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.threads import Reads
-from agentgraph.threads.turns import Input, as_input, new_turn
+from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.validation import validate
 
 _ANY = "any"
@@ -93,21 +90,24 @@ class Runner:
             InvalidAgentError: The tree has faults; the error names all of them.
             AgentGraphError: `limits`, `config`, `cache`, `context` or its schema is invalid.
         """
-        self.agent = agent
-        self.saver = _saver(checkpointer)
-        self._closes = self.saver is not checkpointer
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
-        self.graph = compile_tree(
-            tree,
-            reducers,
-            context_schema=context_schema,
-            limits=limits,
-            checkpointer=self.saver,
-            store=store,
-            cache=cache,
-        )
-        self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
+        self.agent, self.saver = agent, _saver(checkpointer)
+        self._closes = self.saver is not checkpointer
+        try:
+            self.graph = compile_tree(
+                tree,
+                reducers,
+                context_schema=context_schema,
+                limits=limits,
+                checkpointer=self.saver,
+                store=store,
+                cache=cache,
+            )
+            self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
+        except BaseException:
+            self.close()
+            raise
 
     def run(
         self,
@@ -151,9 +151,7 @@ class Runner:
             SaverError: The saver cannot be read or written.
         """
         thread_id = thread_for(thread_id, config)
-        given = as_input(messages, values)
-        self.engine.check_sync()
-        begin = partial(new_turn, self.engine.tree, thread_id, given, drop_pending)
+        begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
         return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
     def query(self, text: str, **options: Any) -> Run:
@@ -208,7 +206,6 @@ class Runner:
             AgentGraphError: An answer has no JSON form, `context` or `config` is invalid, an agent has
                 a timeout, or the saver supports async calls only.
         """
-        self.engine.check_sync()
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
@@ -248,13 +245,11 @@ class Runner:
             AgentGraphError: As in `run` and `resume`.
         """
         engine = self.engine
-        engine.check_sync()
+        options = RunOptions(stream=False, limits=limits, config=config, context=context)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )
-        with engine.run(
-            begin, thread, RunOptions(stream=False, limits=limits, config=config, context=context)
-        ) as run:
+        with engine.run(begin, thread, options) as run:
             events = list(run)
         return engine.read(result(engine.tree, thread, events), thread)
 
@@ -269,7 +264,6 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.check_saver()
         return self.engine.read(pending(self.engine.tree, thread_id), thread_id)
 
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
@@ -289,7 +283,6 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.check_saver()
         return iter(self.engine.read(replayed(self.engine.tree, thread_id), thread_id))
 
     def thread(self, thread_id: str) -> Thread:
@@ -308,10 +301,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        engine = self.engine
-        engine.check_saver()
-        is_running = engine.is_running(thread_id)
-        return engine.read(thread(engine.tree, thread_id, is_running=is_running), thread_id)
+        return self.engine.read(thread(self.engine.tree, thread_id), thread_id)
 
     def threads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, those that began last first.
@@ -319,13 +309,7 @@ class Runner:
         Args:
             status: Only threads with this status; see `Thread`.
         """
-        engine = self.engine
-        engine.check_saver()
-        found = []
-        for each in engine.read(thread_ids(), _ANY):
-            reads = summary(engine.tree, each, is_running=engine.is_running(each))
-            found.append(engine.read(reads, each))
-        return with_status(found, status)
+        return self.engine.read(threads(self.engine.tree, status), _ANY)
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread from the saver.
@@ -392,10 +376,7 @@ class Runner:
         ```
         """
         thread_id = thread_for(thread_id, config)
-
-        def begin() -> Reads[Any]:
-            return new_turn(self.engine.tree, thread_id, as_input(messages, values), drop_pending)
-
+        begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
         return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
 
     def aquery(self, text: str, **options: Any) -> AsyncRun:
@@ -431,12 +412,11 @@ class Runner:
     ) -> Result:
         """Run a turn or resume a thread as `invoke` does, asynchronously."""
         engine = self.engine
+        options = RunOptions(stream=False, limits=limits, config=config, context=context)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )
-        async with engine.arun(
-            begin, thread, RunOptions(stream=False, limits=limits, config=config, context=context)
-        ) as run:
+        async with engine.arun(begin, thread, options) as run:
             events = [event async for event in run]
         return await engine.aread(result(engine.tree, thread, events), thread)
 
@@ -460,18 +440,11 @@ class Runner:
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
-        engine = self.engine
-        is_running = engine.is_running(thread_id)
-        return await engine.aread(thread(engine.tree, thread_id, is_running=is_running), thread_id)
+        return await self.engine.aread(thread(self.engine.tree, thread_id), thread_id)
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""
-        engine = self.engine
-        found = []
-        for each in await engine.aread(thread_ids(), _ANY):
-            reads = summary(engine.tree, each, is_running=engine.is_running(each))
-            found.append(await engine.aread(reads, each))
-        return with_status(found, status)
+        return await self.engine.aread(threads(self.engine.tree, status), _ANY)
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""

@@ -4,10 +4,6 @@
 part of LangGraph's stream, something from the saver) and events; `Engine` answers the requests, with
 sync or async calls, and `Run` or `AsyncRun` hands the events to the caller.
 
-**Locks.** LangGraph has none: of several concurrent runs on one thread all succeed, and the last one
-overwrites the others. So a run locks its thread, in this process and, on a SQLite file, for all
-processes.
-
 **Runs that are closed early.** Nothing that has finished may run again when the thread is resumed. A
 sync run just stops: it only runs inside `__next__`. An async run has work in flight: coroutines can be
 cancelled, but functions in threads cannot, so they are awaited and their results saved
@@ -18,9 +14,7 @@ run on that thread waits for it.
 """
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -30,28 +24,15 @@ from typing import Any, Self
 import anyio
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from agentgraph.errors import ThreadBusyError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.safe_repr import shown
+from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, save_heard
-from agentgraph.threads.savers import (
-    is_file_locked,
-    is_of_database,
-    lock_file,
-    saver_error,
-    unlock_file,
-)
-from agentgraph.threads.threads import (
-    CloseStream,
-    GetNextPart,
-    Request,
-    checked_id,
-    save_failure,
-    save_notes,
-)
+from agentgraph.threads.requests import CloseStream, GetNextPart, Request
+from agentgraph.threads.savers import is_of_database, saver_error
+from agentgraph.threads.threads import save_failure, save_notes
 from agentgraph.tree.places import Tree
 
 RunGenerator = Generator[Request | AgentEvent, Any, None]
@@ -62,90 +43,6 @@ PartHook = Callable[[Any], Any]
 
 _STOP_REASON = "the run was left"
 """The reason that branches which are still running see when they stop after their step."""
-_guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
-_locks: "dict[tuple[str | int, str], ThreadLock]" = {}
-"""The locks, by the saver's file (or its `id` if it has none) and the thread's id."""
-
-
-class ThreadLock:
-    """The lock of one run on a thread of a saver.
-
-    Attributes:
-        released: Done when the thread is unlocked.
-        closing: The event loop on which the run is ending after it was closed; None before that.
-    """
-
-    def __init__(self, key: tuple[str | int, str]) -> None:
-        self._key = key
-        self.released: Future[None] = Future()
-        self.closing: asyncio.AbstractEventLoop | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Unlock the thread; a second call does nothing."""
-        with _guard:
-            if not self.released.done():
-                del _locks[self._key]
-                path, thread_id = self._key
-                if isinstance(path, str):
-                    unlock_file(path, thread_id)
-                self.released.set_result(None)
-
-
-def lock_thread(saver: Any, thread_id: str) -> ThreadLock:
-    """Lock a thread of a saver; wait for a run on it that was closed and is still ending.
-
-    Raises:
-        ThreadBusyError: Another run has locked it.
-    """
-    while isinstance(taken := _acquire(saver, thread_id), Future):
-        taken.result()
-    return taken
-
-
-async def alock_thread(saver: Any, thread_id: str) -> ThreadLock:
-    """Lock a thread as `lock_thread` does, without blocking the event loop."""
-    while isinstance(taken := _acquire(saver, thread_id, waits_on_loop=True), Future):
-        await asyncio.wrap_future(taken)
-    return taken
-
-
-def _acquire(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> ThreadLock | Future[None]:
-    """Return the lock, or the future that is done when a run that is closing has ended."""
-    path: str | None = getattr(saver, "path", None)
-    key = (path or id(saver), checked_id(thread_id))
-    with _guard:
-        if (other := _locks.get(key)) is not None:
-            if other.closing is not None and (waits_on_loop or other.closing is not _running_loop()):
-                return other.released
-        elif not path or lock_file(path, thread_id):
-            _locks[key] = ThreadLock(key)
-            return _locks[key]
-    raise ThreadBusyError(
-        f"thread {shown(thread_id)} is busy: another run is under way on it; wait for its end (an "
-        "iterator that was left early ends when it is closed), or use another thread_id",
-        thread_id,
-    )
-
-
-def is_locked(saver: Any, thread_id: str) -> bool:
-    """Return whether a run has locked a thread of a saver."""
-    path: str | None = getattr(saver, "path", None)
-    with _guard:
-        held = (path or id(saver), thread_id) in _locks
-    return held or (path is not None and is_file_locked(path, thread_id))
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class Execution:

@@ -1,14 +1,6 @@
-"""The faults of savers: what they cannot do, how they fail; and the locks on a SQLite file's threads.
-
-Processes that share a SQLite file lock threads in a lock file next to it. The operating system releases
-a lock when its process ends, in whatever way.
-"""
+"""The faults of savers: what they cannot do, and how they fail."""
 
 import asyncio
-import hashlib
-import os
-import struct
-import sys
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -39,7 +31,6 @@ _WAYS_OUT = {
 _CLOSED = ("closed", "no active connection")
 _DATABASES = {"sqlite3", "psycopg", "psycopg_pool"}
 """The packages of databases; their exceptions are errors of the saver."""
-_lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
@@ -104,90 +95,3 @@ def way_out(error: BaseException) -> str:
     if any(word in reason(error) for word in _CLOSED):
         return "use the runner while its saver is open"
     return "try again when the saver works"
-
-
-def lock_file(path: str, thread_id: str) -> bool:
-    """Lock a thread of a SQLite file for this process, and return whether it was free.
-
-    Raises:
-        SaverError: The lock file cannot be opened.
-    """
-    file = _lock_file(path)
-    try:
-        _lock_byte(file, _offset(thread_id))
-    except OSError:
-        return False
-    return True
-
-
-def unlock_file(path: str, thread_id: str) -> None:
-    """Unlock a thread of a SQLite file."""
-    _unlock_byte(_lock_files[path], _offset(thread_id))
-
-
-def is_file_locked(path: str, thread_id: str) -> bool:
-    """Return whether another process has locked a thread of a SQLite file."""
-    return os.path.exists(f"{path}-lock") and _is_locked(_lock_file(path), _offset(thread_id))
-
-
-def _lock_file(path: str) -> int:
-    """Return the open lock file of a SQLite file.
-
-    Raises:
-        SaverError: It cannot be opened.
-    """
-    if path not in _lock_files:
-        try:
-            _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise SaverError(
-                f"{path}-lock cannot be opened: {error.strerror}; by this file processes know that "
-                "they share a thread, so its folder must be one that may be written to",
-                path=path,
-            ) from error
-    return _lock_files[path]
-
-
-def _offset(thread_id: str) -> int:
-    return int.from_bytes(hashlib.sha256(thread_id.encode()).digest()[:7], "big")
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _MOST = 2**31 - 1  # the C library seeks with 32 bits to where it locks
-
-    def _lock_byte(file: int, at: int) -> None:
-        os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-
-    def _unlock_byte(file: int, at: int) -> None:
-        os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
-
-    def _unlock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
-
-
-if sys.platform == "linux":
-
-    def _is_locked(file: int, at: int) -> bool:
-        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
-        kind: int = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
-        return kind != fcntl.F_UNLCK
-
-else:
-
-    def _is_locked(file: int, at: int) -> bool:
-        try:
-            _lock_byte(file, at)
-        except OSError:
-            return True
-        _unlock_byte(file, at)
-        return False

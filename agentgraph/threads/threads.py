@@ -1,7 +1,6 @@
 """The state of a thread in its saver, and how to read it.
 
-Nothing here calls the saver. A function that needs something from it yields a request and receives the
-result, so that sync and async runners share all code except the call.
+Nothing here calls the saver: functions yield requests (`requests.py`).
 
 Not all checkpoints of a thread lead to its head, the latest one. With `update_state` or
 `invoke(None, config)` LangGraph continues from any checkpoint: a new line begins there, and the old one
@@ -17,30 +16,27 @@ need more than that:
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import unified_diff
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.types import Command
 
-from agentgraph.errors import AgentGraphError, TreeChangedError, UnknownThreadError
+from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of
-from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.state import Position
-from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
+from agentgraph.threads.requests import (
+    GetCheckpoint,
+    GetState,
+    ListCheckpoints,
+    PutWrite,
+    Reads,
+)
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.changes import can_resume, fingerprint_of
 from agentgraph.tree.places import Place, Tree
-
-T = TypeVar("T")
-Reads = Generator["Request", Any, T]
-"""A generator that yields requests, receives their results, and returns a `T`."""
-
 
 _NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
@@ -55,94 +51,6 @@ _RAN = "loop"
 """The source of checkpoints that end a step."""
 _FORK = "fork"
 """The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
-
-
-class GetCheckpoint(NamedTuple):
-    """Asks for the latest `CheckpointTuple` of a namespace, or one by its id; or None."""
-
-    namespace: str = ""
-    checkpoint_id: str | None = None
-    thread_id: str | None = None
-    """Another thread than that of the reader."""
-
-
-class GetState(NamedTuple):
-    """Asks for LangGraph's `StateSnapshot` at the latest checkpoint of a namespace, or another one."""
-
-    namespace: str = ""
-    checkpoint_id: str | None = None
-
-
-class ListCheckpoints(NamedTuple):
-    """Asks for all `CheckpointTuple`s of the thread, in all namespaces, each newest first."""
-
-
-class ListThreads(NamedTuple):
-    """Asks for the first `CheckpointTuple` of each thread of the saver, in all namespaces."""
-
-
-class FindSaveFault(NamedTuple):
-    """Asks why the saver cannot save a value; None where it can."""
-
-    value: Any
-
-
-class PutWrite(NamedTuple):
-    """Asks to save a value with a checkpoint, under a channel and a task id."""
-
-    saved: CheckpointTuple
-    task_id: str
-    channel: str
-    value: Any
-
-
-class PutCheckpoint(NamedTuple):
-    """Asks to save a checkpoint as it is, after the one that `config` names; and for its config."""
-
-    config: RunnableConfig
-    saved: CheckpointTuple
-
-
-class PutWrites(NamedTuple):
-    """Asks to save all writes of a task, as channels and values, with a checkpoint.
-
-    Savers return the writes of several tasks in the order of `path`.
-    """
-
-    config: RunnableConfig
-    writes: Sequence[tuple[str, Any]]
-    task_id: str
-    path: str
-
-
-class DeleteThread(NamedTuple):
-    """Asks to delete the thread."""
-
-
-class GetNextPart(NamedTuple):
-    """Asks for the next part of a LangGraph stream, sync or async; None at its end."""
-
-    stream: Any
-
-
-class CloseStream(NamedTuple):
-    """Asks to close a LangGraph stream."""
-
-    stream: Any
-
-
-SaverRequest = (
-    GetCheckpoint
-    | GetState
-    | ListCheckpoints
-    | PutWrite
-    | PutWrites
-    | PutCheckpoint
-    | DeleteThread
-    | CloseStream
-)
-"""The requests that one method of the saver, the graph or the stream answers."""
-Request = SaverRequest | ListThreads | FindSaveFault | GetNextPart
 
 
 def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
@@ -170,73 +78,6 @@ def notes_at(saved: CheckpointTuple) -> list[Note]:
     """Return the notes that are saved with a checkpoint."""
     writes = saved.pending_writes or ()
     return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
-
-
-def checked_id(thread_id: object) -> str:
-    """Return a thread id that all savers can store.
-
-    Raises:
-        AgentGraphError: It cannot be a thread id.
-    """
-    if not isinstance(thread_id, str) or not thread_id:
-        raise AgentGraphError(
-            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
-            "such as 'monday', or leave it out of a run for a new one"
-        )
-    if "\0" in thread_id or cannot_be_encoded(thread_id):
-        raise AgentGraphError(
-            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
-            "databases cannot store; pass another name"
-        )
-    return thread_id
-
-
-def check_mapping(values: object) -> None:
-    """Refuse values of a run that are not a mapping."""
-    if not isinstance(values, Mapping | None):
-        raise AgentGraphError(
-            f"values must be a mapping, got {shown(values)}; pass a dict such as {{'topic': 'bees'}}"
-        )
-
-
-def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> Reads[None]:
-    """Refuse messages and values that cannot be saved.
-
-    Raises:
-        AgentGraphError: One cannot be saved.
-    """
-    for message in messages:
-        if (fault := (yield FindSaveFault(message))) is not None:
-            raise _unsaved(f"the message {shown(message.content)}", fault)
-    for name, value in values.items():
-        if (fault := name_fault(name)) is not None:
-            raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
-        if (fault := (yield FindSaveFault(value))) is not None:
-            raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
-
-
-def check_types(reducers: Reducers, given: Any) -> Reads[None]:
-    """Refuse input with values that do not fit their declared types, after their reducers.
-
-    Args:
-        reducers: How values are merged, and their types.
-        given: The input of a graph: a state, a command, or None.
-
-    Raises:
-        AgentGraphError: A value does not fit.
-        ReducerError: A reducer failed.
-    """
-    update = given.update if isinstance(given, Command) else given
-    values = update.get("values") if isinstance(update, Mapping) else None
-    if values and reducers.fields:
-        present = (yield GetState()).values.get("values", {})
-        reducers.merged(present, values)
-
-
-def _unsaved(named: str, fault: str) -> AgentGraphError:
-    return AgentGraphError(
-        f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
-    )
 
 
 def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:

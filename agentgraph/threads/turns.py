@@ -23,7 +23,7 @@ For example: `run("Weather?")` is killed after the tool call `now` has ended, be
 the user's "Stop."
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
@@ -35,15 +35,12 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.checks import check_mapping, check_saved
 from agentgraph.threads.pending import pending
+from agentgraph.threads.requests import GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
-    GetCheckpoint,
-    GetState,
-    Reads,
     address_at,
     before_edits,
-    check_mapping,
-    check_saved,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -78,7 +75,7 @@ class Salvage(NamedTuple):
     middleware: list[Changes]
 
 
-def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+def _as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the input of a compiled tree.
 
     Raises:
@@ -97,13 +94,20 @@ def as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any
     return {**given, "values": dict(values)} if values else given
 
 
-def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bool) -> Reads[Any]:
+def new_turn(
+    tree: Tree,
+    thread_id: str,
+    messages: Input,
+    values: Mapping[str, Any] | None,
+    drop_pending: bool,
+) -> Reads[dict[str, Any]]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Raises:
-        AgentGraphError: A message or a value cannot be saved.
+        AgentGraphError: The messages or the values cannot be read or saved.
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
+    given = _as_input(messages, values)
     yield from check_saved(given["messages"], given.get("values", {}))
     saved = yield GetCheckpoint()
     if saved is None or not next_node(saved):
@@ -116,11 +120,15 @@ def new_turn(tree: Tree, thread_id: str, given: dict[str, Any], drop_pending: bo
             thread_id,
         )
     kept = yield from _salvaged(tree, saved)
-    # one map after the other, for the reducers to merge
-    values = [dict(each) for each in [*kept.values, given.get("values", {})] if each]
-    more = {"values": values, "middleware": collected({}, kept.middleware)}
-    messages = [*kept.messages, *given["messages"]]
-    return Admitted(messages=messages, **{name: written for name, written in more.items() if written})
+    more = {
+        # one map after the other, for the reducers to merge
+        "values": [dict(each) for each in [*kept.values, given.get("values", {})] if each],
+        "middleware": collected({}, kept.middleware),
+    }
+    return Admitted(
+        messages=[*kept.messages, *given["messages"]],
+        **{name: written for name, written in more.items() if written},
+    )
 
 
 def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
@@ -176,7 +184,8 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
         given = results.get(number)
         messages += given["messages"] if given else [_unfinished(calls[number], at)]
     messages = folded(messages)
-    messages += [_unfinished(call, at) for call in _unanswered(messages).values() if at]
+    before = _before_inner(place, at, said)
+    messages += [_unfinished(call, at) for call in _unanswered([*before, *messages]).values() if at]
     return _joined(map(_written, results.values()))._replace(messages=messages, middleware=[])
 
 
@@ -270,6 +279,13 @@ def _open_calls(
         return {}
     results = [each for each in said[last:] if isinstance(each, ToolMessage)]
     return _unanswered([said[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
+
+
+def _before_inner(place: Place | None, at: str, said: Sequence[BaseMessage]) -> Iterator[BaseMessage]:
+    """Yield what a graph that is laid flat said in the activation in which one of its nodes is next."""
+    if place is not None and place.kind.is_inner:
+        home = at.rpartition("/")[0]
+        yield from (each for each in said if (address_of(each) or "").rpartition("/")[0] == home)
 
 
 def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:

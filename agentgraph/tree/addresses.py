@@ -9,6 +9,7 @@ place and its cursor. A cursor is a tuple of counters, outermost first:
 | "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
 | "call"      | agent run as a tool, or for each item | the number of the call, or (number, attempt)   |
 | "attempt"   | agent that a check may send back      | the attempt, from 0                            |
+| "visit"     | node of a graph that is laid flat     | how often it ran before in this activation     |
 
 In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after
 a transfer to `press`, the cursor is `(1, (2,))`, the address `refine[1]/desk[2]/press`, and the run
@@ -61,10 +62,13 @@ def entered(place: Place, around: Cursor) -> Cursor:
 
 
 def iteration(place: Place, cursor: Cursor) -> int | None:
-    """Return the iteration of the nearest loop, the place itself included; None outside all loops."""
+    """Return the iteration of the nearest loop, the place itself included; None outside all loops.
+
+    For a node of a graph that is laid flat it is the number of its visit.
+    """
     found = None
     for count, value in zip(place.counts_inside, cursor, strict=False):
-        if count.kind == "iteration":
+        if count.kind in ("iteration", "visit"):
             found = value
     return found
 
@@ -93,6 +97,7 @@ def address(place: Place, cursor: Cursor) -> str:
     | `writer/search(3)`        | the agent that the writer's fourth tool call runs                   |
     | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
     | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
+    | `job/planner[1]`          | the second visit of a node of a graph that is laid flat             |
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
@@ -135,6 +140,8 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
             cursor = (*cursor, numbers)
         elif place.kind.goes_round and len(numbers) == 1:
             cursor = (*cursor, *numbers)
+        elif place.kind.is_inner and len(numbers) <= 1:
+            cursor = (*cursor, *(numbers or (0,)))
         elif numbers:
             return None
     if place is None or len(cursor) != len(place.counts):
@@ -182,10 +189,13 @@ class RunPaths:
 
     Paths share their beginnings. The paths at the start of each iteration of a loop, and those up to
     each sub-agent of a composite, are cached, so that the next path costs only its new steps.
+
+    Attributes:
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
 
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+        self._tree, self.inner_names = tree, tree.inner_names
         self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
         self._sub_agents: dict[Place, tuple[Cursor, list[RunPath]]] = {}
         self._lock = threading.RLock()
@@ -210,7 +220,7 @@ class RunPaths:
             return RunPath((RunStep(place.name),))
         inside = cursor[: len(parent.counts_inside)]
         with self._lock:
-            if place.starts_lane:
+            if place.starts_lane or place.kind.is_inner:
                 return self._inside(parent, inside).append(_step(place, cursor))
             return self._up_to(parent, inside, place.index)
 
@@ -268,6 +278,8 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
         part += f"{{{counters[Count(step, 'attempt')]}}}"
     if hops := counters.get(Count(step, "hops")):
         part += f"[{'.'.join(map(str, hops))}]"
+    if visit := counters.get(Count(step, "visit")):
+        part += f"[{visit}]"
     if (step, "iteration") in counters:
         part += f"[{counters[Count(step, 'iteration')]}]"
     return part

@@ -24,7 +24,7 @@ from agentgraph.tree.kinds import WORK
 from agentgraph.tree.places import is_drawable
 
 _LINE = re.compile(r"(?P<indent> *)(?P<role>tool )?(?P<kind>\S+) (?P<name>.*?)(?P<more>( \([^()]*\))*)")
-_HOOKS = re.compile(r" \(hooks (?P<names>[^()]*)\)")
+_FURTHER = re.compile(r" \((?:hooks|nodes) (?P<names>[^()]*)\)")
 
 
 @dataclass(eq=False)
@@ -46,8 +46,8 @@ class Outlined:
     @property
     def nodes(self) -> set[str]:
         """The names of its nodes and tasks."""
-        hooks = match["names"].split(", ") if (match := _HOOKS.search(self.label)) else []
-        return {self.node, *(f"{self.node}.{work}" for work in (*WORK.get(self.kind, ()), *hooks))}
+        more = match["names"].split(", ") if (match := _FURTHER.search(self.label)) else []
+        return {self.node, *(f"{self.node}.{name}" for name in (*WORK.get(self.kind, ()), *more))}
 
 
 def fingerprint_of(outline: Sequence[str]) -> str:

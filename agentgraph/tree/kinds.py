@@ -12,6 +12,7 @@ from agentgraph.agents.agents import (
     FunctionAgent,
     GraphAgent,
     HumanAgent,
+    InnerNode,
     Leaf,
     LoopAgent,
     ParallelAgent,
@@ -38,6 +39,8 @@ class Kind:
         hands_over: Whether its sub-agents run only when it transfers to them.
         asks: Whether it always asks a person.
         runs_graph: Whether it runs a foreign graph.
+        is_laid_flat: Whether it is a foreign graph whose nodes are nodes of the lane.
+        is_inner: Whether it is such a node, which runs any number of times.
         first_wins: Whether the first sub-agent that succeeds ends the others and discards their work.
     """
 
@@ -48,6 +51,8 @@ class Kind:
     hands_over: bool = False
     asks: bool = False
     runs_graph: bool = False
+    is_laid_flat: bool = False
+    is_inner: bool = False
     first_wins: bool = False
 
     @property
@@ -56,15 +61,17 @@ class Kind:
         return self.is_node and not self.is_fork
 
 
-def kind_of(agent: Leaf | Composite) -> Kind:
+def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
     """Return what kind of agent it is."""
     match agent:
         case ChatAgent():
             return Kind("chat", hands_over=True)
         case FunctionAgent():
             return Kind("function")
-        case GraphAgent():
-            return Kind("graph", runs_graph=True)
+        case GraphAgent(flat=flat):
+            return Kind("graph", runs_graph=not flat, is_laid_flat=flat)
+        case InnerNode(graph=graph):
+            return Kind("node", runs_graph=graph is not None, is_inner=True)
         case HumanAgent():
             return Kind("human", asks=True)
         case SequentialAgent():
@@ -83,28 +90,30 @@ def kind_of(agent: Leaf | Composite) -> Kind:
             assert_never(agent)
 
 
-def capabilities_of(agent: Leaf | Composite) -> Capabilities:
+def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
     """Return what a leaf may do when it ends; for a fork its lanes decide that."""
     match agent:
         case FunctionAgent(fn=fn):
             return allowed(fn)
         case ChatAgent():
             return Capabilities() | tool_capabilities(agent)
-        case GraphAgent():
+        case GraphAgent() | InnerNode():
             return Capabilities(transfer=True)
     return Capabilities()
 
 
-def speaks_early(agent: Leaf | Composite) -> bool:
+def speaks_early(agent: Leaf | Composite | InnerNode) -> bool:
     """Return whether an agent may emit events before its node has ended, other than from tasks.
 
-    A generator yields while it runs; functions and middleware may write to LangGraph's stream.
+    A generator yields while it runs; functions, middleware and nodes may write to LangGraph's stream.
     """
     match agent:
         case FunctionAgent(fn=fn):
             return yields(fn) or names_writer(fn)
         case ChatAgent(middleware=middleware):
             return bool(middleware)
+        case InnerNode():
+            return True
     return False
 
 

@@ -30,6 +30,7 @@ from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, 
 from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown
+from agentgraph.tree.flat_faults import flat_faults
 
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
@@ -94,6 +95,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
             "the state of its graph has no 'messages'; add them, as in MessagesState, or pass output=, "
             "a function from the state to what the agent says"
         )
+    yield from flat_faults(agent)
     if agent.input is not None and not callable(agent.input):
         yield f"input={shown(agent.input)} cannot be called; pass a function that takes a context"
     if agent.output is not None and not callable(agent.output):

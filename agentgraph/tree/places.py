@@ -13,11 +13,13 @@ from agentgraph.agents.agents import (
     ChatAgent,
     CheckedAgent,
     Composite,
+    InnerNode,
     Leaf,
     Step,
     WorkflowAgent,
     called_agents,
     checks_of,
+    inner_nodes,
     sub_agents,
     unchecked,
 )
@@ -47,11 +49,12 @@ class Count(NamedTuple):
     Attributes:
         place: The place that it belongs to.
         kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, the number
-            of the "call" that runs an agent, or the "attempt" of an agent that a check may send back.
+            of the "call" that runs an agent, the "attempt" of an agent that a check may send back, or
+            the "visit" of a node of a graph that is laid flat.
     """
 
     place: "Place"
-    kind: Literal["iteration", "hops", "call", "attempt"]
+    kind: Literal["iteration", "hops", "call", "attempt", "visit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class Place:
         checks: The checks that run when it ends, the innermost first.
     """
 
-    agent: Leaf | Composite
+    agent: Leaf | Composite | InnerNode
     parent: "Place | None"
     index: int
     segment: str
@@ -90,6 +93,11 @@ class Place:
     def chat(self) -> ChatAgent | None:
         """The agent, if it is a chat agent."""
         return self.agent if isinstance(self.agent, ChatAgent) else None
+
+    @cached_property
+    def home(self) -> "Place":
+        """The place of the agent that runs here: for a node of a flat graph, that of the graph."""
+        return self.parent if self.kind.is_inner and self.parent else self
 
     @property
     def workflow(self) -> WorkflowAgent | None:
@@ -233,6 +241,7 @@ class Place:
         counts += [Count(self, "call")] if self.is_called else []
         counts += [Count(self, "attempt")] if self.repeats else []
         counts += [Count(self, "hops")] if self.counts_hops else []
+        counts += [Count(self, "visit")] if self.kind.is_inner else []
         return tuple(counts)
 
     @cached_property
@@ -260,7 +269,7 @@ class Place:
 
     def policy(self, name: Literal["retry", "timeout"]) -> Any:
         """Return a policy of the agent here, or of the innermost step around it that has one."""
-        found = getattr(self.agent, name, None)
+        found = getattr(self.home.agent, name, None)
         place: Place | None = self
         while found is None and place is not None:
             found = getattr(place.step, name, None)
@@ -269,8 +278,8 @@ class Place:
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether its node runs tasks: lanes, tool calls, or the messages of a foreign graph."""
-        return self.has_tools or self.kind.is_fork or self.kind.runs_graph
+        """Whether its node runs tasks: lanes, tool calls, or those of a foreign graph."""
+        return self.has_tools or self.kind.is_fork or self.kind.runs_graph or self.kind.is_inner
 
     @property
     def in_loop(self) -> bool:
@@ -335,6 +344,12 @@ class Tree:
         return any(place.kind.first_wins or place.is_tool for place in self.places)
 
     @cached_property
+    def inner_names(self) -> Mapping[str, frozenset[str]]:
+        """For each agent that is a graph laid flat: the names of its nodes."""
+        flat = [place for place in self.places if place.kind.is_laid_flat]
+        return {place.name: frozenset(each.name for each in self.children[place]) for place in flat}
+
+    @cached_property
     def timed(self) -> tuple[Place, ...]:
         """The places with a timeout, which need an async run."""
         timed = (place for place in self.places if hasattr(place.agent, "timeout"))
@@ -388,12 +403,15 @@ class Tree:
         role = "tool " if place.is_tool else ""
         again = " (again)" if place.repeats else ""
         yield f"{'  ' * depth}{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}"
-        for child in (*self.children.get(place, ()), *self.called.get(place, ())):
+        inside = () if place.kind.is_laid_flat else self.children.get(place, ())
+        for child in (*inside, *self.called.get(place, ())):
             yield from self._outline(child, depth + 1)
 
 
 def _further_nodes(place: Place) -> str:
-    """Return the text for the further nodes of a chat agent in an outline: ` (tools, approval)`."""
+    """Return the text for the further nodes of a place in an outline: ` (tools, approval)`."""
+    if place.kind.is_laid_flat:
+        return f" (nodes {', '.join(node.name for node in inner_nodes(place.agent))})"
     hooks = [hook for hook in place.hooks if hook != ASKS]
     of_hooks = f" (hooks {', '.join(hooks)})" if hooks else ""
     if not place.has_tools:
@@ -413,6 +431,7 @@ def _nodes(place: Place) -> tuple[str, ...]:
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to, by name: sub-agents, then the parent."""
+    place = place.home
     found = list(tree.children.get(place, ())) if place.kind.hands_over else []
     if place.is_target and place.parent and not place.returns:
         found.append(place.parent)
@@ -440,6 +459,12 @@ def lay_out(root: Agent) -> Tree:
             children[here] = tuple(
                 place(child, here, i, name, path) for i, (child, name) in enumerate(_segments(inner))
             )
+        if nodes := inner_nodes(here.agent):
+            children[here] = tuple(
+                Place(each, here, i, each.name, f"{here.node}.{each.name}")
+                for i, each in enumerate(nodes)
+            )
+            taken.update(child.node for child in children[here])
         if inner := called_agents(agent):
             called[here] = tuple(
                 place(child, here, i, child.name, f"{path}.tools", True)

@@ -58,7 +58,7 @@ that the graph does not have.
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol, cast
 
-from agentgraph.agents.agents import LoopAgent
+from agentgraph.agents.agents import Composite, LoopAgent
 from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.tree.addresses import Cursor, counts_around, settled
 from agentgraph.tree.kinds import capabilities_of, joined
@@ -193,7 +193,8 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
     """Return what runs after `place` transferred to one of its `targets`."""
-    return _hop(tree, place, cursor, targets(tree, place)[name])
+    home = place.home
+    return _hop(tree, home, cursor[: len(home.counts)], targets(tree, home)[name])
 
 
 def earlier_cursors(place: Place, cursor: Cursor) -> list[Cursor]:
@@ -241,7 +242,7 @@ def capabilities_at(tree: Tree, place: Place) -> Capabilities:
     if not place.kind.is_fork:
         return capabilities_of(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
-    lanes = joined(place.agent, lanes)
+    lanes = joined(cast(Composite, place.agent), lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
     return Capabilities(
         go_on=all(None in lane for lane in lanes),
@@ -289,8 +290,9 @@ def _loop(place: Place) -> LoopAgent:
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
-    """Return whether a sibling runs next; the sub-agents of a chat agent do not follow each other."""
-    return not parent.kind.hands_over and place.index + 1 < len(siblings)
+    """Return whether a sibling runs next; sub-agents of a chat agent and inner nodes have no order."""
+    is_ordered = not (parent.kind.hands_over or place.kind.is_inner)
+    return is_ordered and place.index + 1 < len(siblings)
 
 
 def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:

@@ -42,16 +42,16 @@ def calling(name: str, arguments: str = "{}") -> Reply:
 
 def test_a_supervisor_with_a_worker_as_a_tool(openai: Server) -> None:
     tree = ag.supervisor("S", openai.model, [openai.chat("W")])
-    told = openai.run(tree, calling("W", '{"request": "bees"}'), "Three.", "Done.")
-    assert told[1:] == ["S/W(0): Three.", "S: Three.", "S: Done."]
+    said = openai.run(tree, calling("W", '{"request": "bees"}'), "Three.", "Done.")
+    assert said[1:] == ["S/W(0): Three.", "S: Three.", "S: Done."]
     assert openai.sent(1) == ["user: bees"]
     assert openai.sent(2)[-1] == "tool: Three."
 
 
 def test_a_supervisor_that_hands_over(openai: Server) -> None:
     tree = ag.supervisor("S", openai.model, [openai.chat("W")], mode="handoff")
-    told = openai.run(tree, calling("transfer_to_W"), "Three.", "Done.")
-    assert told[-2:] == ["S[1]/W: Three.", "S[1.0]: Done."]
+    said = openai.run(tree, calling("transfer_to_W"), "Three.", "Done.")
+    assert said[-2:] == ["S[1]/W: Three.", "S[1.0]: Done."]
     first, worker, _ = openai.server.requests
     assert [tool["function"]["name"] for tool in first["tools"]] == ["transfer_to_W"]
     assert "tools" not in worker
@@ -62,8 +62,8 @@ def test_a_supervisor_that_hands_over(openai: Server) -> None:
 def test_a_plan_execute_whose_first_plan_cannot_be_used(openai: Server, parallel: bool) -> None:
     model = openai.model
     tree = ag.plan_execute("p", planner=model, executor=model, replanner=model, parallel=parallel)
-    told = openai.run(tree, "I cannot.", '["x"]', "X.", '{"answer": "All."}')
-    assert told[2:] == [
+    said = openai.run(tree, "I cannot.", '["x"]', "X.", '{"answer": "All."}')
+    assert said[2:] == [
         'p/planner{1}: ["x"]',
         f"p/execute[0]/{'p_steps/executor(0)' if parallel else 'executor'}: X.",
         'p/execute[0]/replanner: {"answer": "All."}',
@@ -72,15 +72,15 @@ def test_a_plan_execute_whose_first_plan_cannot_be_used(openai: Server, parallel
     assert openai.sent(1) == [
         "user: Go.",
         "assistant: I cannot.",
-        told[1].replace("p/planner:", "user:"),
+        said[1].replace("p/planner:", "user:"),
     ]
     assert openai.sent(2)[-1] == ("user: x" if parallel else 'user: [planner] said: ["x"]')
 
 
 def test_a_writer_whose_work_is_checked(openai: Server) -> None:
-    told = openai.run(ag.validated(openai.chat("w"), int), "three", "3")
-    assert told[::2] == ["w: three", "w{1}: 3"]
-    assert openai.sent(1) == ["user: Go.", "assistant: three", told[1].replace("w:", "user:")]
+    said = openai.run(ag.validated(openai.chat("w"), int), "three", "3")
+    assert said[::2] == ["w: three", "w{1}: 3"]
+    assert openai.sent(1) == ["user: Go.", "assistant: three", said[1].replace("w:", "user:")]
 
 
 def test_a_writer_with_helpers(openai: Server) -> None:
@@ -102,7 +102,7 @@ def test_a_workflow_that_undoes_what_it_did(openai: Server) -> None:
 def test_branches_of_which_one_fails(openai: Server, on_error: Any, collects: bool) -> None:
     branches = [openai.chat("a"), openai.chat("b")]
     tree = ag.parallel("p", branches, on_error=on_error, max_concurrency=1)
-    told = openai.run(tree, Failure(500, "no"), "There.")
-    failed = [line.split()[1] for line in told if "Error code: 500" in line]
+    said = openai.run(tree, Failure(500, "no"), "There.")
+    failed = [line.split()[1] for line in said if "Error code: 500" in line]
     assert failed == (["[error]", "Failed:"] if collects else ["[error]"])
-    assert "p/b: There." in told
+    assert "p/b: There." in said

@@ -80,7 +80,7 @@ def test_an_instruction_that_names_the_step_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("options", "left"), [({}, ["10", "11"]), ({"max_iterations": None}, [])])
-def test_it_ends_after_ten_rounds_unless_told_otherwise(options: Any, left: list[str]) -> None:
+def test_it_ends_after_ten_rounds_by_default(options: Any, left: list[str]) -> None:
     steps = [str(number) for number in range(12)]
     events = list(ag.Runner(plans(json.dumps(steps), **options)).run("Go."))
     assert len([event for event in events if event.agent_name == "e"]) == 12 - len(left)

@@ -91,15 +91,15 @@ def model() -> Any:
 
 def run(graph: Any, is_async: bool) -> list[Any]:
     """Return the result of two turns with an answer between: messages, questions, what was sent."""
-    told: list[Any] = []
+    asked: list[Any] = []
     for given in (
         {"messages": [HumanMessage("I am ada@example.org. Begin.", id="one")]},
         Command(resume={"decisions": [{"type": "approve"}]}),
         {"messages": [HumanMessage("Go on.", id="two")]},
     ):
         ended = asyncio.run(graph.ainvoke(given, CONFIG)) if is_async else graph.invoke(given, CONFIG)
-        told.append([asked.value for asked in ended.get("__interrupt__", ())])
-    return told
+        asked.append([each.value for each in ended.get("__interrupt__", ())])
+    return asked
 
 
 @pytest.mark.parametrize("is_async", [False, True])

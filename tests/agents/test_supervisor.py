@@ -35,9 +35,9 @@ class TestTools:
         worker = ag.chat_agent("a", scripted(), description="Knows bees.")
         tree = ag.supervisor("S", model, [worker], tools=[echo], exit_tool=True)
         list(ag.Runner(tree).run("Go."))
-        told = {tool["function"]["name"]: tool["function"]["description"] for tool in model.tools}
-        assert [*told] == ["a", "echo", "exit"]
-        assert (told["a"], told["echo"]) == ("Knows bees.", "Say it again.")
+        described = {tool["function"]["name"]: tool["function"]["description"] for tool in model.tools}
+        assert [*described] == ["a", "echo", "exit"]
+        assert (described["a"], described["echo"]) == ("Knows bees.", "Say it again.")
 
     def test_a_worker_that_is_handed_over_to_has_no_tool_to_hand_back(self) -> None:
         model, inner, below = scripted(naming("handoff", "W"), "Done."), scripted("W."), scripted("D.")

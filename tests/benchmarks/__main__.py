@@ -5,7 +5,7 @@ python tests/benchmarks              # every group of figures
 python tests/benchmarks steps tools  # some of them
 ```
 
-It measures and judges nothing but the aim of each figure; a missed one is printed, and is no failure.
+It measures, and only compares each figure with its aim; a missed aim is printed, and is not a failure.
 The figures against google-adk are left out: google-adk is not among the dev dependencies.
 """
 

@@ -42,7 +42,7 @@ def _bytes_a_step(folder: Path, iterations: int) -> float:
 
 
 def _paused(folder: Path, rounds: int) -> Contender:
-    """Pause a run at a person behind its loop; each call goes on with a copy of its file."""
+    """Pause a run at a person after its loop; each call goes on with a copy of its file."""
     tree = ag.sequential("s", [two(rounds), ag.human("boss", "Print it?")])
     kept, copy = folder / f"paused-{rounds}.db", folder / f"resumed-{rounds}.db"
     with ag.sqlite_saver(kept) as saver:
@@ -110,7 +110,7 @@ def _first(events: Iterator[ag.AgentEvent]) -> tuple[ag.AgentEvent, Iterator[ag.
 def _bytes_an_event(steps: int) -> float:
     """Hold all events of a run, with their messages and paths.
 
-    They are told from a copy of the run's stream, made while memory is traced: traced, a run
+    They are made from a copy of the run's stream, made while memory is traced: traced, a run
     itself would take minutes.
     """
     tree = two(steps // 2)

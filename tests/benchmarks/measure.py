@@ -42,7 +42,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """Ours to theirs; theirs to ours where the aim is a gain; nan where ours stands alone."""
+        """Ours to theirs; theirs to ours where the aim is a gain; nan if there is only ours."""
         return self.theirs / self.ours if self.at_least else self.ours / self.theirs
 
     @property

@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
             unit="s",
             aim=1.3,
         )
-        again, read = side_by_side(_told_again(size), _checkpoints(size), repeats=3)
+        again, read = side_by_side(_replayed(size), _checkpoints(size), repeats=3)
         yield Figure(
             name=f"events() of {size:,} agents",
             ours=again,
@@ -87,7 +87,7 @@ def _checkpoints(size: int) -> Contender:
     return contender
 
 
-def _told_again(size: int) -> Contender:
+def _replayed(size: int) -> Contender:
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
         runner = ag.Runner(_tree(size))

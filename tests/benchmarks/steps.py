@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
         saved = _ours(partial(_opened, ours)), _by_hand(partial(_opened, hand))
         yield _step("loop step, SQLite", HAND, 1.1, *saved, repeats=20)
         name, against = "loop step as events, in memory", "its graph's stream"
-        yield _step(name, against, 1.25, _told, _streamed, repeats=20)
+        yield _step(name, against, 1.25, _as_events, _streamed, repeats=20)
         yield from _against_nested(ours, nested)
 
 
@@ -62,7 +62,7 @@ def _opened(path: Path) -> Iterator[SqliteSaver]:
 
 
 @contextmanager
-def _told() -> Iterator[Callable[[], Any]]:
+def _as_events() -> Iterator[Callable[[], Any]]:
     runner = ag.Runner(two(ROUNDS))
     yield lambda: list(runner.run("hi"))
 
@@ -77,7 +77,7 @@ def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
     """Time a runner against a nested graph, each with SQLite; then hold their files together."""
 
     @contextmanager
-    def told() -> Iterator[Callable[[], Any]]:
+    def as_events() -> Iterator[Callable[[], Any]]:
         with _opened(path) as saver:
             runner = ag.Runner(two(ROUNDS), checkpointer=saver)
             yield lambda: list(runner.run("hi"))
@@ -89,7 +89,7 @@ def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
             saver.setup()
             yield partial(nested(ROUNDS, saver).invoke, HELLO_ROUNDS, THREAD)
 
-    mine, other = (took / STEPS for took in side_by_side(told, as_it_comes, repeats=3))
+    mine, other = (took / STEPS for took in side_by_side(as_events, as_it_comes, repeats=3))
     yield _gain("loop step as events, SQLite", mine, other, unit="ms", aim=10)
     mine, other = (each.stat().st_size for each in (path, nested_path))
     yield _gain("file of 200 steps", mine, other, unit="KB", aim=30)

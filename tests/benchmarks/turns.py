@@ -1,6 +1,6 @@
 """What a turn costs after 120 turns in which middleware changed what the agent sees, with SQLite.
 
-`create_agent` forgets what a summary stands for, and a chat agent forgets nothing; so what it has to
+`create_agent` forgets what it has summarized, and a chat agent forgets nothing; so what it has to
 read grows there, as it does without middleware.
 """
 

@@ -2,19 +2,15 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
-from cli_agents import AGENTS, FAILED, PAUSED, REFUSED, STOPPED
-from commands import Commands, wait_until
+from cli_agents import FAILED, PAUSED, REFUSED, STOPPED
+from commands import Commands, Running, wait_until
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.skills import json_schema
 
-
-@pytest.fixture(autouse=True)
-def agents(tmp_path: Path) -> None:
-    (tmp_path / "agents.py").write_text(AGENTS)
+pytestmark = pytest.mark.usefixtures("agents")
 
 
 def test_further_lines_of_a_text_are_indented(command: Commands) -> None:
@@ -91,12 +87,18 @@ def test_questions_of_one_address_are_answered_by_their_ids(command: Commands) -
     assert command(*resume, "approve").lines[-2:] == ["clerk: mailed ann", "clerk: Done."]
 
 
-def test_ctrl_c_stops_after_the_running_step_and_the_thread_can_be_resumed(command: Commands) -> None:
+def interrupted(command: Commands) -> Running:
+    """Return a run that is stopping after Ctrl-C: its step runs on until the file `go` exists."""
     running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
     wait_until((command.folder / "hanging").exists)
     running.said("pair/other: two\n")
     running.signal(signal.SIGINT)
     running.said("Ctrl-C again stops at once")
+    return running
+
+
+def test_ctrl_c_stops_after_the_running_step_and_the_thread_can_be_resumed(command: Commands) -> None:
+    running = interrupted(command)
     (command.folder / "go").touch()
     stopped = running.wait()
     assert stopped.code == STOPPED
@@ -113,11 +115,7 @@ def test_ctrl_c_stops_after_the_running_step_and_the_thread_can_be_resumed(comma
 
 
 def test_ctrl_c_twice_stops_at_once(command: Commands) -> None:
-    running = command.start("run", "agents.py:hanging", "bees", "--thread", "t")
-    wait_until((command.folder / "hanging").exists)
-    running.said("pair/other: two\n")
-    running.signal(signal.SIGINT)
-    running.said("Ctrl-C again stops at once")
+    running = interrupted(command)
     assert running.out.splitlines() == ["hanging/first: one", "hanging/pair/other: two"]
     running.signal(signal.SIGINT)
     stopped = running.wait()

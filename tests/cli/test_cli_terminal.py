@@ -2,18 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from cli_agents import AGENTS, PAUSED, STOPPED
 from commands import CTRL_C, CTRL_D, Commands
 
-
-@pytest.fixture(autouse=True)
-def agents(tmp_path: Path) -> Path:
-    file = tmp_path / "agents.py"
-    file.write_text(AGENTS)
-    return file
+pytestmark = pytest.mark.usefixtures("agents")
 
 
 def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> None:

@@ -2,18 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
-from cli_agents import AGENTS, FAILED, PAUSED, REFUSED
+from cli_agents import FAILED, PAUSED, REFUSED
 from commands import Commands
 
-
-@pytest.fixture(autouse=True)
-def agents(tmp_path: Path) -> Path:
-    file = tmp_path / "agents.py"
-    file.write_text(AGENTS)
-    return file
+pytestmark = pytest.mark.usefixtures("agents")
 
 
 def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:

@@ -125,7 +125,7 @@ class _State(MessagesState):
     v: Any
 
 
-def foreign(where: str) -> Callable[[Giver, World], ag.Agent]:
+def foreign(where: str, *, flat: bool = False) -> Callable[[Giver, World], ag.Agent]:
     """Return a graph of somebody else's that is given the value, or says or keeps it."""
 
     def build(give: Giver, world: World) -> ag.Agent:
@@ -140,7 +140,8 @@ def foreign(where: str) -> Callable[[Giver, World], ag.Agent]:
 
         builder = StateGraph(_State).add_node("one", one).add_node("two", lambda state: {})
         graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
-        return chain(world, ag.graph_agent(BAD, graph, input=given if where == "input" else None))
+        made = ag.graph_agent(BAD, graph, input=given if where == "input" else None, flat=flat)
+        return chain(world, made)
 
     return build
 
@@ -160,7 +161,7 @@ def question(driven: Watched, events: Events) -> Any:
 def said(read: Callable[[Any], Any]) -> Callable[[Watched, Events], Any]:
     """Return what the message holds that the agent said first."""
     return lambda driven, events: read(
-        next(event.message for event in events if event.agent_name == BAD and event.message)
+        next(event.message for event in events if BAD in event.run_path.names and event.message)
     )
 
 
@@ -207,4 +208,7 @@ ENTRANCES: dict[str, Entrance] = {
     "input of a graph": Entrance(foreign("input")),
     "state of a graph": Entrance(foreign("state")),
     "message of a graph": Entrance(foreign("message"), said(kwargs_of)),
+    "input of a graph laid flat": Entrance(foreign("input", flat=True)),
+    "state of a graph laid flat": Entrance(foreign("state", flat=True)),
+    "message of a graph laid flat": Entrance(foreign("message", flat=True), said(kwargs_of)),
 }

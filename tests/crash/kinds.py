@@ -119,9 +119,9 @@ def comes_from(error: BaseException, raised: BaseException, wraps: type[BaseExce
 
 def is_it(error: BaseException, raised: BaseException) -> bool:
     others = next((others for kind, others in _MADE_OF.items() if isinstance(raised, kind)), ())
-    stands_in = isinstance(error, ag.AgentGraphError) and isinstance(raised, _CANNOT_TRAVEL)
+    replaces_it = isinstance(error, ag.AgentGraphError) and isinstance(raised, _CANNOT_TRAVEL)
     by_langgraph = isinstance(error, AttributeError) and isinstance(raised, FrozenError)
-    derived = (stands_in or by_langgraph) and raised in causes(error)
+    derived = (replaces_it or by_langgraph) and raised in causes(error)
     return error is raised or isinstance(error, others) or derived
 
 

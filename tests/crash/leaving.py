@@ -92,23 +92,23 @@ def throws(make: Make, count: Count) -> None:
             break
 
 
-async def acloses(make: Make, count: Count) -> None:
+async def reads(make: Make, count: Count) -> Any:
+    """Return a run that was read up to the event at which it is left."""
     run = make()
     if not count.left:
         async for _ in run:
             if await count.aleaves():
                 break
     open_soon(count.world)
-    await run.aclose()
+    return run
+
+
+async def acloses(make: Make, count: Count) -> None:
+    await (await reads(make, count)).aclose()
 
 
 async def adrops(make: Make, count: Count) -> None:
-    run = make()
-    if not count.left:
-        async for _ in run:
-            if await count.aleaves():
-                break
-    open_soon(count.world)
+    await reads(make, count)
 
 
 async def is_cancelled(make: Make, count: Count) -> None:

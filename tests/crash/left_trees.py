@@ -91,6 +91,15 @@ def human(world: World) -> ag.Agent:
 
 
 def foreign(world: World) -> ag.Agent:
+    return chain(world, ag.graph_agent("made", foreign_graph(world)))
+
+
+def laid_flat(world: World) -> ag.Agent:
+    made = ag.graph_agent("made", foreign_graph(world), flat=True)
+    return chain(world, ag.parallel("fork", [made, slow("b", world)]))
+
+
+def foreign_graph(world: World) -> Any:
     def one(state: Any) -> Any:
         return {"messages": [AIMessage(world.add("one"))]}
 
@@ -100,8 +109,7 @@ def foreign(world: World) -> ag.Agent:
         return {"messages": [AIMessage("two is done")]}
 
     builder = StateGraph(MessagesState).add_node("one", one).add_node("two", two)
-    graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
-    return chain(world, ag.graph_agent("made", graph))
+    return builder.add_edge(START, "one").add_edge("one", "two").compile()
 
 
 def by_rounds(*rounds: AIMessage) -> ScriptedChatModel:
@@ -211,4 +219,5 @@ TREES = {
     "human": Tree(human, 2, 1, asks=True),
     "until": Tree(until),
     "foreign": Tree(foreign, 2, 1),
+    "laid flat": Tree(laid_flat, 2, 2),
 }

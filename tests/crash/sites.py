@@ -238,7 +238,7 @@ def agent_tool(on_error: str, **options: Any) -> Build:
     return build
 
 
-def foreign(where: str) -> Build:
+def foreign(where: str, *, flat: bool = False) -> Build:
     """Return a graph of somebody else's; its second node fails, or what makes its input."""
 
     def build(fault: Fault, world: World) -> ag.Agent:
@@ -256,7 +256,8 @@ def foreign(where: str) -> Build:
 
         builder = StateGraph(MessagesState).add_node("one", one).add_node("two", two)
         graph = builder.add_edge(START, "one").add_edge("one", "two").compile()
-        return chain(world, ag.graph_agent("made", graph, input=given if where == "input" else None))
+        made = ag.graph_agent("made", graph, input=given if where == "input" else None, flat=flat)
+        return chain(world, made)
 
     return build
 
@@ -332,5 +333,7 @@ SITES: dict[str, Site] = {
     ),
     "foreign node": Site(foreign("node")),
     "foreign input": Site(foreign("input")),
+    "node laid flat": Site(foreign("node", flat=True)),
+    "input of a graph laid flat": Site(foreign("input", flat=True)),
     "planner": Site(hook(planner, '["only"]')),
 }

@@ -121,9 +121,13 @@ def agents() -> ag.Agent:
     return ag.chat_agent("writer", outer, tools=[quick, ag.agent_tool(inner)])
 
 
-def foreign() -> ag.Agent:
+def foreign(*, flat: bool = False) -> ag.Agent:
     made = create_agent(model("made", *ROUNDS), TOOLS)
-    return ag.sequential("s", [step("before"), ag.graph_agent("made", made)])
+    return ag.sequential("s", [step("before"), ag.graph_agent("made", made, flat=flat)])
+
+
+def laid_flat() -> ag.Agent:
+    return foreign(flat=True)
 
 
 def undoable(error: str = "") -> ag.Agent:
@@ -159,7 +163,7 @@ def collecting() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, cached, branches, agents, foreign, collecting],
+    *[loop, cached, branches, agents, foreign, laid_flat, collecting],
     *[undoable, failing, undone_in_two],
 ]
 

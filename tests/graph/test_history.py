@@ -5,7 +5,7 @@ The cases that can be written as text are in `histories.txt`.
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from helpers import says as agent
@@ -15,12 +15,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from test_transcripts import Case, cases
 
 import agentgraph as ag
-from agentgraph.agents.budgets import summarized, trimmed
+from agentgraph.agents.budgets import PolicyWord, summarized, trimmed
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.graph.history import (
     ANSWER,
     NO_RESULT,
-    POLICIES,
     REQUEST,
     calls_of,
     paired,
@@ -300,7 +299,11 @@ def test_any_mix_is_paired_so_that_a_model_takes_it_and_nothing_is_lost(
     assert {each.text for each in made_up if each.type != "human"} <= {NO_RESULT}
 
 
-@given(mixes(), st.sampled_from([*POLICIES, lambda entries: unchanged(entries)]), st.integers(1, 6))
+@given(
+    mixes(),
+    st.sampled_from([*get_args(PolicyWord), lambda entries: unchanged(entries)]),
+    st.integers(1, 6),
+)
 @settings(max_examples=200, deadline=None)
 def test_whatever_an_agent_sees_of_any_mix_a_model_takes_it(
     messages: list[BaseMessage], policy: Any, budget: int

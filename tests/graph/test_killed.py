@@ -104,6 +104,12 @@ CASES = {
         ["s/before", "made-0", "quick-0", "made-1", "quick-1", "slow-2", "made-2"],
         ["s/made: quick 1", "s/made: slow 2", "s/made: made is done"],
     ),
+    "laid_flat": (
+        "slow-2",
+        6,
+        ["s/before", "made-0", "quick-0", "made-1", "quick-1", "slow-2", "made-2"],
+        ["s/made/tools[1]: slow 2", "s/made/model[2]: made is done"],
+    ),
     "collecting": (
         "s/p/y",
         3,

@@ -58,7 +58,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a number for a text": ({"topic": 3}, "'topic' {}: Input should be a valid string, got 3"),
     "an item of a list": ({"notes": ["a", 3]}, "'notes'[1] {}: Input should be a valid string, got 3"),
     "a model without a field": ({"report": {}}, "'report'['title'] {}: Field required, got {{}}"),
-    "a text that is no date": ({"day": "soon"}, "'day' {}: Input should be a valid date, got 'soon'"),
+    "a text for a date": (
+        {"day": "soon"},
+        "'day' {}: Input should be a valid date, got 'soon'",
+    ),
 }
 
 

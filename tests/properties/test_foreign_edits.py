@@ -1,8 +1,8 @@
 """Graphs that add, replace, remove and sum up messages at random, against a small reference.
 
 Each step of such a graph does one thing, and beside it a node may ask a person, fail once, or say
-something. Whatever happens on the way: what was heard and not discarded is what the thread gives, and
-the history in the state agrees with both.
+something; in a graph that is laid flat the same node does. Whatever happens on the way: what was heard
+and not discarded is what the thread gives, and the history in the state agrees with both.
 """
 
 import tempfile
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 from test_spine import DRIVES
 
 import agentgraph as ag
@@ -45,14 +45,14 @@ STAGES = st.lists(
 
 
 class Story:
-    """A graph with a node for each stage and one beside it, and what must come of its steps.
+    """A graph with a node for each stage and one beside it (or in it), and what must come of its steps.
 
     Attributes:
         said: What is said in the end, by id.
         user: What the user said, as it is in the end.
     """
 
-    def __init__(self, stages: list[Stage]) -> None:
+    def __init__(self, stages: list[Stage], *, is_flat: bool) -> None:
         self.said: dict[str, str] = {}
         self.user = "Go."
         self._failed: set[int] = set()
@@ -61,10 +61,14 @@ class Story:
         builder = StateGraph(MessagesState)
         before: list[str] = [START]
         for n, stage in enumerate(stages):
-            nodes = {f"n{n}": self._node(n), **({f"b{n}": self._beside(n)} if stage.beside else {})}
+            nodes = {f"n{n}": self._node(n), f"b{n}": self._beside(n)}
+            if is_flat:
+                nodes = {f"n{n}": self._both(n)}
+            elif not stage.beside:
+                del nodes[f"b{n}"]
             for name, node in nodes.items():
                 builder.add_node(name, node)
-                builder.add_edge(before if before != [START] else START, name)
+                builder.add_edge(before if len(before) > 1 else before[0], name)
             before = list(nodes)
         self.graph = builder.compile()
 
@@ -72,6 +76,13 @@ class Story:
         def does(state: MessagesState) -> Any:
             self._seen[n] = state["messages"]
             return {"messages": edit(self._stages[n], n, state["messages"])}
+
+        return does
+
+    def _both(self, n: int) -> Callable[..., Any]:
+        def does(state: MessagesState) -> Any:
+            beside = self._beside(n)(state)
+            return [Command(update=beside), Command(update=self._node(n)(state))]
 
         return does
 
@@ -155,18 +166,21 @@ def run_to_the_end(session: Session) -> list[ag.AgentEvent]:
     return heard
 
 
+@pytest.mark.parametrize("is_flat", [False, True], ids=["inside", "flat"])
 @pytest.mark.parametrize("lane", list(LANES))
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(stages=STAGES, drive=DRIVES)
-def test_what_is_heard_and_what_is_kept_agree(lane: str, stages: list[Stage], drive: Drive) -> None:
-    story = Story(stages)
+def test_what_is_heard_and_what_is_kept_agree(
+    lane: str, is_flat: bool, stages: list[Stage], drive: Drive
+) -> None:
+    story = Story(stages, is_flat=is_flat)
     with tempfile.TemporaryDirectory() as folder:
-        graph = ag.graph_agent("g", story.graph)
+        graph = ag.graph_agent("g", story.graph, flat=is_flat)
         session = Session(LANES[lane](graph), drive, Path(folder) / "threads.db")
         heard, again = run_to_the_end(session), session.events()
         history = session.state()["messages"]
     story.apply_rules()
-    assert {e.id: e.text for e in again if e.agent_name == "g" and e.message} == story.said
+    assert {e.id: e.text for e in again if "g" in e.run_path.names and e.message} == story.said
     if lane == "root":
         assert [e for e in again if e.message] == [e for e in unvoided(heard) if e.message]
         assert [history[0].text, history[1].text] == [story.user, "Before."]

@@ -27,7 +27,7 @@ def test_the_json_schema_has_each_kind_with_a_word_on_each_field():
 
 def test_the_json_schema_says_what_a_field_may_be():
     loop = json_schema()["$defs"]["Loop"]
-    assert loop["required"] == ["name", "kind", "sub_agents", "max_iterations"]
+    assert loop["required"] == ["kind", "name", "sub_agents", "max_iterations"]
     assert loop["properties"]["kind"]["const"] == "loop"
     assert loop["properties"]["max_iterations"]["anyOf"] == [
         {"minimum": 1, "type": "integer"},

@@ -28,12 +28,14 @@ def begins(drive: Drive, runner: ag.Runner, thread_id: Any = None) -> Calls:
             "run": lambda: runner.run("Go.", thread_id=thread_id),
             "run and drop": lambda: runner.run("Go.", thread_id=thread_id, drop_pending=True),
             "query": lambda: runner.query("Go.", thread_id=thread_id),
+            "invoke": lambda: runner.invoke("Go.", thread_id=thread_id),
             "watch": lambda: ag.watch(runner, "Go.", thread_id=thread_id),
         }
     return {
         "arun": lambda: anext(runner.arun("Go.", thread_id=thread_id)),
         "arun and drop": lambda: anext(runner.arun("Go.", thread_id=thread_id, drop_pending=True)),
         "aquery": lambda: anext(runner.aquery("Go.", thread_id=thread_id)),
+        "ainvoke": lambda: runner.ainvoke("Go.", thread_id=thread_id),
         "awatch": lambda: ag.awatch(runner, "Go.", thread_id=thread_id),
     }
 
@@ -50,6 +52,21 @@ def continues(drive: Drive, runner: ag.Runner, thread_id: Any) -> Calls:
         "aresume": lambda: anext(runner.aresume(thread_id)),
         "apending": lambda: runner.apending(thread_id),
         "aevents": lambda: anext(runner.aevents(thread_id)),
+    }
+
+
+def manages(drive: Drive, runner: ag.Runner, thread_id: Any) -> Calls:
+    """Return the calls of a runner that show, delete and copy a thread."""
+    if drive is Sync:
+        return {
+            "thread": lambda: runner.thread(thread_id),
+            "delete": lambda: runner.delete(thread_id),
+            "copy": lambda: runner.copy(thread_id, "to"),
+        }
+    return {
+        "athread": lambda: runner.athread(thread_id),
+        "adelete": lambda: runner.adelete(thread_id),
+        "acopy": lambda: runner.acopy(thread_id, "to"),
     }
 
 
@@ -85,12 +102,14 @@ def test_every_call_refuses_what_cannot_be_the_id_of_a_thread(
     drive: Drive, thread_id: Any, message: str
 ) -> None:
     runner = ag.Runner(says("a"))
-    calls = begins(drive, runner, thread_id) | continues(drive, runner, thread_id)
-    asyncio.run(check_refused(calls, message.format(repr(thread_id))))
+    for calls in (begins, continues, manages):
+        refused = calls(drive, runner, thread_id)
+        asyncio.run(check_refused(refused, message.format(repr(thread_id))))
 
 
 def test_calls_that_continue_a_thread_need_its_id(drive: Drive) -> None:
-    calls = continues(drive, ag.Runner(says("a")), None)
+    runner = ag.Runner(says("a"))
+    calls = continues(drive, runner, None) | manages(drive, runner, None)
     asyncio.run(check_refused(calls, NOT_A_TEXT.format(None)))
 
 
@@ -175,7 +194,8 @@ def test_calls_that_a_saver_does_not_support_are_refused(
     async def main() -> None:
         opened = saver(":memory:")  # Postgres would fail at its first use
         runner = ag.Runner(says("a"), checkpointer=opened)
-        await check_refused(begins(drive, runner) | continues(drive, runner, "t"), message)
+        for calls in (begins, continues, manages):
+            await check_refused(calls(drive, runner, "t"), message)
         if isinstance(opened, SqliteSaver):
             opened.conn.close()
 

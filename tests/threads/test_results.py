@@ -204,3 +204,10 @@ def test_a_runner_on_a_path_serves_both_kinds_of_calls_and_closes_its_file(tmp_p
         runner.thread("t")
     with ag.Runner(report(), checkpointer=tmp_path / "runs.db") as runner:
         assert runner.thread("t").status == "paused"
+
+
+def test_a_runner_that_is_refused_leaves_no_open_file(tmp_path: Path) -> None:
+    for tree, options in ((ag.sequential("s", []), {}), (says("a"), {"config": 5})):
+        with pytest.raises(ag.AgentGraphError) as caught:
+            ag.Runner(tree, checkpointer=tmp_path / "runs.db", **options)
+        assert not list(tmp_path.glob("runs.db-*")), caught.value  # SQLite's own, while it is open

@@ -195,21 +195,6 @@ def test_branches_stop_after_their_step_when_another_one_fails() -> None:
     endless.check()
 
 
-def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
-    runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
-    run = runner.run("Go.", thread_id="t")
-    for begin in (lambda: runner.resume("t"), lambda: runner.run("Go.", thread_id="t")):
-        with pytest.raises(ag.ThreadBusyError) as caught:
-            begin()
-        assert str(caught.value) == (
-            "thread 't' is busy: another run is under way on it; wait for its end (an iterator that "
-            "was left early ends when it is closed), or use another thread_id"
-        )
-    assert len(list(runner.run("Go.", thread_id="other"))) == 2
-    run.close()
-    assert len(list(runner.run("Go.", thread_id="t"))) == 2
-
-
 def test_a_step_that_ends_while_its_run_is_closed_is_emitted_again_but_does_not_run_again() -> None:
     runner = ag.Runner(ag.sequential("s", [yields("a", ["one"], ["two"]), says("b")]))
     with runner.run("Go.", thread_id="t") as run:

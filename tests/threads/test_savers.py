@@ -1,4 +1,4 @@
-"""The SQLite savers, the locks on the threads of a file, and what is said when a saver fails."""
+"""The SQLite savers, and what is said when a saver fails."""
 
 import asyncio
 import os
@@ -13,7 +13,6 @@ from helpers import Drive, Sync, asks, collect, fresh, says, yields
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
-from agentgraph.threads.runs import lock_thread
 from agentgraph.threads.savers import is_of_database, saver_error
 
 TREE = ag.sequential("s", [says("a"), asks("h")])
@@ -57,27 +56,6 @@ def test_a_saver_may_be_opened_without_a_with_block(tmp_path: Path) -> None:
 
     for opened in (awaited, opened_by_its_first_use):
         assert asyncio.run(opened()) == ["discarded", "interrupted"]
-
-
-def test_a_thread_is_locked_for_all_savers_of_its_file_and_no_other_thread_is(tmp_path: Path) -> None:
-    with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
-        with lock_thread(one, "t"):
-            with pytest.raises(ag.ThreadBusyError), lock_thread(two, "t"):
-                pass
-            with lock_thread(two, "other"):
-                pass
-        with lock_thread(two, "t"):
-            pass
-
-
-def test_savers_in_memory_do_not_share_their_threads() -> None:
-    with (
-        ag.sqlite_saver(":memory:") as one,
-        ag.sqlite_saver(":memory:") as two,
-        lock_thread(one, "t"),
-        lock_thread(two, "t"),
-    ):
-        pass
 
 
 INSERT = "INSERT INTO writes (thread_id, checkpoint_id, task_id, idx, channel) VALUES (?, ?, ?, ?, ?)"
@@ -231,18 +209,6 @@ def test_a_saver_that_was_closed_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
         asyncio.run(main())
-
-
-def test_a_lock_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with ag.sqlite_saver(tmp_path / "x.db") as saver:
-        (tmp_path / "x.db-lock").mkdir()
-        with pytest.raises(ag.SaverError) as caught:
-            ag.Runner(says("a"), checkpointer=saver).run("Go.", thread_id="t")
-    assert str(caught.value) == (
-        f"{tmp_path / 'x.db-lock'} cannot be opened: Is a directory; by this file processes know that "
-        "they share a thread, so its folder must be one that may be written to"
-    )
-    assert caught.value.path == str(tmp_path / "x.db")
 
 
 def test_any_other_error_of_a_saver_carries_the_thread_and_the_file(tmp_path: Path) -> None:

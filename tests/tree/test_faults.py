@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import walking
-from helpers import lines, says, scripted
+from helpers import foreign, lines, says, scripted
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, before_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -24,6 +24,7 @@ from agentgraph.tree.validation import validate
 
 MODEL = scripted()
 CHAIN = RunnableLambda(list) | MODEL
+MADE = foreign(lambda messages: "Hm.")
 
 
 def keyed(name: str, key: Any = "k") -> ag.Agent:

@@ -109,9 +109,9 @@ def plan_execute(
         `CheckFailedError`.
     """
     steps = _PARALLEL_STEPS if parallel else _STEPS
-    plans = _told(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
-    executes = _told(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
-    replans = _told(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
+    plans = _instructed(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
+    executes = _instructed(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
+    replans = _instructed(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
     body = [_executing(name, executes, parallel), _checked(replans, Replanned(name), repeats=True)]
     loop = LoopAgent(
         name="execute",
@@ -132,7 +132,7 @@ def _agent(role: str, given: Any, **options: Any) -> Any:
     return chat_agent(role, given, **options) if is_model else given
 
 
-def _told(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
+def _instructed(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
     """Return a chat agent whose instruction has its task and reply format; others unchanged."""
     if not isinstance(agent, ChatAgent):
         return agent

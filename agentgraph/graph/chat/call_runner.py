@@ -114,7 +114,7 @@ class CallRunner:
         """
         if isinstance(error, _UnknownToolError):
             raise error.error
-        content = None if steers(error) else told_of(error, self._built.agent.on_tool_error)
+        content = None if steers(error) else error_result(error, self._built.agent.on_tool_error)
         if content is None:
             raise error
         return running.message(content, failed=True)
@@ -345,15 +345,15 @@ class _UnknownToolError(Exception):
         self.error = error
 
 
-def told_of(error: Exception, on_tool_error: Any) -> Any:
+def error_result(error: Exception, on_tool_error: Any) -> Any:
     r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
     ...     return "The library is closed."
-    >>> told_of(ConnectionError("no route"), unreachable)
+    >>> error_result(ConnectionError("no route"), unreachable)
     'The library is closed.'
-    >>> told_of(ValueError("no topic"), unreachable)
-    >>> told_of(ValueError("no topic"), (ValueError, KeyError))
+    >>> error_result(ValueError("no topic"), unreachable)
+    >>> error_result(ValueError("no topic"), (ValueError, KeyError))
     "Error: ValueError('no topic')\n Please fix your mistakes."
     """
     if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):

@@ -20,25 +20,25 @@ files through these. In a lane they know only the channels of the tree. So what 
 gets two functions that also know the state of its middleware.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.errors import EmptyChannelError
-from langgraph.graph.message import add_messages
-from langgraph.types import Command
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import address_of, is_remove_all, speaker_of, with_id
+from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
 from agentgraph.graph.values import copied, is_same
 
 
@@ -131,28 +131,34 @@ def edits_between(
     return cast(Edits, {name: entries for name, entries in edits.items() if entries})
 
 
-_CONTEXT = ("messages", "jump_to", "structured_response")
-"""The channels that are not the middleware's own."""
+_LANGCHAINS = ("messages", "jump_to", "structured_response")
+"""The channels of LangChain's agents that are not their middleware's."""
 
 
 class Channels:
-    """The channels of the state of an agent's middleware.
+    """The channels of an agent's state: of its middleware, or of its graph.
 
     Attributes:
-        names: The names of all, except LangChain's own: "messages", "jump_to", "structured_response".
-        own: The channels that only the middleware has, by name.
+        names: The names of all, except those that are not its own.
+        own: The channels that only the agent has, by name.
         shared: The names of the channels that are values of the run too.
         defaults: The initial values of the channels that have one, by name.
     """
 
-    def __init__(self, channels: Mapping[str, Any], declared: Collection[str]) -> None:
+    def __init__(
+        self,
+        channels: Mapping[str, Any],
+        declared: Collection[str] = (),
+        others: Collection[str] = _LANGCHAINS,
+    ) -> None:
         """Divide the channels.
 
         Args:
             channels: The channels of the state, by name.
             declared: The names of the declared values of the run.
+            others: The names of the channels that are not its own.
         """
-        self.names = frozenset(channels).difference(_CONTEXT)
+        self.names = frozenset(channels).difference(others)
         self.shared = self.names.intersection(declared)
         self.own = {name: channels[name] for name in sorted(self.names - self.shared)}
         self.defaults: dict[str, Any] = {}
@@ -196,7 +202,7 @@ class Step:
         self._activation = activation
         self._channels = channels
         self._values = activation.values
-        address = activation.address
+        address = activation.home_address
         self._visible = [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(visible)]
         record = activation.record
         self._kept = {name: record[name] for name in SECTIONS if name in record}
@@ -210,6 +216,8 @@ class Step:
         self._written: set[str] = set()
         self._removed: set[str | None] = set()
         self._touched = False
+        self._forgotten: dict[str, list[Any]] = {}
+        self._overtaken: list[BaseMessage] = []
         self.jump_to: str | None = None
 
     def state(
@@ -223,8 +231,7 @@ class Step:
         """
         values = dict(self._values) if values is None else values
         if updates:
-            after = copy(self)
-            after.own, after._written = dict(self.own), set()
+            after = self.copied()
             after.merge(updates)
             return after.state(values)
         state = {**values, **self.own}
@@ -237,6 +244,34 @@ class Step:
             state["structured_response"] = self.answer
         return {**state, "values": values, "messages": list(self.messages)}
 
+    def copied(self) -> "Step":
+        """Return a copy, to merge updates that do not count yet."""
+        copied = copy(self)
+        copied.own, copied._written, copied._removed = dict(self.own), set(), set(self._removed)
+        return copied
+
+    def channels(self, every: Mapping[str, Any]) -> dict[str, Any]:
+        """Return LangGraph's channels of the state with their values, by name.
+
+        Args:
+            every: The channels without values.
+        """
+        values = {"messages": list(self.messages), **self.own}
+        return {
+            name: _filled(channel, values[name]) if name in values else channel.copy()
+            for name, channel in every.items()
+        }
+
+    def forget(self) -> None:
+        """Drop the state and the edits so far."""
+        self._forgotten |= {name: [] for name in self.own}
+        self.own, self._written, self.edits = {}, set(), {}
+
+    def see(self, messages: Sequence[BaseMessage]) -> None:
+        """Replace what the agent sees; nothing is said."""
+        self.messages = list(messages)
+        self.edits = edits_between(self._visible, messages)
+
     def config(self) -> RunnableConfig:
         """Return the config for what runs in the node: state is read and written through it."""
         names = self._channels.names
@@ -246,7 +281,9 @@ class Step:
         """Merge what a node returned: an update, a `Command`, or several."""
         for update in _updates(given):
             for key, value in update.items():
-                if key == "messages":
+                if key in self._channels.own:
+                    self._reduce(key, [value])
+                elif key == "messages":
                     self._merge_messages(value)
                 elif key == "jump_to":
                     self.jump_to = value
@@ -254,8 +291,22 @@ class Step:
                     self.answer = value
                 elif key in self._channels.shared:
                     self._write_value(key, value)
-                elif key in self._channels.own:
-                    self._reduce(key, value)
+
+    def note_said(self, ids: Iterable[str | None]) -> None:
+        """Note the ids of messages that are emitted already, and may be merged later."""
+        self._said |= {*ids}
+
+    def merge_writes(self, writes: Sequence[tuple[str, Any]]) -> None:
+        """Merge what was written to channels in one step; a channel may refuse several values."""
+        by_name: dict[str, list[Any]] = {}
+        for name, value in writes:
+            by_name.setdefault(name, []).append(value)
+        for name, values in by_name.items():
+            if name in self._channels.own:
+                self._reduce(name, values)
+            elif name == "messages":
+                for value in values:
+                    self._merge_messages(value)
 
     def merge_after(self, said: Sequence[BaseMessage], given: Any) -> None:
         """Merge what a node returned after messages that the activation emits itself."""
@@ -269,16 +320,22 @@ class Step:
         if not self._touched:
             return
         known = {message.id: message for message in self._seen}
+        self.messages = [self._as_before(known.get(each.id), each) for each in self.messages]
         written: dict[str | None, BaseMessage] = {}
         said = set(self._said)
         gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
             if before is None and is_said(message):
-                self._activation.emit_message(message)
+                if message.id not in said:
+                    self._activation.emit_message(message)
                 said.add(message.id)
             elif before is not None and not is_same(before, message) and self._write(message):
                 written[message.id] = message
+        for message in self._overtaken:
+            if message.id not in known and message.id not in said:
+                self._activation.emit_message(message)
+                said.add(message.id)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
 
@@ -288,13 +345,14 @@ class Step:
         if self.edits is not self._kept:
             change = change_between(self._kept, cast(Any, self.edits))
             self._activation.check("what the middleware made of the messages", change)
-        if not self._written:
+        if not self._written and not self._forgotten:
             self._activation.keep_middleware(change, None)
             return {}
         channels = self._channels.own
         written = {key: self.own[key] for key in sorted(self._written)}
         passing = (UntrackedValue, EphemeralValue)
-        if kept := {k: [v] for k, v in written.items() if not isinstance(channels[k], passing)}:
+        kept = {k: [v] for k, v in written.items() if not isinstance(channels[k], passing)}
+        if kept := {**self._forgotten, **kept}:
             change["state"] = kept
         untracked = {k: v for k, v in self.own.items() if isinstance(channels[k], UntrackedValue)}
         is_new = not untracked.keys().isdisjoint(written)
@@ -316,6 +374,14 @@ class Step:
                 gone.add(message.id)
         return gone
 
+    def _as_before(self, before: BaseMessage | None, message: BaseMessage) -> BaseMessage:
+        """Return the message before, if one with its id differs only in what we add to messages."""
+        if before is None or before is message or not self._activation.is_own(before):
+            return message
+        at, name = str(address_of(before)), before.name or ""
+        is_unchanged = is_same(stamped(before, at), stamped(message, at, name))
+        return before if is_unchanged else message
+
     def _write(self, message: BaseMessage) -> bool:
         """Write a message that was replaced into the history, if it is the agent's or the user's."""
         activation = self._activation
@@ -325,27 +391,34 @@ class Step:
         if address_of(was) is None and was.type == message.type == "human":
             activation.replace_user_message(message)
             return True
-        if speaker_of(was) == activation.name:
+        if activation.is_own(was):
             activation.replace_message(message, was)
             return True
         return False
 
     def _merge_messages(self, value: Any) -> None:
-        before, self._touched = {message.id for message in self.messages}, True
+        if isinstance(value, Overwrite):
+            value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
+        before, self._touched = self.messages, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
         if not any(map(is_remove_all, several)):
-            self._removed |= before - {message.id for message in self.messages}
+            self._removed |= {each.id for each in before} - {each.id for each in self.messages}
+            return
+        last = max(i for i, each in enumerate(several) if is_remove_all(each))
+        left = {message.id for message in self.messages}
+        dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
+        self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
 
     def _write_value(self, key: str, value: Any) -> None:
         self._activation.set_values({key: value})
         self._values = self._activation.node_context.reducers.applied(self._values, {key: value})
 
-    def _reduce(self, key: str, value: Any) -> None:
+    def _reduce(self, key: str, values: Sequence[Any]) -> None:
         channel = _channel(self._channels.own, self.own, key)
-        channel.update([value])
+        channel.update(values)
         if not isinstance(channel, UntrackedValue):
-            self._activation.check(f"the state {key!r} of the middleware", channel.get())
+            self._activation.check(f"the state {key!r}", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
 
@@ -359,13 +432,16 @@ def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
 
 def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:
     """Return a channel that holds its current value, copied since reducers may change it."""
-    channel = channels[key].copy()
-    if key not in own:
-        return channel
+    return _filled(channels[key], copied(own[key])) if key in own else channels[key].copy()
+
+
+def _filled(channel: Any, value: Any) -> Any:
+    """Return a channel that holds a value."""
     if not isinstance(channel, UntrackedValue):
-        return channel.from_checkpoint(copied(own[key]))
-    channel.update([own[key]])
-    return channel
+        return channel.from_checkpoint(value)
+    filled = channel.copy()
+    filled.update([value])
+    return filled
 
 
 def _updates(given: Any) -> Iterator[Mapping[str, Any]]:

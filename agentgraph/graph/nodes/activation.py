@@ -35,7 +35,6 @@ from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
-    STAMP,
     Border,
     LaneState,
     Position,
@@ -43,8 +42,8 @@ from agentgraph.graph.state import (
     Question,
     Update,
     address_of,
+    agent_of,
     folded,
-    speaker_of,
     stamped,
 )
 from agentgraph.graph.values import Write
@@ -67,6 +66,7 @@ class Activation:
         node_context: Its place.
         cursor: The counters at the place.
         address: Its address.
+        home_address: The address of its agent: for a node of a graph that is laid flat, the graph's.
         asked: The question that this step asks.
         progress: The progress of a chat agent.
         has_ended: Whether it ended in an earlier step, and only has to find the next position.
@@ -106,6 +106,8 @@ class Activation:
         self.node_context = node_context
         self.cursor = as_cursor(position["cursor"])
         self.address = node_context.address(self.cursor)
+        is_inner = node_context.place.kind.is_inner
+        self.home_address = self.address.rpartition("/")[0] if is_inner else self.address
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
         self.asked_after: int | None = None
@@ -152,13 +154,13 @@ class Activation:
     @property
     def record(self) -> Record:
         """The saved record of this agent's middleware."""
-        return self.seen.middleware.get(self.node_context.place.node, {})
+        return self.seen.middleware.get(self.node_context.place.home.node, {})
 
     @property
     def untracked(self) -> Mapping[str, Any]:
         """The unsaved state of its middleware; empty at the start of each activation and resume."""
         at, values = self._untracked or ("", {})
-        return values if at == self.address and self.progress else {}
+        return values if at == self.home_address and self.progress else {}
 
     def context(self, history: HistoryPolicy, seen: RunState | None = None) -> Context:
         """Return the context for the agent's function; of `seen` instead of the state at the start."""
@@ -179,12 +181,18 @@ class Activation:
         return visible(
             self.seen.messages,
             history,
-            self.name,
-            self.address,
+            self.node_context.place.home.name,
+            self.home_address,
             self.node_context.paths.of,
             self._under_way,
             is_open=True,
+            inner_names=self.node_context.paths.inner_names,
         )
+
+    def is_own(self, message: BaseMessage) -> bool:
+        """Return whether this agent said a message."""
+        inner_names = self.node_context.paths.inner_names
+        return agent_of(message, inner_names) == self.node_context.place.home.name
 
     def emit_message(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
         """Write a message to the history and emit it.
@@ -198,10 +206,14 @@ class Activation:
         if isinstance(message, RemoveMessage):
             self._said.append(message)
             return
-        self._said.append(stamped(message, at or self.address))
+        self._said.append(self.stamped(message, at))
         self.emitter.add_message(self._said[-1])
         if live:
             self.emitter.flush()
+
+    def stamped(self, message: BaseMessage, at: str | None = None) -> BaseMessage:
+        """Return a message with the address at which it is said, and the name of its agent."""
+        return stamped(message, at or self.address, self.node_context.place.home.name)
 
     def replace_user_message(self, message: BaseMessage) -> None:
         """Replace a user's message under its id; no event is emitted."""
@@ -214,7 +226,7 @@ class Activation:
         The agent's own message keeps its address; another agent's gets the address of this activation.
         """
         self.emitter.add_note("discarded", [was.id])
-        self.emit_message(message, at=address_of(was) if speaker_of(was) == self.name else None)
+        self.emit_message(message, at=address_of(was) if self.is_own(was) else None)
 
     def remove_message(self, message_id: str) -> None:
         """Void a message and remove it from the history when the node ends, unless it fails."""
@@ -250,7 +262,7 @@ class Activation:
 
     def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
         """Write the changes of the middleware's record, and its untracked state if that is new."""
-        self._changes = {self.node_context.place.node: change} if change else {}
+        self._changes = {self.node_context.place.home.node: change} if change else {}
         self._new_untracked = untracked
 
     def keep_changes(self, changes: Changes) -> None:
@@ -356,7 +368,7 @@ class Activation:
         if self._changes:
             update["middleware"] = self._changes
         if self._new_untracked is not None:
-            update["untracked"] = [self.address, self._new_untracked]
+            update["untracked"] = [self.home_address, self._new_untracked]
         if completion is not None and completion.failure is not None:
             update["failure"] = completion.failure
             if isinstance(self._control, Stop):
@@ -423,23 +435,29 @@ class Activation:
     def said_before(self) -> list[BaseMessage]:
         """Return the messages of this activation from earlier steps."""
         before = self.seen.messages[len(self.seen.messages) - self._under_way :]
-        return [message for message in before if address_of(message) == self.address]
+        return [message for message in before if self._home_of(message) == self.home_address]
 
     @cached_property
     def _under_way(self) -> int:
         """How many messages at the end of the history are from this activation or earlier attempts."""
-        place = self.node_context.place
-        if not self.progress and not attempt(place, self.cursor):
+        home = self.node_context.place.home
+        if not self.progress and not attempt(home, self.cursor):
             return 0
-        mine = {self.address}
-        if place.repeats:
-            mine |= {address(place, each) for each in attempts(place, self.cursor)}
+        mine = {self.home_address}
+        if home.repeats:
+            mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
         count = 0
         for message in reversed(self.seen.messages):
-            if message.response_metadata.get(STAMP) not in mine:
+            if self._home_of(message) not in mine:
                 break
             count += 1
         return count
+
+    def _home_of(self, message: BaseMessage) -> str | None:
+        """Return the address of the agent that said a message, if this agent did."""
+        at = address_of(message)
+        is_inner = at is not None and self.address is not self.home_address
+        return at.rpartition("/")[0] if at and is_inner else at
 
     def _report(self, error: BaseException) -> BaseException:
         """Stream a failure, and return the exception to raise for it."""

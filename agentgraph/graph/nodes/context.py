@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from typing_extensions import override
 
-from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.agents import Agent, HistoryPolicy
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
@@ -23,7 +23,7 @@ from agentgraph.errors import InvalidOutputError, ReducerError, ValueConflictErr
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
-from agentgraph.graph.state import LaneState, Position, address_of, clock_in, speaker_of, with_changes
+from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
 from agentgraph.graph.values import Beside, Reducers, Write, Written, as_writes, conflicts
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
@@ -136,7 +136,7 @@ class NodeContext:
         self.has_border, self.cache = has_border, cache
         self._limits = check_limits(limits)
         self.targets = targets(tree, place)
-        self.target_agents = [target.agent for target in self.targets.values()]
+        self.target_agents = [cast(Agent, target.agent) for target in self.targets.values()]
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
         self._last: tuple[Cursor, str] | None = None
 
@@ -249,6 +249,7 @@ class ActivationContext(Context[Any]):
             self.address,
             self._paths.of,
             self._under_way,
+            inner_names=self._paths.inner_names,
         )
 
     @property
@@ -259,7 +260,8 @@ class ActivationContext(Context[Any]):
     @cached_property
     @override
     def entries(self) -> list[Entry]:
-        return [Entry(m, speaker_of(m), address_of(m), self._paths.of) for m in self._messages]
+        inner = self._paths.inner_names
+        return [Entry(m, agent_of(m, inner), address_of(m), self._paths.of) for m in self._messages]
 
     @cached_property
     @override

@@ -36,7 +36,7 @@ from agentgraph.graph.state import STAMP, address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
-EMITTED_BEFORE = "__agentgraph_told_before"
+EMITTED_BEFORE = "__agentgraph_emitted_before"
 """The key in `config["configurable"]` of the `Before` of a run that continues a thread."""
 
 Before = tuple[int, Sequence[tuple[str, str, bool]]]

@@ -33,12 +33,9 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
-from langgraph.graph import START
 from langgraph.graph.message import add_messages
-from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
@@ -54,7 +51,7 @@ from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
-from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.stopping import runs_in_threads, stoppable
 from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
     GRAPH_AGENT,
@@ -280,7 +277,7 @@ class GraphNode(LeafNode):
         caching = None if ran.continues else self.caching
         if caching and await caching.areplays(activation, ran.input):
             return
-        with self._failing(activation, ran), stoppable(is_thread=_is_sync(self.agent.graph)):
+        with self._failing(activation, ran), stoppable(is_thread=runs_in_threads(self.agent.graph)):
             with ran.handing_over():
                 config = self._config(activation)
                 async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
@@ -369,18 +366,6 @@ class GraphNode(LeafNode):
             text = activation.last_text()
         if self.agent.output_key and text is not None:
             activation.set_values({self.agent.output_key: text})
-
-
-def _is_sync(graph: Any) -> bool:
-    """Return whether LangGraph runs all nodes of a graph in threads, which a stop waits for."""
-    if not isinstance(graph, Pregel):
-        return False
-    nodes = [node.bound for name, node in graph.nodes.items() if name != START]
-    return all(_is_sync(node) or _runs_in_executor(node) for node in nodes)
-
-
-def _runs_in_executor(node: Any) -> bool:
-    return getattr(getattr(node, "afunc", None), "func", None) is run_in_executor
 
 
 class _Run:
@@ -510,37 +495,39 @@ class _Run:
             yield
         except ParentCommand as left:
             command = left.args[0]
-            self.target = _known_handoff(self._activation, command)
+            self.target = known_handoff(self._activation, command)
             self.handed = handed_on(command, lambda: {"messages": self._last})
 
     def handed_over(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""
         if self.target is not None:
-            new = self.handed.pop("messages", []) or self._open_call()
+            new = self.handed.pop("messages", []) or open_call(self._last, self.target)
             marked: Any = [transferred(each, self.target) for each in new]
             yield from self._compare(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
 
-    def _open_call(self) -> list[BaseMessage]:
-        """Return the result of the only open call, which is that of the handoff."""
-        calls = calls_of(self._last[-1]) if self._last else ()
-        if len(calls) != 1:
-            return []
-        text, call = f"Transferred to {self.target}.", calls[0]
-        return [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
+
+def open_call(messages: Sequence[BaseMessage], target: str) -> list[BaseMessage]:
+    """Return the result of the only open call of the last message, which is that of a handoff."""
+    calls = calls_of(messages[-1]) if messages else ()
+    if len(calls) != 1:
+        return []
+    text, call = f"Transferred to {target}.", calls[0]
+    return [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
 
 
-def _known_handoff(activation: Activation, command: Command[Any]) -> str:
+def known_handoff(activation: Activation, command: Command[Any]) -> str:
     """Return the name of the agent that a command to the parent graph hands over to.
 
     Raises:
         InvalidOutputError: It names several agents, or an unknown one.
     """
     target, there = sole_target(command.goto), activation.node_context.targets
+    home = activation.node_context.place.home
     if target in there:
         return str(target)
     names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
     raise InvalidOutputError(
-        f"{activation.address}: a LangGraph graph in the agent {activation.name!r} ended by "
+        f"{activation.address}: a LangGraph graph in the agent {home.name!r} ended by "
         f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
         f"written; it may hand over to one agent, by its name; possible: {names}"
     )

@@ -46,10 +46,10 @@ class WorkflowNode(ForkNode):
         """The drawing inside the node: each step after its dependencies."""
         steps, lanes = self.agent.steps, self.lanes
         nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
-        after = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
+        predecessors = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
         undo = [lane.place.node for lane in lanes[len(steps) :]]
         undoing = dict(zip([nodes[name] for name in self.undo], undo, strict=True))
-        return picture_of(lanes, behind=after, undoing=undoing)
+        return picture_of(lanes, predecessors=predecessors, undoing=undoing)
 
     def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each step, each after its dependencies."""

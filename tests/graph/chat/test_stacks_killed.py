@@ -64,7 +64,7 @@ def test_after_each_kill_only_what_was_in_flight_runs_again(
     assert done(killed) in [least, least + FIRST_CALL, least + FIRST_CALL + FIRST_CALL]
     assert kept(killed) == kept(undisturbed)
     for folder in (undisturbed, killed):
-        check_heard(read((folder / "told").read_text().splitlines()), events(folder))
+        check_heard(read((folder / "heard").read_text().splitlines()), events(folder))
 
 
 def done(folder: Path) -> Counter[str]:

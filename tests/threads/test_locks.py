@@ -1,0 +1,57 @@
+"""Threads are locked: by one run at a time, in a process and on a SQLite file."""
+
+from pathlib import Path
+
+import pytest
+from helpers import says
+
+import agentgraph as ag
+from agentgraph.threads.locks import lock_thread
+
+
+def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
+    runner = ag.Runner(ag.sequential("s", [says("a"), says("b")]))
+    run = runner.run("Go.", thread_id="t")
+    for begin in (lambda: runner.resume("t"), lambda: runner.run("Go.", thread_id="t")):
+        with pytest.raises(ag.ThreadBusyError) as caught:
+            begin()
+        assert str(caught.value) == (
+            "thread 't' is busy: another run is under way on it; wait for its end (an iterator that "
+            "was left early ends when it is closed), or use another thread_id"
+        )
+    assert len(list(runner.run("Go.", thread_id="other"))) == 2
+    run.close()
+    assert len(list(runner.run("Go.", thread_id="t"))) == 2
+
+
+def test_a_thread_is_locked_for_all_savers_of_its_file_and_no_other_thread_is(tmp_path: Path) -> None:
+    with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
+        with lock_thread(one, "t"):
+            with pytest.raises(ag.ThreadBusyError), lock_thread(two, "t"):
+                pass
+            with lock_thread(two, "other"):
+                pass
+        with lock_thread(two, "t"):
+            pass
+
+
+def test_savers_in_memory_do_not_share_their_threads() -> None:
+    with (
+        ag.sqlite_saver(":memory:") as one,
+        ag.sqlite_saver(":memory:") as two,
+        lock_thread(one, "t"),
+        lock_thread(two, "t"),
+    ):
+        pass
+
+
+def test_a_lock_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with ag.sqlite_saver(tmp_path / "x.db") as saver:
+        (tmp_path / "x.db-lock").mkdir()
+        with pytest.raises(ag.SaverError) as caught:
+            ag.Runner(says("a"), checkpointer=saver).run("Go.", thread_id="t")
+    assert str(caught.value) == (
+        f"{tmp_path / 'x.db-lock'} cannot be opened: Is a directory; by this file processes know that "
+        "they share a thread, so its folder must be one that may be written to"
+    )
+    assert caught.value.path == str(tmp_path / "x.db")
