@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain.agents.structured_output import ResponseFormat
     from langgraph.pregel import Pregel
     from langgraph.pregel.remote import RemoteGraph
-    from langgraph.types import RetryPolicy, TimeoutPolicy
+    from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
 AgentFunction: TypeAlias = Callable[[Context], Any]
 """The function of a function agent: sync or async, plain or a generator."""
@@ -40,6 +40,9 @@ Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
 
 Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
 """Seconds, a timedelta, or LangGraph's policy; None for no limit."""
+
+Caching: TypeAlias = "CachePolicy[Any] | None"
+"""LangGraph's policy; None runs the agent each time."""
 
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
 """A compiled LangGraph graph, local or on a server."""
@@ -170,6 +173,8 @@ class FunctionAgent(Shown):
     """LangGraph's `RetryPolicy`, or several, for its calls."""
     timeout: Timeout = None
     """LangGraph's timeout for a call: seconds, a timedelta, or a `TimeoutPolicy`."""
+    cache_policy: Caching = None
+    """LangGraph's `CachePolicy`: calls with equal keys are made once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +201,8 @@ class GraphAgent(Shown):
     """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Timeout = None
     """LangGraph's timeout for a run: seconds, a timedelta, or a `TimeoutPolicy`."""
+    cache_policy: Caching = None
+    """LangGraph's `CachePolicy`: runs with equal keys are made once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
     AgentTool,
+    Caching,
     ChatAgent,
     FunctionAgent,
     Graph,
@@ -87,7 +88,7 @@ def chat_agent(
             tools, from `with_retry`; `retry` works with and without tools. Arguments that were bound to
             it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`, which
             makes the model at its first call. Or a function from a `Context` to either, called for
-            each step.
+            each step. LangChain caches replies for a model with a `cache`, or after `set_llm_cache`.
         description: What the agent is for, in one sentence for other agents.
         instruction: The system message, a template: `{topic}` is replaced by the value of the run,
             `{topic?}` by nothing if the value is missing, as in google-adk; `{{` and `}}` are braces,
@@ -206,6 +207,7 @@ def function_agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
@@ -234,6 +236,15 @@ def function_agent(
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
             async methods, because LangGraph cannot stop a sync call.
+        cache_policy: LangGraph's `CachePolicy`, for a graph compiled with a `cache=`: where the key is
+            in the cache, `fn` is not called, and the agent gives again what it gave then: messages
+            (under new ids, without `usage_metadata`), custom data, values and its signal. The default
+            key is `ctx.messages`, without ids and metadata, and `ctx.values`; a function that depends
+            on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a sync function from
+            a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry for good. Entries
+            belong to an agent's place, its names from the root down, and its function's name: trees
+            that share a cache need other root names. A call that asks, fails, or changes earlier
+            messages is not cached.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -254,6 +265,7 @@ def agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> Callable[[AgentFunction], FunctionAgent]: ...
 
 
@@ -267,6 +279,7 @@ def agent(
     history: HistoryPolicy = "shared",
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> FunctionAgent | Callable[[AgentFunction], FunctionAgent]:
     """Make a function an agent: `function_agent` as a decorator, with or without arguments.
 
@@ -287,6 +300,7 @@ def agent(
         history: Which messages `ctx.messages` holds; see `chat_agent`.
         retry: As in `function_agent`.
         timeout: As in `function_agent`.
+        cache_policy: As in `function_agent`.
 
     Returns:
         The agent, which replaces the function; with arguments, the decorator.
@@ -301,6 +315,7 @@ def agent(
             history=history,
             retry=retry,
             timeout=timeout,
+            cache_policy=cache_policy,
         )
 
     return decorate if fn is None else decorate(fn)
@@ -318,6 +333,7 @@ def graph_agent(
     flat: bool = False,
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> GraphAgent:
     """Make an agent that runs a LangGraph graph: a hand-written one, or that of `create_agent(...)`.
 
@@ -360,6 +376,11 @@ def graph_agent(
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails; with `flat` for a node.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run, with `flat` for a
             node; it needs the async methods, because LangGraph cannot stop a sync call.
+        cache_policy: LangGraph's `CachePolicy`, as in `function_agent`, for a whole run of the graph,
+            so not with `flat`. The default key is the input of the graph, its messages without ids and
+            metadata; `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps
+            its state over turns needs a `key_func` that knows of it. Nodes inside the graph that have
+            policies of their own use the cache of that graph.
 
     Returns:
         The agent; `compile_agent` checks it.

@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -99,14 +100,16 @@ def compile_agent(
             Other values are written over. A field `messages`, as of `MessagesState`, is the history.
         middleware: LangChain middleware for every chat agent of the tree, outside the agent's own:
             redaction belongs here, as on one agent it does not protect the others.
-        **options: Passed on to `StateGraph.compile`: `cache`, `name`, `interrupt_before`, ...
+        **options: Passed on to `StateGraph.compile`: `cache` (for agents with a `cache_policy`),
+            `name`, `interrupt_before`, ...
 
     Returns:
         The compiled graph, named as the root unless `name` is passed.
 
     Raises:
         InvalidAgentError: The tree has faults; the error names all of them.
-        AgentGraphError: `limits` is not a `Limits`, or `context_schema` not one of these types.
+        AgentGraphError: `limits` is not a `Limits`, `cache` not LangGraph's, or `context_schema` not
+            one of these types.
     """
     reducers = declared(values)
     tree = validate(agent, reducers.channels, middleware)
@@ -135,7 +138,8 @@ def compile_tree(
         from agentgraph.graph.chat.wiring import transformers
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
-    builder = _LaneBuilder(tree, reducers, check_limits(limits), _checked(context_schema))
+    context, cache = _checked(context_schema), _checked_cache(options.get("cache"))
+    builder = _LaneBuilder(tree, reducers, check_limits(limits), context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
@@ -159,6 +163,21 @@ def _checked(context_schema: Any) -> Any:
     )
 
 
+def _checked_cache(cache: Any) -> BaseCache[Any] | None:
+    """Return the cache of the graph.
+
+    Raises:
+        AgentGraphError: It is not a cache of LangGraph.
+    """
+    if cache is None or isinstance(cache, BaseCache):
+        return cache
+    raise AgentGraphError(
+        f"cache={shown(cache)} is not a cache of LangGraph; pass one, such as "
+        "langgraph.cache.memory.InMemoryCache(); a cache of LangChain belongs to a model: "
+        "ChatOpenAI(cache=...)"
+    )
+
+
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes.
 
@@ -167,10 +186,15 @@ class _LaneBuilder:
     """
 
     def __init__(
-        self, tree: Tree, reducers: Reducers, limits: Limits, context_schema: type | None
+        self,
+        tree: Tree,
+        reducers: Reducers,
+        limits: Limits,
+        context_schema: type | None,
+        cache: BaseCache[Any] | None = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
-        self.context_schema = context_schema
+        self.context_schema, self.cache = context_schema, cache
         self.types, self.at_once = state_types(reducers), 0
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
@@ -264,7 +288,13 @@ class _LaneBuilder:
         transfers = capabilities.transfer and bool(targets(self.tree, place))
         has_border = transfers or asks_functions(self.tree, place, capabilities)
         return NodeContext(
-            self.tree, place, self.paths, self.reducers, has_border=has_border, limits=self.limits
+            self.tree,
+            place,
+            self.paths,
+            self.reducers,
+            has_border=has_border,
+            limits=self.limits,
+            cache=self.cache,
         )
 
     def _fork(self, node: ForkNode, capabilities: Capabilities, at_once: int) -> LaneNode:

@@ -19,6 +19,7 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
 from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
+from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
@@ -27,6 +28,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.moments import MOMENT
+from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.state import STAMP, LaneState, address_of
 from agentgraph.graph.values import Reducers, check_mapping
@@ -140,6 +142,27 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             xray: Whether inner graphs are drawn inside their nodes, or how deep.
         """
         return solid(super().get_graph(config, xray=xray), self.nodes)
+
+    def clear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Clear what is cached of agents, in all lanes.
+
+        Args:
+            nodes: The nodes; None for all.
+
+        Raises:
+            ValueError: The graph has no cache.
+        """
+        super().clear_cache(nodes)
+        cast(BaseCache[Any], self.cache).clear(self._namespaces(nodes))
+
+    async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
+        """Clear what is cached of agents, as `clear_cache` does."""
+        await super().aclear_cache(nodes)
+        await cast(BaseCache[Any], self.cache).aclear(self._namespaces(nodes))
+
+    def _namespaces(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
+        graphs: list[Any] = [self, *(graph for _, graph in self.get_subgraphs(recurse=True))]
+        return [*map(namespace, nodes or {name for graph in graphs for name in graph.nodes})]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}

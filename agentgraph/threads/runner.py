@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
@@ -66,6 +67,7 @@ class Runner:
         config: RunnableConfig | None = None,
         context: Any = None,
         middleware: Iterable[Any] = (),
+        cache: BaseCache[Any] | None = None,
     ) -> None:
         """Compile `agent`.
 
@@ -82,10 +84,11 @@ class Runner:
                 a run is merged with it.
             context: LangGraph's runtime context, unless a run passes its own.
             middleware: LangChain middleware for every chat agent, as in `compile_agent`.
+            cache: LangGraph's cache for agents with a `cache_policy`.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `limits`, `config`, `context` or its schema is invalid.
+            AgentGraphError: `limits`, `config`, `cache`, `context` or its schema is invalid.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
@@ -99,6 +102,7 @@ class Runner:
                 limits=limits,
                 checkpointer=self.saver,
                 store=store,
+                cache=cache,
             )
             self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
         except BaseException:

@@ -24,6 +24,8 @@ def flat_faults(agent: GraphAgent) -> Iterator[str]:
             f"{shown(agent.graph)}; {_INSTEAD}"
         )
         return
+    if agent.cache_policy is not None:
+        yield f"cache_policy= is for a whole run of a graph, and flat=True runs its nodes; {_INSTEAD}"
     yield from (f"flat=True: {fault} {_INSTEAD}" for fault in _faults(agent.graph, builder))
 
 

@@ -79,6 +79,7 @@ def function_faults(agent: FunctionAgent) -> Iterator[str]:
         yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
+    yield from _cache_faults(agent.cache_policy)
     if isinstance(agent.history, Summarized):
         yield "only a chat agent can have a summary written; use trimmed(...) for a function"
 
@@ -101,6 +102,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
         yield f"output={shown(agent.output)} cannot be called; pass a function that takes the state"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
+    yield from _cache_faults(agent.cache_policy)
     if isinstance(agent.history, Summarized):
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
 
@@ -163,6 +165,25 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
             f"timeout={shown(limit)} is not a timeout; pass seconds above 0, a timedelta, or a "
             "TimeoutPolicy"
         )
+
+
+def _cache_faults(policy: Any) -> Iterator[str]:
+    """Yield what is wrong with `cache_policy`."""
+    if policy is None:
+        return
+    if not (hasattr(policy, "key_func") and hasattr(policy, "ttl")):
+        yield (
+            f"cache_policy={shown(policy)} is not a cache policy; pass langgraph.types.CachePolicy(...)"
+        )
+        return
+    if not callable(policy.key_func) or is_async(policy.key_func):
+        yield (
+            f"the key_func {shown(policy.key_func)} of its cache_policy cannot be used; pass a sync "
+            "function of a context"
+        )
+    ttl = policy.ttl
+    if ttl is not None and (not isinstance(ttl, int | float) or isinstance(ttl, bool) or ttl <= 0):
+        yield f"the ttl {shown(ttl)} of its cache_policy is not a time; pass seconds above 0, or None"
 
 
 def _approval_faults(agent: ChatAgent) -> Iterator[str]:

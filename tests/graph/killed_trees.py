@@ -17,6 +17,8 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.cache.sqlite import SqliteCache
+from langgraph.types import CachePolicy
 
 import agentgraph as ag
 from agentgraph.errors import StepFailedError
@@ -54,7 +56,7 @@ def act(name: str) -> None:
     note(f"end {name}")
 
 
-def step(name: str, *, after: int = 0, error: str = "", undoes: str = "") -> ag.Agent:
+def step(name: str, *, after: int = 0, error: str = "", undoes: str = "", **options: Any) -> ag.Agent:
     """Return an agent that says its name, or fails; before that it waits until so much is saved."""
 
     def fn(ctx: ag.Context) -> str:
@@ -65,7 +67,7 @@ def step(name: str, *, after: int = 0, error: str = "", undoes: str = "") -> ag.
             raise ValueError(error)
         return name
 
-    return ag.function_agent(name, fn)
+    return ag.function_agent(name, fn, **options)
 
 
 def quick(n: int) -> str:
@@ -97,6 +99,13 @@ def model(name: str, *rounds: AIMessage) -> ScriptedChatModel:
 
 def loop() -> ag.Agent:
     return ag.loop("l", [step("a"), step("b")], max_iterations=3)
+
+
+def cached() -> ag.Agent:
+    """Return a loop whose first agent is given the same in each iteration."""
+    policy: Any = CachePolicy()
+    a = step("a", history="input", cache_policy=policy)
+    return ag.loop("l", [a, step("b", cache_policy=policy)], max_iterations=3)
 
 
 def branches() -> ag.Agent:
@@ -154,7 +163,7 @@ def collecting() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, branches, agents, foreign, laid_flat, collecting],
+    *[loop, cached, branches, agents, foreign, laid_flat, collecting],
     *[undoable, failing, undone_in_two],
 ]
 
@@ -163,15 +172,19 @@ def emit(event: ag.AgentEvent) -> None:
     print(json.dumps(event.to_dict()), flush=True)
 
 
+def runner(tree: ag.Agent, saver: Any) -> ag.Runner:
+    return ag.Runner(tree, checkpointer=saver, cache=SqliteCache(path=str(FOLDER / "cache.db")))
+
+
 async def arun(tree: ag.Agent, method: str, *args: str, **options: str) -> None:
     async with ag.async_sqlite_saver(FOLDER / "runs.db") as saver:
-        async for event in getattr(ag.Runner(tree, checkpointer=saver), f"a{method}")(*args, **options):
+        async for event in getattr(runner(tree, saver), f"a{method}")(*args, **options):
             emit(event)
 
 
 def run(tree: ag.Agent, method: str, *args: str, **options: str) -> None:
     with ag.sqlite_saver(FOLDER / "runs.db") as saver:
-        for event in getattr(ag.Runner(tree, checkpointer=saver), method)(*args, **options):
+        for event in getattr(runner(tree, saver), method)(*args, **options):
             emit(event)
 
 

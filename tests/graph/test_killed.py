@@ -79,6 +79,7 @@ INNER = "writer/inner(1)"
 LOOP = [f"l[{i}]/{name}" for i in range(3) for name in "ab"]
 CASES = {
     "loop": ("l[1]/b", 4, LOOP, [f"{at}: {at[-1]}" for at in LOOP[3:]]),
+    "cached": ("l[1]/b", 4, [LOOP[0], *LOOP[1::2]], [f"{at}: {at[-1]}" for at in LOOP[3:]]),
     "branches": (
         "s/p/y[2]/y2",
         12,

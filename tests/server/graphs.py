@@ -1,9 +1,12 @@
 """Trees that a LangGraph server runs in the tests, and that run here to compare."""
 
 from collections.abc import Iterator
+from itertools import count
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.cache.memory import InMemoryCache
+from langgraph.types import CachePolicy
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -53,7 +56,7 @@ def shorter(messages: list[BaseMessage]) -> str:
     )
 
 
-def count(ctx: ag.Context) -> str:
+def tally(ctx: ag.Context) -> str:
     return f"{len(ctx.messages)} messages, draft {ctx.values.get('draft')}"
 
 
@@ -109,7 +112,7 @@ failing = ag.sequential(
 )
 
 rounds = ag.loop(
-    "rounds", [ag.function_agent("draft", draft), ag.function_agent("count", count)], max_iterations=4
+    "rounds", [ag.function_agent("draft", draft), ag.function_agent("count", tally)], max_iterations=4
 )
 
 
@@ -124,6 +127,19 @@ asking = ag.sequential(
     [ag.chat_agent("clerk", ScriptedChatModel(responses=post), tools=[note], approve=["note"])],
 )
 
+numbers = count(1)
+
+
+def number(ctx: ag.Context) -> str:
+    return f"Call {next(numbers)}."
+
+
+cached = ag.parallel(
+    "cached",
+    [ag.function_agent("number", number, cache_policy=CachePolicy()), says("other", "Hm.")],
+)
+
 trees = (everything, planned, failing, rounds, asking)
 graphs = {tree.name: ag.compile_agent(tree) for tree in trees}
+cached_graph = ag.compile_agent(cached, cache=InMemoryCache())
 everything_graph, planned_graph, failing_graph, rounds_graph, asking_graph = graphs.values()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import everything, failing, planned, rounds
+from graphs import cached, everything, failing, planned, rounds
 from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 from langgraph_sdk import get_client, get_sync_client
@@ -100,6 +100,12 @@ STREAMS = {
     for how in (by_sdk, by_remote_graph)
     for version in ("v1", "v2")
 }
+
+
+def test_a_graph_on_the_server_has_the_cache_that_it_was_compiled_with(server: str) -> None:
+    runs = [there(server, cached, stream=by_sdk("v2")) for _ in range(2)]
+    said = [sorted(event.text for event in run if not event.partial) for run in runs]
+    assert said == [["Call 1.", "Hm."]] * 2
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)

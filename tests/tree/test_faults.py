@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import walking
-from helpers import lines, says, scripted
+from helpers import foreign, lines, says, scripted
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, before_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
+from langgraph.types import CachePolicy
 
 import agentgraph as ag
 from agentgraph.agents.agents import FunctionAgent
@@ -23,6 +24,7 @@ from agentgraph.tree.validation import validate
 
 MODEL = scripted()
 CHAIN = RunnableLambda(list) | MODEL
+MADE = foreign(lambda messages: "Hm.")
 
 
 def keyed(name: str, key: Any = "k") -> ag.Agent:
@@ -89,7 +91,14 @@ class Deaf(BaseChatModel):
 
 
 USED = (
-    *(AIMessage, FakeListChatModel, FunctionAgent, HumanInTheLoopMiddleware, ScriptedChatModel),
+    *(
+        AIMessage,
+        CachePolicy,
+        FakeListChatModel,
+        FunctionAgent,
+        HumanInTheLoopMiddleware,
+        ScriptedChatModel,
+    ),
     *(SystemMessage, timedelta),
 )
 NAMES = {

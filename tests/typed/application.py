@@ -5,8 +5,9 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
+from langgraph.cache.memory import InMemoryCache
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import RetryPolicy
+from langgraph.types import CachePolicy, RetryPolicy
 
 import agentgraph as ag
 
@@ -16,7 +17,7 @@ def writer(ctx: ag.Context) -> str:
     return f"Draft {(ctx.iteration or 0) + 1} about {ctx.values['topic']}."
 
 
-@ag.agent(retry=RetryPolicy(max_attempts=2), timeout=30)
+@ag.agent(retry=RetryPolicy(max_attempts=2), timeout=30, cache_policy=CachePolicy())
 async def critic(ctx: ag.Context) -> str | ag.BreakLoop:
     return ag.BreakLoop() if ctx.iteration == 1 else f"Too short, {ctx.messages[-1].text}"
 
@@ -33,6 +34,10 @@ def search(topic: str, ctx: ag.Context) -> str:
 
 def newest(entries: Sequence[ag.Entry]) -> list[BaseMessage]:
     return [entry.message for entry in entries if entry.agent_name != "critic"][-2:]
+
+
+def key_of(ctx: ag.Context) -> str:
+    return str(ctx.values["topic"])
 
 
 def is_done(ctx: ag.Context) -> bool:
@@ -54,7 +59,12 @@ def tree(model: BaseChatModel, graph: CompiledStateGraph[Any, Any, Any, Any]) ->
         retry=[RetryPolicy()],
     )
     refine: ag.LoopAgent = ag.loop("refine", [writer, critic], max_iterations=5, until=is_done)
-    inner = ag.graph_agent("inner", graph, input=lambda ctx: {"messages": ctx.messages})
+    inner = ag.graph_agent(
+        "inner",
+        graph,
+        input=lambda ctx: {"messages": ctx.messages},
+        cache_policy=CachePolicy(key_func=key_of, ttl=60),
+    )
     branches = ag.parallel("branches", [librarian, ag.function_agent("asks", asks), inner])
     steps = ag.workflow("steps", [ag.step(ag.human("one", "1?"), input="Go.", compensate=writer)])
     return ag.sequential("report", [refine, branches, steps])
@@ -68,7 +78,9 @@ def question_of(event: ag.AgentEvent) -> Any:
 def run(agent: ag.Agent, path: str) -> dict[str, str]:
     said: dict[str, str] = {}
     with ag.sqlite_saver(path) as saver:
-        runner = ag.Runner(agent, checkpointer=saver, limits=ag.Limits(transfers=3))
+        runner = ag.Runner(
+            agent, checkpointer=saver, limits=ag.Limits(transfers=3), cache=InMemoryCache()
+        )
         with runner.run("Go.", thread_id="monday", values={"topic": "bees"}) as events:
             for event in events:
                 said[event.address] = event.text or event.kind

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from agentgraph.agents.agents import FunctionAgent, HistoryPolicy, Retry, Timeout
+from agentgraph.agents.agents import Caching, FunctionAgent, HistoryPolicy, Retry, Timeout
 from agentgraph.agents.builders import function_agent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain
@@ -29,6 +29,7 @@ def runnable_agent(
     output: Callable[[Any], Any] | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
+    cache_policy: Caching = None,
 ) -> FunctionAgent:
     """Make an agent that calls a LangChain runnable, such as `prompt | model | parser`.
 
@@ -55,6 +56,7 @@ def runnable_agent(
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the async
             methods.
+        cache_policy: LangGraph's `CachePolicy`, for a call; see `function_agent`.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -75,6 +77,7 @@ def runnable_agent(
         history=history,
         retry=retry,
         timeout=timeout,
+        cache_policy=cache_policy,
     )
 
 

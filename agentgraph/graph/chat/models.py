@@ -28,6 +28,7 @@ import langchain.chat_models.base
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain.chat_models import init_chat_model
+from langchain_core.globals import get_llm_cache
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -49,6 +50,7 @@ from agentgraph.graph.chat.calls import with_ids, without_calls
 from agentgraph.graph.chat.output import Wanted, wanted_by
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, invoked, run_talk
+from agentgraph.graph.graphs import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.safe_repr import reason, shown
@@ -140,6 +142,18 @@ def core_of(model: Any) -> Any:
     cores = [core_of(each) for each in model.runnables]
     lacking = (e for e in cores if not (getattr(e, "profile", None) or {}).get("structured_output"))
     return next(lacking, cores[0])
+
+
+def has_cache(model: Any) -> bool:
+    """Return whether LangChain may cache the replies of a model.
+
+    Its keys hold the metadata of messages, so such a model is sent messages without our stamps.
+    """
+    if isinstance(model, RunnableBinding):
+        return has_cache(model.bound)
+    if isinstance(model, RunnableWithFallbacks):
+        return any(map(has_cache, model.runnables))
+    return get_llm_cache() is not None or getattr(model, "cache", None) not in (None, False)
 
 
 def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
@@ -244,6 +258,7 @@ class Asking:
         sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else self._hooked(self.hook, sent)
+            hooked = unstamped(hooked) if has_cache(model) else hooked
             reply = message_of(self.activation, (yield invoked(model, hooked, config)))
             self.replies += 1
             is_answer = wanted is not None and bool(wanted.calls(reply))

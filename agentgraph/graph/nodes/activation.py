@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.cache.base import BaseCache, FullKey
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
@@ -20,7 +21,15 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Changes, Record
-from agentgraph.graph.moments import Note, addressed, asked_when, asker, asking_call, unaddressed
+from agentgraph.graph.moments import (
+    Entry,
+    Note,
+    addressed,
+    asked_when,
+    asker,
+    asking_call,
+    unaddressed,
+)
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
@@ -35,10 +44,20 @@ from agentgraph.graph.state import (
     Update,
     address_of,
     agent_of,
+    folded,
     stamped,
 )
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+
+
+class CacheEntry(NamedTuple):
+    """Where the outcome of an activation is cached."""
+
+    cache: BaseCache[Any]
+    key: FullKey
+    ttl: int | None
+    """For how many seconds; None for good."""
 
 
 class Activation:
@@ -59,6 +78,7 @@ class Activation:
         mark: The metadata for the code that runs in it.
         written_here: The messages of its lane.
         asked_after: How many changes of an inner graph's messages were saved before its questions.
+        cache_entry: Where its outcome will be cached, if it is not there yet.
     """
 
     def __init__(
@@ -92,6 +112,7 @@ class Activation:
         self.asked = position.get("ask")
         self.progress: Progress = position.get("chat", {})
         self.asked_after: int | None = None
+        self.cache_entry: CacheEntry | None = None
         self.seen = node_context.run_state(state, config)
         self.transfers = self.seen.transfers
         is_concurrent = runs_lanes or node_context.is_inner
@@ -120,6 +141,11 @@ class Activation:
     def name(self) -> str:
         """The agent's name."""
         return self.node_context.place.name
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it follows the answer to a question."""
+        return bool(self._answer)
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -293,6 +319,17 @@ class Activation:
             elif address_of(message) is not None and message.id not in gone:
                 return str(message.text)
         return None
+
+    def outcome(self) -> tuple[list[Entry], list[Write]] | None:
+        """Return the messages and notes of this step in order, and its writes.
+
+        None if the step asks, or changes messages of the history: then it has an effect only here.
+        """
+        known = {message.id for message in self.seen.messages}
+        if self._next is not None or any(message.id in known for message in self._said):
+            return None
+        left = [each for each in folded(self._said) if not isinstance(each, RemoveMessage)]
+        return self.emitter.in_order(left), self._writes
 
     def update(self) -> Update:
         """Return the update of the node, with the next position of the lane.

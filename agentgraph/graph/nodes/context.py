@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.cache.base import BaseCache
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
@@ -129,6 +130,7 @@ class NodeContext:
         has_border: Whether a function (`until`, a check) is called after an activation, so that the
             node may run again only to call it.
         is_inner: Whether the place is in an inner lane.
+        cache: LangGraph's cache that the graph was compiled with.
     """
 
     def __init__(
@@ -140,9 +142,10 @@ class NodeContext:
         *,
         has_border: bool = False,
         limits: Limits | None = None,
+        cache: BaseCache[Any] | None = None,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
-        self.has_border = has_border
+        self.has_border, self.cache = has_border, cache
         self._limits = check_limits(limits)
         self.targets = targets(tree, place)
         self.target_agents = [cast(Agent, target.agent) for target in self.targets.values()]

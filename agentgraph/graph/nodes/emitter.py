@@ -31,7 +31,7 @@ from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
 from agentgraph.graph.failures import Failure, failures
-from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, step_name
+from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
 from agentgraph.graph.state import STAMP, address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
@@ -184,6 +184,15 @@ class Emitter:
     def void_questions(self, is_meant: Callable[[str], bool]) -> None:
         """Void at once the questions at the addresses for which `is_meant` returns true."""
         self.void(self._clock.ids_at(is_meant, only_questions=True))
+
+    def in_order(self, messages: Iterable[BaseMessage]) -> list[Entry]:
+        """Return added messages, and the notes so far, in the order in which they are emitted."""
+        given = [*messages]
+        meant = {id(message) for message in given}
+        every: list[Entry] = [*given, *self.notes]
+        emitted = [each for each in every if number_of(each)]
+        queued = (each for each in self._queued if isinstance(each, Note) or id(each) in meant)
+        return [*sorted(emitted, key=number_of), *queued]
 
     def emit_custom(self, data: Any) -> None:
         """Emit data written to LangGraph's stream writer at once, as a `custom` note."""

@@ -9,6 +9,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.functions import allowed, is_async
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.items import Items
 from agentgraph.graph.nodes.leaf import LeafNode
@@ -27,9 +28,12 @@ class FunctionNode(LeafNode):
         )
         self.capabilities = allowed(self.agent.fn)
         self.is_async = is_async(self.agent.fn)
+        self.caching = Caching(node_context, self.agent.fn) if self.agent.cache_policy else None
 
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in a separate event loop."""
+        if self.caching and self.caching.replays(activation):
+            return
         call = FunctionCall(self, activation)
         left = call.start()
         if left is not None:
@@ -38,6 +42,8 @@ class FunctionNode(LeafNode):
 
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
+        if self.caching and await self.caching.areplays(activation):
+            return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):
             left = acall(activation.context(self.agent.history))

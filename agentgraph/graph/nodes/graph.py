@@ -44,6 +44,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.handoffs import handed_on, sole_target, transferred
 from agentgraph.graph.history import call_id, calls_of, is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.items import take_output
@@ -258,12 +259,16 @@ class GraphNode(LeafNode):
         as_task: Any = task(name=node_context.place.call_task)
         self.task, self.atask = as_task(_save_change), as_task(_asave_change)
         self._tried: dict[str, _Run] = {}
+        self.caching = Caching(node_context, self.agent.graph) if self.agent.cache_policy else None
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
         ran = self._begun(activation)
         keep = partial(self._keep_all, activation)
         keep(ran.begin())
+        caching = None if ran.continues else self.caching
+        if caching and caching.replays(activation, ran.input):
+            return
         with self._failing(activation, ran):
             with ran.handing_over():
                 config = self._config(activation)
@@ -277,6 +282,9 @@ class GraphNode(LeafNode):
         ran = self._begun(activation)
         keep = partial(self._akeep_all, activation)
         await keep(ran.begin())
+        caching = None if ran.continues else self.caching
+        if caching and await caching.areplays(activation, ran.input):
+            return
         with self._failing(activation, ran), stoppable(is_thread=runs_in_threads(self.agent.graph)):
             with ran.handing_over():
                 config = self._config(activation)
@@ -378,6 +386,7 @@ class _Run:
         final: The last state of the graph.
         target: The agent that the graph hands over to, if any.
         handed: The values that it writes with the handoff.
+        continues: Whether a run before a resume has saved changes.
     """
 
     def __init__(
@@ -412,6 +421,7 @@ class _Run:
         self._removed: set[str] = set()
         self._written: list[BaseMessage] = []
         self._number: int = before._number if before else 0
+        self.continues: bool = before.continues if before else False
         self._last_try: int | None = before._try if before else None
         self._try: int = before._try + 1 if before else 1
         self._run = str(uuid4())
@@ -461,7 +471,7 @@ class _Run:
     def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
         """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
         while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
-            self._number = kept["number"] + 1
+            self.continues, self._number = True, kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
             self.log.take(kept["messages"])
         self._passed()

@@ -20,6 +20,7 @@ from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import arose_at_border
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.caching import akeep, keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.state import LaneState, Question, Update
 
@@ -68,7 +69,8 @@ class LeafNode(Runnable[LaneState, Update]):
                     "stopped; use these, or leave it out and set a timeout on the model"
                 )
             self.run(activation)
-            return activation.update()
+            entry = activation.cache_entry
+            return keep(activation, entry) if entry else activation.update()
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
@@ -82,7 +84,8 @@ class LeafNode(Runnable[LaneState, Update]):
                     await self.arun(activation)
             else:
                 await self.arun(activation)
-            return activation.update()
+            entry = activation.cache_entry
+            return await akeep(activation, entry) if entry else activation.update()
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:

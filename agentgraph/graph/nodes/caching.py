@@ -1,0 +1,245 @@
+"""Caches the outcomes of leaves in LangGraph's cache: what an agent gave, so that it can give it again.
+
+The problem: LangGraph's `cache_policy` of a node caches the writes of the node. Those of a leaf hold a
+position, and messages with ids, addresses and moments. Written again, they would send the lane to
+another place, and be events of another run. A task with a policy would not have these, but it runs the
+function elsewhere, counts among the tasks of its node, and tells agents apart only by their functions.
+So LangGraph's cache and policy are used, in its form of namespaces and keys, and these rules:
+
+- The outcome is a list of what the agent gave, in order: messages without ids and tokens, custom data,
+  signals; then values. A hit gives each again by the same methods as a run, which stamp messages anew,
+  and then the activation ends as usual: checks and `until` are called.
+- The key holds the names from the root to the agent, the name of its function, and what the policy's
+  `key_func` returns, or by default what the agent is given. The default is not LangGraph's pickle,
+  which differs for equal data if parts of it are one object. It has messages without ids and metadata.
+- Only an activation that ends is cached: not one that asks, now or before a resume, that fails, or that
+  changes earlier messages. The outcome is stored when its update has been checked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph._internal._cache import default_cache_key
+from langgraph._internal._constants import (
+    CACHE_NS_WRITES,
+    CONFIG_KEY_CACHE,
+    CONFIG_KEY_SCRATCHPAD,
+)
+from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import BaseModel
+
+from agentgraph.agents.context import Context
+from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.graph.moments import Note
+from agentgraph.graph.nodes.activation import Activation, CacheEntry
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.saving import save_fault
+from agentgraph.graph.state import Update
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import way_to
+
+Outcome = list[Any]
+"""What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
+
+_FORM = "agentgraph 1"
+"""Part of each key; another one for another form of outcomes."""
+_DYNAMIC = "__dynamic__"
+"""The identity that LangGraph's cache gives to a node which is not a function."""
+_GIVEN = ("custom", "exit", "break_loop", "transfer_to")
+"""The kinds of notes that are given again."""
+_KEYS = JsonPlusSerializer()
+"""Turns the data of keys into bytes; the serializer of a cache may encrypt."""
+_VARYING = ("id", "additional_kwargs", "response_metadata", "usage_metadata")
+"""The fields of a message that differ although it says the same."""
+
+
+class Caching:
+    """The caching of one leaf."""
+
+    def __init__(self, node_context: NodeContext, runs: Any) -> None:
+        """Read the policy of the leaf's agent.
+
+        Args:
+            node_context: The place of the leaf.
+            runs: The function or graph that it runs.
+        """
+        agent: Any = node_context.place.agent
+        self._policy, self._history = agent.cache_policy, agent.history
+        self._cache, self._targets = node_context.cache, node_context.targets
+        self._namespace = namespace(node_context.place.node)
+        names = [place.name for place in way_to(node_context.place)]
+        self._what = [_FORM, names, _identity(runs)]
+
+    def replays(self, activation: Activation, given: Any = None) -> bool:
+        """Give the cached outcome again, if there is one; else prepare `keep`.
+
+        Args:
+            activation: The activation.
+            given: What the default key is made of; None for the messages and values.
+
+        Returns:
+            Whether there was one, so that the agent does not run.
+        """
+        entry = self._entry(activation, given)
+        return entry is not None and self._take(activation, entry, entry.cache.get([entry.key]))
+
+    async def areplays(self, activation: Activation, given: Any = None) -> bool:
+        """Do as `replays` does, without blocking the event loop."""
+        entry = self._entry(activation, given)
+        return entry is not None and self._take(activation, entry, await entry.cache.aget([entry.key]))
+
+    def _take(self, activation: Activation, entry: CacheEntry, found: Mapping[Any, Any]) -> bool:
+        outcome = next(iter(found.values()), None)
+        if outcome is None or any(
+            kind == "transfer_to" and to not in self._targets for kind, to in outcome
+        ):
+            activation.cache_entry = entry
+            return False
+        for kind, data in outcome:
+            _give(activation, kind, data)
+        return True
+
+    def _entry(self, activation: Activation, given: Any) -> CacheEntry | None:
+        """Return where the outcome is cached; None without a cache, or if the agent has asked."""
+        configurable = activation.config.get("configurable", {})
+        cache: BaseCache[Any] | None = configurable.get(CONFIG_KEY_CACHE, self._cache)
+        if cache is None or has_asked(activation):
+            return None
+        context = activation.context(self._history)
+        chosen = self._chosen(activation.address, context, given)
+        data = [*self._what, chosen]
+        if fault := save_fault(_KEYS, data):
+            raise _no_key(activation.address, fault)
+        hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
+        return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
+
+    def _chosen(self, where: str, context: Context, given: Any) -> Any:
+        key_func = self._policy.key_func
+        if key_func is default_cache_key:
+            try:
+                return canonical([context.messages, context.values] if given is None else given)
+            except RecursionError as error:
+                raise _no_key(where, "it is nested too deeply") from error
+        key = key_func(context)
+        if not isinstance(key, str | bytes):
+            raise InvalidOutputError(
+                f"{where}: the key_func of its cache_policy returned {shown(key)}; return a text, or "
+                "bytes"
+            )
+        return key
+
+
+def keep(activation: Activation, entry: CacheEntry) -> Update:
+    """Return the update of an activation that was not in the cache, and store its outcome there."""
+    outcome, update = _outcome(activation, entry), activation.update()
+    if outcome is not None:
+        entry.cache.set({entry.key: (outcome, entry.ttl)})
+    return update
+
+
+async def akeep(activation: Activation, entry: CacheEntry) -> Update:
+    """Do as `keep` does, without blocking the event loop."""
+    outcome, update = _outcome(activation, entry), activation.update()
+    if outcome is not None:
+        await entry.cache.aset({entry.key: (outcome, entry.ttl)})
+    return update
+
+
+def namespace(node: str) -> tuple[str, ...]:
+    """Return the namespace of a node in LangGraph's cache, which `clear_cache` clears."""
+    return (CACHE_NS_WRITES, _DYNAMIC, node)
+
+
+def has_asked(activation: Activation) -> bool:
+    """Return whether an activation has asked, now or before a resume: answers are not in the key."""
+    scratchpad = activation.config.get("configurable", {})[CONFIG_KEY_SCRATCHPAD]
+    if activation.is_answered or scratchpad.resume or scratchpad.get_null_resume(False) is not None:
+        return True
+    clock = activation.seen.clock
+    return bool(clock.ids_at(lambda at: at == activation.address, only_questions=True))
+
+
+def canonical(value: Any) -> Any:
+    """Return data in a form that is the same for equal data, with messages without ids and metadata.
+
+    >>> canonical([{"b": 1, "a": 2}, {3}])
+    [{'a': 2, 'b': 1}, ['set', 3]]
+    """
+    match value:
+        case BaseMessage():
+            return canonical({name: field for name, field in value if name not in _VARYING})
+        case Mapping():
+            return {name: canonical(value[name]) for name in sorted(value, key=repr)}
+        case list() | tuple():
+            return [canonical(each) for each in value]
+        case set() | frozenset():
+            return ["set", *sorted(map(canonical, value), key=repr)]
+        case BaseModel():
+            return [_identity(type(value)), canonical(dict(value))]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            named = {field.name: getattr(value, field.name) for field in fields(value)}
+            return [_identity(type(value)), canonical(named)]
+    return value
+
+
+def _identity(runs: Any) -> str:
+    """Return the name of a function or a class with its module, or of a graph."""
+    named = runs if hasattr(runs, "__qualname__") else type(runs)
+    return f"{named.__module__}.{named.__qualname__} {getattr(runs, 'name', None) or ''}"
+
+
+def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
+    """Return the outcome of an activation that has run; None if it must not be cached.
+
+    Raises:
+        InvalidOutputError: It cannot be cached.
+    """
+    found = activation.outcome()
+    if found is None:
+        return None
+    entries, writes = found
+    outcome: Outcome = []
+    for each in entries:
+        if not isinstance(each, Note):
+            outcome.append(["message", _bare(each)])
+        elif each.kind in _GIVEN:
+            outcome.append([each.kind, each.data])
+    outcome += [["values", write["values"]] for write in writes]
+    if fault := save_fault(entry.cache.serde, outcome):
+        raise InvalidOutputError(
+            f"{activation.address}: what the agent gave cannot be cached ({fault}); use plain data: "
+            "texts, numbers, lists, dicts; or leave out its cache_policy. The step can be tried again"
+        )
+    return outcome
+
+
+def _bare(message: BaseMessage) -> BaseMessage:
+    """Return a copy of a message without its id, and without the tokens that it has used."""
+    tokens = {"usage_metadata": None} if isinstance(message, AIMessage) else {}
+    return message.model_copy(update={"id": None, **tokens})
+
+
+def _give(activation: Activation, kind: str, data: Any) -> None:
+    """Give one item of an outcome again."""
+    match kind:
+        case "message":
+            activation.emit_message(data)
+        case "custom":
+            activation.emit_note(kind, data)
+        case "transfer_to":
+            activation.transfer(data)
+        case "values":
+            activation.set_values(data)
+        case "exit" | "break_loop":
+            activation.signal(kind)
+
+
+def _no_key(where: str, fault: str) -> AgentGraphError:
+    return AgentGraphError(
+        f"{where}: its cache_policy cannot make a key of what the agent is given ({fault}); use plain "
+        "data: texts, numbers, lists, dicts; or pass CachePolicy(key_func=...)"
+    )

@@ -1,0 +1,20 @@
+"""The caches of LangGraph, and what notes which agents ran."""
+
+from pathlib import Path
+
+import pytest
+from cached import Cache, Ran
+from langgraph.cache.memory import InMemoryCache
+from langgraph.cache.sqlite import SqliteCache
+
+
+@pytest.fixture(params=[InMemoryCache, SqliteCache])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Cache:
+    if request.param is InMemoryCache:
+        return InMemoryCache()
+    return SqliteCache(path=str(tmp_path / "cache.db"))
+
+
+@pytest.fixture
+def ran() -> Ran:
+    return Ran()
