@@ -82,6 +82,9 @@ everything = ag.sequential(
         ag.graph_agent(
             "helper", create_agent(ScriptedChatModel(responses=lambda messages: "Helped."), tools=[])
         ),
+        ag.graph_agent(
+            "clerk", create_agent(ScriptedChatModel(responses=jot), tools=[note]), flat=True
+        ),
         ag.validated(
             ag.parallel(
                 "review",
