@@ -215,7 +215,7 @@ class Activity:
         places = [(at, place, cursor)]
         while not place.starts_lane and place.parent is not None:
             place = place.parent
-            if not place.is_stop:
+            if place.kind.encloses:
                 places.append((address(place, cursor[: len(place.counts)]), place, cursor))
         return places[::-1]
 
@@ -245,7 +245,7 @@ class Activity:
             return
         self._counted.add(event.id)
         for place in way_to(speaker):
-            if place is speaker or not place.kind.is_leaf:
+            if place is speaker or not place.kind.is_leaf or place.kind.is_laid_flat:
                 self._records[place].tokens_in += usage.get("input_tokens", 0)
                 self._records[place].tokens_out += usage.get("output_tokens", 0)
 

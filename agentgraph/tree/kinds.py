@@ -60,6 +60,11 @@ class Kind:
         """Whether it is a node that runs no lanes."""
         return self.is_node and not self.is_fork
 
+    @property
+    def encloses(self) -> bool:
+        """Whether what is inside it runs in its lane, as long as it runs itself."""
+        return not self.is_node or self.is_laid_flat
+
 
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
     """Return what kind of agent it is."""
