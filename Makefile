@@ -21,7 +21,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy tests/typed/application.py
+	$(BIN)/mypy tests/typed
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 format: .venv/ready

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -14,24 +13,26 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
-from agentgraph.agents.signals import CheckResult
+from agentgraph.agents.signals import CheckResult, ResponseSchema
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or the
 result of `trimmed` or `summarized`."""
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware import AgentMiddleware
     from langchain.agents.structured_output import ResponseFormat
     from langgraph.pregel import Pregel
     from langgraph.pregel.remote import RemoteGraph
     from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
+    from typing_extensions import TypeForm
 
 AgentFunction: TypeAlias = Callable[[Context], Any]
 """The function of a function agent: sync or async, plain or a generator."""
 
 ModelInput: TypeAlias = (
-    Callable[[list[BaseMessage]], list[BaseMessage]]
-    | Callable[[Context, list[BaseMessage]], list[BaseMessage]]
+    Callable[[list[BaseMessage]], Sequence[BaseMessage]]
+    | Callable[[Context, list[BaseMessage]], Sequence[BaseMessage]]
 )
 """A function that may change the messages just before a model is sent them."""
 
@@ -44,6 +45,9 @@ Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
 Caching: TypeAlias = "CachePolicy[Any] | None"
 """LangGraph's policy; None runs the agent each time."""
 
+Middleware: TypeAlias = "AgentMiddleware[Any, Any, Any]"
+"""A middleware of LangChain's."""
+
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
 """A compiled LangGraph graph, local or on a server."""
 
@@ -53,8 +57,10 @@ Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
 Instruction = str | SystemMessage | Callable[[Context], str | SystemMessage]
 """A template, a message that is sent unchanged, or a function from a `Context` to either."""
 
-OutputSchema: TypeAlias = "type | UnionType | dict[str, Any] | ResponseFormat[Any]"
-"""A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`."""
+OutputSchema: TypeAlias = "TypeForm[Any] | dict[str, Any] | ResponseFormat[Any] | None"
+"""A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`.
+
+mypy reads `int | None` as a type only where `TypeForm` is not inside another alias of a union."""
 
 
 class Shown:
@@ -117,7 +123,7 @@ class ChatAgent(Shown):
     """Whether this agent continues after a sub-agent ends, instead of ending with it."""
     output_key: str | None = None
     """The name of the value that stores the text of its last message."""
-    output_schema: "OutputSchema | None" = None
+    output_schema: OutputSchema = None
     """The schema of its answer: a type, a JSON schema, or a LangChain strategy with either."""
     history: HistoryPolicy = "shared"
     """Which messages it sees."""
@@ -149,7 +155,7 @@ class ChatAgent(Shown):
     """LangGraph's timeout for a model call: seconds, a timedelta, or a `TimeoutPolicy`."""
     model_input: ModelInput | None = None
     """Returns the messages that the model is sent, given those that it would be sent."""
-    middleware: tuple[Any, ...] = ()
+    middleware: "tuple[Middleware, ...]" = ()
     """LangChain middleware for its model calls and tool calls, the outermost first."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
@@ -225,7 +231,7 @@ class HumanAgent(Shown):
     """The name of the agent and of its node."""
     prompt: Any
     """The question: a template, or plain data that is passed on unchanged."""
-    response_schema: type | dict[str, Any] | None = None
+    response_schema: ResponseSchema = None
     """The schema of an answer: a type that pydantic knows, or a JSON schema."""
     output_key: str | None = None
     """The name of the value that stores the answer."""

@@ -5,15 +5,17 @@ Trimming is a function of messages, implemented here. LangChain's middleware wri
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
+from agentgraph.agents.context import Entry
+
 PolicyWord = Literal["shared", "path", "own", "last", "input"]
 """The history policies that have a name."""
-ChosenBy = PolicyWord | Callable[[list[Any]], list[BaseMessage]]
+ChosenBy = PolicyWord | Callable[[list[Entry]], Sequence[BaseMessage]]
 """How messages are selected before the budget applies: a word, or a function from `Entry`s."""
 TokenCounter = Callable[[list[BaseMessage]], int]
 """Counts the tokens of messages; with `len` the budget is a number of messages."""

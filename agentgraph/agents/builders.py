@@ -17,6 +17,7 @@ from agentgraph.agents.agents import (
     HistoryPolicy,
     HumanAgent,
     Instruction,
+    Middleware,
     Model,
     ModelInput,
     OnToolError,
@@ -28,6 +29,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.context import Context
+from agentgraph.agents.signals import ResponseSchema
 
 
 def chat_agent(
@@ -40,7 +42,7 @@ def chat_agent(
     sub_agents: Iterable["Agent"] = (),
     sub_agents_return: bool = False,
     output_key: str | None = None,
-    output_schema: "OutputSchema | None" = None,
+    output_schema: OutputSchema = None,
     history: HistoryPolicy = "shared",
     max_iterations: int | None = 20,
     on_max_iterations: Literal["raise", "answer"] = "raise",
@@ -56,7 +58,7 @@ def chat_agent(
     retry: Retry = None,
     timeout: Timeout = None,
     model_input: ModelInput | None = None,
-    middleware: Iterable[Any] = (),
+    middleware: "Iterable[Middleware]" = (),
 ) -> ChatAgent:
     """Make an agent that calls a chat model and runs the tools it calls, until it calls none.
 
@@ -392,7 +394,7 @@ def human(
     name: str,
     prompt: Any,
     *,
-    response_schema: type | dict[str, Any] | None = None,
+    response_schema: ResponseSchema = None,
     output_key: str | None = None,
     description: str = "",
 ) -> HumanAgent:

@@ -128,5 +128,5 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
 
     @property
     @abstractmethod
-    def runtime(self) -> "Runtime[Any]":
+    def runtime(self) -> "Runtime[RunContext]":  # type: ignore[type-var]
         """LangGraph's runtime, with its store, context and stream writer."""

@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import is_typeddict
 
 from agentgraph.agents.json_schemas import data_fault, joined, keyword_fault
+from agentgraph.agents.signals import ResponseSchema
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import reason, said, shown
 
@@ -61,7 +62,7 @@ def _no_form(value: Any, error: Exception) -> str:
     )
 
 
-def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
+def json_schema(schema: ResponseSchema) -> dict[str, Any] | None:
     """Return a response schema as a JSON schema; None for None."""
     if schema is None or isinstance(schema, dict):
         return schema
@@ -70,7 +71,7 @@ def json_schema(schema: type | dict[str, Any] | None) -> dict[str, Any] | None:
     return TypeAdapter(schema).json_schema()
 
 
-def schema_fault(schema: type | dict[str, Any] | None) -> str | None:
+def schema_fault(schema: ResponseSchema) -> str | None:
     """Return what is wrong with a response schema, or None."""
     try:
         as_json = json_schema(schema)

@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.tool import ToolOutputMixin
+from typing_extensions import TypeForm
 
 from agentgraph.safe_repr import shown
 
 Signal = Literal["exit", "break_loop"]
 """How an agent ends what encloses it: the run, or the nearest loop."""
+
+ResponseSchema: TypeAlias = TypeForm[Any] | dict[str, Any] | None
+"""A type that pydantic knows, such as a model or `Literal["yes", "no"]`; a JSON schema; or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Ask(ToolOutputMixin):
     """
 
     value: Any
-    response_schema: type | dict[str, Any] | None = None
+    response_schema: ResponseSchema = None
 
     def __repr__(self) -> str:
         return f"Ask(value={shown(self.value)}, response_schema={shown(self.response_schema)})"

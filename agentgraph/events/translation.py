@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agentgraph.agents.agents import Agent, ChatAgent, FunctionAgent
+from agentgraph.agents.agents import Agent, ChatAgent, FunctionAgent, Middleware
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
@@ -53,7 +53,7 @@ def translate(
     *,
     thread_id: str | None = None,
     node: str | None = None,
-    middleware: Iterable[Any] = (),
+    middleware: "Iterable[Middleware]" = (),
 ) -> Iterator[AgentEvent]:
     """Translate the stream of a compiled tree.
 
@@ -93,7 +93,7 @@ async def atranslate(
     *,
     thread_id: str | None = None,
     node: str | None = None,
-    middleware: Iterable[Any] = (),
+    middleware: "Iterable[Middleware]" = (),
 ) -> AsyncIterator[AgentEvent]:
     """Translate the async stream of a compiled tree, as `translate` does."""
     async for event in Translator(validate(agent, None, middleware), thread_id, node).atranslated(

@@ -29,6 +29,7 @@ from agentgraph.agents.agents import (
     HumanAgent,
     InnerNode,
     LoopAgent,
+    Middleware,
     ParallelAgent,
     SequentialAgent,
     WorkflowAgent,
@@ -71,8 +72,8 @@ def compile_agent(
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
-    values: Any = None,
-    middleware: Iterable[Any] = (),
+    values: type | None = None,
+    middleware: "Iterable[Middleware]" = (),
     **options: Any,
 ) -> Graph:
     """Compile a tree of agents to a plain LangGraph graph.

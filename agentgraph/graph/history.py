@@ -97,7 +97,7 @@ def visible(
     before = len(messages) - under_way
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
-        seen = policy(entries)
+        seen = [*policy(entries)]
     else:
         chosen = _chosen(policy, _marked(entries, me), me, lambda: path_of(my_address) or RunPath())
         seen = [

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.cache.base import BaseCache
@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 
-from agentgraph.agents.agents import Agent
+from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.limits import Limits
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
@@ -39,6 +39,18 @@ _ANY = "any"
 """The thread of requests that are of no thread."""
 
 
+class RunArguments(TypedDict, total=False):
+    """The keyword arguments of `Runner.run`."""
+
+    thread_id: str | None
+    values: Mapping[str, Any] | None
+    context: Any
+    config: RunnableConfig | None
+    stream: bool
+    drop_pending: bool
+    limits: Limits | None
+
+
 class Runner:
     """Runs a tree of agents on threads, and yields what the agents do as `AgentEvent`s.
 
@@ -62,11 +74,11 @@ class Runner:
         checkpointer: "BaseCheckpointSaver[Any] | str | PathLike[str] | None" = None,
         store: BaseStore | None = None,
         context_schema: type | None = None,
-        values: Any = None,
+        values: type | None = None,
         limits: Limits | None = None,
         config: RunnableConfig | None = None,
         context: Any = None,
-        middleware: Iterable[Any] = (),
+        middleware: "Iterable[Middleware]" = (),
         cache: BaseCache[Any] | None = None,
     ) -> None:
         """Compile `agent`.
@@ -154,7 +166,7 @@ class Runner:
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
         return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
 
-    def query(self, text: str, **options: Any) -> Run:
+    def query(self, text: str, **options: Unpack[RunArguments]) -> Run:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
 
         Args:
@@ -379,7 +391,7 @@ class Runner:
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
         return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
 
-    def aquery(self, text: str, **options: Any) -> AsyncRun:
+    def aquery(self, text: str, **options: Unpack[RunArguments]) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
         return self.arun(text, **options)
 

@@ -32,9 +32,9 @@ class Reminder:
     """
 
     workers: tuple[str, ...]
-    inner: Callable[..., list[BaseMessage]] | None = None
+    inner: Callable[..., Sequence[BaseMessage]] | None = None
 
-    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> list[BaseMessage]:
+    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> Sequence[BaseMessage]:
         """Return the messages to send to the model."""
         turns = worker_turns(ctx.entries, ctx.name, self.workers)
         if len(turns) >= PATIENCE and len(set(turns[-PATIENCE:])) == 1:

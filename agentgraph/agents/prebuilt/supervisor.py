@@ -11,6 +11,7 @@ from agentgraph.agents.agents import (
     ChatAgent,
     HistoryPolicy,
     Instruction,
+    Middleware,
     Model,
     ModelInput,
     OnToolError,
@@ -38,7 +39,7 @@ def supervisor(
     instruction: Instruction = "",
     tools: Iterable[Tool] = (),
     output_key: str | None = None,
-    output_schema: "OutputSchema | None" = None,
+    output_schema: OutputSchema = None,
     history: HistoryPolicy = "shared",
     worker_history: Literal["input", "shared"] = "input",
     max_iterations: int | None = 20,
@@ -50,7 +51,7 @@ def supervisor(
     retry: Retry = None,
     timeout: Timeout = None,
     model_input: ModelInput | None = None,
-    middleware: Iterable[Any] = (),
+    middleware: "Iterable[Middleware]" = (),
 ) -> ChatAgent:
     """Make an agent whose model decides which worker does what, until it answers by itself.
 

@@ -3,9 +3,10 @@
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, HumanMessage
+from typing_extensions import TypeForm
 
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.context import Context
@@ -15,13 +16,11 @@ from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult
 from agentgraph.safe_repr import said, shown
 
-Check = Callable[..., Any]
-"""Called with the text of an agent's last message, or with a `Context` and the text."""
+Check: TypeAlias = Callable[..., bool | str | None] | TypeForm[Any] | dict[str, Any]
+"""A type or a JSON schema for the last text; or a function of it, or of a `Context` and it."""
 
 
-def validated(
-    agent: Agent, check: Check | type | dict[str, Any], *, max_attempts: int = 3
-) -> CheckedAgent:
+def validated(agent: Agent, check: Check, *, max_attempts: int = 3) -> CheckedAgent:
     """Make an agent that runs again until its last message passes a check.
 
     What was wrong is added to the history as a message of the agent, which it sees in its next

@@ -236,7 +236,7 @@ class Asking:
 
     activation: Activation
     context: Context
-    hook: Callable[..., list[BaseMessage]] | None
+    hook: Callable[..., Sequence[BaseMessage]] | None
     model: Any
     system: SystemMessage | None
     runs_tools: bool
@@ -271,15 +271,16 @@ class Asking:
         raise unfit(self.activation, fault)
 
     def _hooked(
-        self, hook: Callable[..., list[BaseMessage]], messages: list[BaseMessage]
+        self, hook: Callable[..., Sequence[BaseMessage]], messages: list[BaseMessage]
     ) -> list[BaseMessage]:
         given = hook(self.context, messages) if takes_two(hook) else hook(messages)
-        if not isinstance(given, list) or not all(isinstance(each, BaseMessage) for each in given):
+        is_list = isinstance(given, Sequence) and not isinstance(given, str)
+        if not is_list or not all(isinstance(each, BaseMessage) for each in given):
             raise InvalidOutputError(
                 f"{self.activation.address}: model_input returned {shown(given)}; return the list of "
                 "messages that the model is to be sent"
             )
-        return given
+        return list(given)
 
     def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
         """Return why a reply does not fit the wanted answer, as a sentence; None if it fits.
