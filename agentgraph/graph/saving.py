@@ -44,6 +44,11 @@ def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
     return found
 
 
+def has_saver(config: Mapping[str, Any]) -> bool:
+    """Return whether a run has a saver."""
+    return isinstance(config.get("configurable", {}).get(_SAVER), BaseCheckpointSaver)
+
+
 def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})

@@ -37,7 +37,7 @@ from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
 from langgraph.runtime import get_runtime
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
@@ -48,6 +48,7 @@ from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.items import take_output
+from agentgraph.graph.nodes.kept import KeptState, keeps_state
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
@@ -110,6 +111,10 @@ class MessageLog:
         self._before = {*before, *self._given}
         self._ever: set[str] = set()
         self._settled: dict[str, BaseMessage] = {}
+
+    def know(self, ids: Iterable[str | None]) -> None:
+        """Note the ids of messages that the graph had before."""
+        self._before.update(ids)
 
     def take(self, messages: Iterable[BaseMessage]) -> None:
         """Apply the messages of a change."""
@@ -265,13 +270,19 @@ class GraphNode(LeafNode):
         """Run the graph step by step."""
         ran = self._begun(activation)
         keep = partial(self._keep_all, activation)
+        graph: Any = self.agent.graph
+        if keeps_state(graph, activation.config):
+            ran.find(graph.get_state(activation.config))
         keep(ran.begin())
         caching = None if ran.continues else self.caching
         if caching and caching.replays(activation, ran.input):
             return
+        if ran.kept and (config := ran.kept.beginning(activation.config)):
+            ran.kept.take(graph.get_state(config))
         with self._failing(activation, ran):
+            ran.open()
             with ran.handing_over():
-                config = self._config(activation)
+                config = self._config(activation, ran)
                 for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
                     keep(ran.read_part(kind, part))
             keep(ran.handed_over())
@@ -281,13 +292,19 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         ran = self._begun(activation)
         keep = partial(self._akeep_all, activation)
+        graph: Any = self.agent.graph
+        if keeps_state(graph, activation.config):
+            ran.find(await graph.aget_state(activation.config))
         await keep(ran.begin())
         caching = None if ran.continues else self.caching
         if caching and await caching.areplays(activation, ran.input):
             return
+        if ran.kept and (config := ran.kept.beginning(activation.config)):
+            ran.kept.take(await graph.aget_state(config))
         with self._failing(activation, ran), stoppable(is_thread=runs_in_threads(self.agent.graph)):
+            ran.open()
             with ran.handing_over():
-                config = self._config(activation)
+                config = self._config(activation, ran)
                 async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
                     await keep(ran.read_part(kind, part))
             await keep(ran.handed_over())
@@ -347,7 +364,7 @@ class GraphNode(LeafNode):
                 "tried again"
             ) from error
 
-    def _config(self, activation: Activation) -> RunnableConfig:
+    def _config(self, activation: Activation, ran: "_Run") -> RunnableConfig:
         own = getattr(self.agent.graph, "config", None) or {}
         outer = activation.config.get("metadata", {})
         metadata = {**outer, **activation.mark}
@@ -355,6 +372,8 @@ class GraphNode(LeafNode):
             metadata = {GRAPH_AGENT: activation.address, **metadata}
         limit = own.get("recursion_limit", _STEPS)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
+        if ran.kept is not None:
+            config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:
             config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
         return cast(RunnableConfig, config)
@@ -387,6 +406,7 @@ class _Run:
         target: The agent that the graph hands over to, if any.
         handed: The values that it writes with the handoff.
         continues: Whether a run before a resume has saved changes.
+        kept: The state that the graph keeps; None if it begins anew in each activation.
     """
 
     def __init__(
@@ -424,6 +444,8 @@ class _Run:
         self.continues: bool = before.continues if before else False
         self._last_try: int | None = before._try if before else None
         self._try: int = before._try + 1 if before else 1
+        self._before = before
+        self.kept: KeptState | None = None
         self._run = str(uuid4())
         seen = activation.seen.messages
         users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
@@ -433,14 +455,30 @@ class _Run:
         )
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
+    def find(self, state: StateSnapshot) -> None:
+        """Take the state that the graph keeps; it is the same in all tries."""
+        before = self._before.kept if self._before else None
+        self.kept = KeptState(state, self._activation.config, before)
+        self._try = 1
+
     def begin(self) -> _Results:
         """Apply the changes saved by earlier runs, and save where this one begins.
 
         Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
         yield from self._kept([], [])
-        if self._last_try is not None and (self._last_try != self._try or not self._saves):
+        if self._last_try is None:
+            return
+        if self._last_try != self._try or not self._saves or (self.kept and not self.kept.continues):
             yield from self._results(self.log.begin_anew())
+
+    def open(self) -> None:
+        """Prepare the input and the log for the state that the graph keeps."""
+        if self.kept is not None:
+            results = self.kept.open_results(self._last)
+            self.log.know(each.id for each in (*self.kept.messages, *results))
+            if results and isinstance(self.input, Mapping) and "messages" in self.input:
+                self.input = {**self.input, "messages": [*results, *self._last]}
 
     def read_part(self, kind: str, part: Any) -> _Results:
         """Read a part of the graph's stream, and yield its changes; updates show removals by id."""
@@ -473,6 +511,8 @@ class _Run:
         while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
             self.continues, self._number = True, kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
+            if self.kept is not None:
+                self.kept.began_at = kept["acts"].get("at")
             self.log.take(kept["messages"])
         self._passed()
 
@@ -484,7 +524,7 @@ class _Run:
             if address_of(message) is not None:
                 emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=at)
-        acts = {"run": self._run, "try": self._try}
+        acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}
         return emitter, TaskResult(
             messages=messages, values=[], position=position, acts=acts, number=self._number
         )
