@@ -355,12 +355,13 @@ def graph_agent(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         graph: The compiled graph, with `messages` in its state; with `output` a graph of any state, or
             an `@entrypoint`. One compiled with `checkpointer=True` keeps its state over activations and
-            turns; any other begins each activation anew. Or a `RemoteGraph`, which runs on a thread of
-            the server. The server thread has the id of the run's thread if that is a UUID and the agent
-            is the first remote one outside of branches; otherwise a UUID made from that id and the
-            agent's place. The next turn uses that thread again; a call of the agent as a tool starts a
-            new one. The server gets the run's config, and of its context those fields that the remote
-            graph's own context has.
+            turns, separately at each place in the tree; if calls of it as a tool run at the same time,
+            the last to end is kept. Any other begins each activation anew. Or a `RemoteGraph`, which
+            runs on a thread of the server. The server thread has the id of the run's thread if that is
+            a UUID and the agent is the first remote one outside of branches; otherwise a UUID made from
+            that id and the agent's place. The next turn uses that thread again; a call of the agent as
+            a tool starts a new one. The server gets the run's config, and of its context those fields
+            that the remote graph's own context has.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
