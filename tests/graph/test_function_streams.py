@@ -1,17 +1,20 @@
 """Functions that stream: chunks that they yield, and those of models that they call."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, check_heard, retrying, scripted
+from helpers import Async, Drive, Sync, check_heard, retrying, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.output_parsers import StrOutputParser
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.stream.transformers import CustomTransformer, UpdatesTransformer
 
 import agentgraph as ag
 
 MODEL = scripted(*["Bees hum."] * 200)
+PARTS = [UpdatesTransformer, CustomTransformer]
 
 
 def yields_the_models_chunks(ctx: ag.Context) -> Iterator[Any]:
@@ -70,6 +73,48 @@ def test_chunks_are_partials_and_one_message(
     check_heard([event for event in events if not event.partial], list(runner.events("t")))
     quiet = list(drive.run(runner, "Go.", thread_id="u"))
     assert [(event.partial, event.text) for event in quiet] == [(False, "Bees hum.")]
+
+
+def translated(tree: ag.Agent, drive: Drive) -> list[ag.AgentEvent]:
+    """Return the events of a stream of version v3 of a tree."""
+    graph: Any = ag.compile_agent(tree)
+    given, options = {"messages": ["Go."]}, {"version": "v3", "transformers": PARTS}
+    if drive is Sync:
+        return list(ag.translate(tree, graph.stream_events(given, **options)))
+
+    async def events() -> list[ag.AgentEvent]:
+        parts = await graph.astream_events(given, **options)
+        return [event async for event in ag.atranslate(tree, parts)]
+
+    return asyncio.run(events())
+
+
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
+@pytest.mark.parametrize("fn", STREAMING)
+def test_they_come_once_in_version_v3_of_langgraphs_streams(
+    drive: Drive, fn: Callable[..., Any], in_branch: bool
+) -> None:
+    agent: ag.Agent = ag.function_agent("writer", fn)
+    if in_branch:
+        agent = ag.parallel("both", [agent, ag.function_agent("other", lambda ctx: None)])
+    *chunks, whole = translated(agent, drive)
+    ended = fn is returns_the_chunks  # LangGraph streams them as one chunk when the model has ended
+    assert [each.text for each in chunks] == (["Bees hum."] if ended else ["Bees ", "hum."])
+    assert (whole.partial, whole.text) == (False, "Bees hum.")
+    assert {each.id for each in chunks} == {whole.id}
+
+
+@pytest.mark.filterwarnings("ignore:The v3 streaming protocol")
+def test_what_was_streamed_in_vain_is_voided_in_version_v3_too(drive: Drive) -> None:
+    def fn(ctx: ag.Context) -> str:
+        MODEL.invoke("Go.")
+        return "Ants."
+
+    events = translated(ag.function_agent("writer", fn), drive)
+    assert [event.kind for event in events] == ["message", "message", "message", "discarded"]
+    assert events[-1].action is not None
+    assert events[-1].action.discarded == (events[0].id,)
 
 
 def test_a_plain_langgraph_stream_has_the_chunks() -> None:

@@ -1,11 +1,14 @@
 """The chunks that a function yields, or that models stream which it calls.
 
 LangGraph streams the chunks of models by a callback handler. Chunks that a function yields itself are
-passed to the same handler, unless their model has streamed them already.
+passed to the same handler, unless their model has streamed them already. In version v3 of its streams
+LangGraph streams what `model.invoke` gives as events of content blocks, and what `model.stream` gives
+only at its end, as one chunk: so chunks that a function yields before are passed on there.
 """
 
+from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
@@ -13,7 +16,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.graph.message import push_message
-from langgraph.pregel._messages import StreamMessagesHandler
+from langgraph.pregel._messages import StreamMessagesHandler, StreamMessagesHandlerV2
 
 from agentgraph.graph.nodes.activation import Activation
 
@@ -26,8 +29,10 @@ class Chunks(BaseCallbackHandler):
     def __init__(self, activation: Activation) -> None:
         self._activation = activation
         self._handlers = _handlers(activation.config)
+        self._is_v3 = all(isinstance(each, StreamMessagesHandlerV2) for each in self._handlers)
         self._joined: BaseMessageChunk | None = None
         self._streamed: dict[str, str] = {}
+        self._ids: dict[UUID, str] = {}
 
     def config(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config for the function, whose models are listened to if chunks are streamed."""
@@ -37,6 +42,17 @@ class Chunks(BaseCallbackHandler):
         """Note that a model has streamed a chunk."""
         if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
             self._add(chunk.message)
+
+    def on_stream_event(self, event: Mapping[str, Any], *, run_id: UUID, **_: Any) -> None:
+        """Note what a model has streamed in version v3."""
+        match event:
+            case {"event": "message-start"}:
+                self._ids[run_id] = str(event.get("id") or f"lc_run--{run_id}")
+            case {"event": "content-block-start", "content": {"text": str(text)}} | {
+                "event": "content-block-delta",
+                "delta": {"text": str(text)},
+            }:
+                self._note(self._ids.get(run_id, f"lc_run--{run_id}"), text)
 
     def id_of(self, text: str) -> str | None:
         """Return the id of the streamed message with a text, for what a function says; None if none."""
@@ -52,8 +68,11 @@ class Chunks(BaseCallbackHandler):
         self._joined = chunk if self._joined is None else self._joined + chunk
         if is_new:
             self._is_ours = chunk.id not in self._streamed
+            is_over = any(chunk.id in each.seen for each in self._handlers)
+            self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
         if self._handlers and self._is_ours:
             self._add(chunk)
+        if self._handlers and self._is_passed_on:
             push_message(chunk, state_key=None)
 
     def end(self, *, live: bool) -> None:
@@ -68,8 +87,10 @@ class Chunks(BaseCallbackHandler):
             self._activation.emitter.add_note("discarded", left)
 
     def _add(self, chunk: BaseMessage) -> None:
-        key = str(chunk.id)
-        self._streamed[key] = self._streamed.get(key, "") + str(chunk.text)
+        self._note(str(chunk.id), str(chunk.text))
+
+    def _note(self, key: str, text: str) -> None:
+        self._streamed[key] = self._streamed.get(key, "") + text
 
 
 def _handlers(config: RunnableConfig) -> list[Any]:
