@@ -10,13 +10,13 @@ from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.cache.base import BaseCache
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.pregel._read import ChannelRead
 from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
@@ -68,7 +68,7 @@ _SPARE_THREADS = 8
 def compile_agent(
     agent: Agent,
     *,
-    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
@@ -91,7 +91,8 @@ def compile_agent(
     Args:
         agent: The root of the tree.
         checkpointer: LangGraph's saver; without one nothing can pause, unless the graph runs
-            on a LangGraph server, which has its own.
+            on a LangGraph server, which has its own. Or True for a graph inside another graph: it
+            uses that graph's saver, and keeps its messages and values over turns.
         store: LangGraph's store, for `ctx.store`.
         context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
             `TypedDict` or a pydantic model. Studio and servers show a form for it.

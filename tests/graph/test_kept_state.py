@@ -168,6 +168,23 @@ def test_files_and_to_dos_of_a_deep_agent(
     ]
 
 
+def only_the_last(ctx: ag.Context) -> Any:
+    return {"messages": ctx.messages[-1:]}
+
+
+def counts(ctx: ag.Context) -> list[Any]:
+    number = ctx.values.get("number", 0) + 1
+    return [f"{number} of {len(ctx.messages)}", ag.SetValues(number=number)]
+
+
+def test_values_and_messages_of_a_compiled_tree(drive: Drive, path: Path | None, kept: bool) -> None:
+    tree = ag.sequential("inner", [ag.function_agent("counts", counts), asks("b")])
+    graph = ag.compile_agent(tree, checkpointer=True if kept else None)
+    turns = Turns(ag.graph_agent("a", graph, input=only_the_last), drive, path)
+    found = [said(turns.run("Go.", "Yes.")) for _ in range(2)]
+    assert found == [["1 of 1", "Yes."], ["2 of 4" if kept else "1 of 1", "Yes."]]
+
+
 # What goes wrong in a turn
 
 
@@ -264,10 +281,6 @@ def test_a_turn_whose_saver_fails_at_any_checkpoint_ends_as_without(number: int)
 
 def talking(*texts: str, **options: Any) -> ag.Agent:
     return ag.graph_agent("a", create_agent(scripted(*texts), checkpointer=True), **options)
-
-
-def only_the_last(ctx: ag.Context) -> Any:
-    return {"messages": ctx.messages[-1:]}
 
 
 @pytest.mark.parametrize("where", WHERE)
