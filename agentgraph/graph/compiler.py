@@ -10,13 +10,13 @@ from typing import Any, assert_never, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.pregel._read import ChannelRead
 from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
@@ -68,7 +68,7 @@ _SPARE_THREADS = 8
 def compile_agent(
     agent: Agent,
     *,
-    checkpointer: Checkpointer = None,
+    checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
