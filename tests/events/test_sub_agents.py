@@ -129,6 +129,17 @@ def test_they_are_in_each_version_of_langgraphs_streams(
     assert of_the_team(address) == {each for each in streamed(events) if each[1] == "deep"}
 
 
+def test_those_of_a_graph_that_is_laid_flat_are_at_its_node(drive: Drive) -> None:
+    events = list(drive.run(ag.Runner(deep(flat=True)), "Go.", stream=True))
+    found = {(address, name) for address, _, name, _ in streamed(events)}
+    assert found == {
+        ("deep/model", None),
+        ("deep/tools", "bees"),
+        ("deep/tools", "ants"),
+        ("deep/model[1]", None),
+    }
+
+
 def test_two_tasks_of_one_researcher_are_two_messages(drive: Drive) -> None:
     graph = create_deep_agent(leader("bees", "bees"), subagents=researchers("bees"))
     events = drive.run(ag.Runner(ag.graph_agent("deep", graph)), "Go.", stream=True)

@@ -104,11 +104,14 @@ WHERE: dict[str, Callable[[ag.Agent], ag.Agent]] = {
 }
 
 
-@pytest.mark.parametrize("where", WHERE)
+PLACES = [(where, flat) for where in WHERE for flat in (False, True) if not (flat and "tool" in where)]
+
+
+@pytest.mark.parametrize(("where", "flat"), PLACES)
 def test_structured_responses_and_state_over_turns_and_a_resume(
-    drive: Drive, path: Path | None, kept: bool, where: str
+    drive: Drive, path: Path | None, kept: bool, where: str, flat: bool
 ) -> None:
-    turns = Turns(WHERE[where](agent("1", "2?", "3", kept=kept)), drive, path)
+    turns = Turns(WHERE[where](agent("1", "2?", "3", kept=kept, flat=flat)), drive, path)
     asked = ["Go on."] if where == "in a step" else []
     expected = ["['1'] 1", "['1', '2?yes'] 2", "['1', '2?yes', '3'] 3"]
     if not kept:
