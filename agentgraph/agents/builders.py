@@ -375,7 +375,7 @@ def graph_agent(
             an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a
             `StateGraph` that takes one way at a time, `create_agent(...)` included; several packets for
             one node (`Send`) run side by side. At several nodes at a time a run raises
-            `SeveralWaysError`.
+            `SeveralWaysError`. As a tool it begins each call anew, also if it keeps its state.
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails; with `flat` for a node.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run, with `flat` for a
             node; it needs the async methods, because LangGraph cannot stop a sync call.

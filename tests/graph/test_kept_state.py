@@ -236,10 +236,11 @@ def test_a_failure_leaves_the_state_as_it_was(
     assert [*said(second), *said(turns.run())] == KEPT
 
 
+@pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
 def test_a_turn_after_a_dropped_question_continues_the_conversation(
-    drive: Drive, path: Path | None, kept: bool
+    drive: Drive, path: Path | None, kept: bool, flat: bool
 ) -> None:
-    turns = Turns(agent("1", "2?", "3", kept=kept), drive, path)
+    turns = Turns(agent("1", "2?", "3", kept=kept, flat=flat), drive, path)
     turns.run()
     turns.run()
     assert said(turns.run(drop_pending=True)) == ["['1'] 2" if kept else "[] 2"]

@@ -35,6 +35,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.graph import as_messages, known_handoff, open_call, written_in
 from agentgraph.graph.nodes.items import take_output
+from agentgraph.graph.nodes.kept import messages_among, open_results
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import (
     Schedule,
@@ -223,6 +224,8 @@ class EntryNode(FlatNode):
         given: Any = self.agent.input(context) if self.agent.input else {"messages": context.messages}
         if not self.graph.keeps_state:
             step.forget()
+        elif isinstance(given, Mapping) and "messages" in given:
+            given = {**given, "messages": self._answered(activation, step, given["messages"])}
         writes = yield from self.written(step, given, activation.config, 0)
         if self.graph.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
@@ -230,6 +233,15 @@ class EntryNode(FlatNode):
         else:
             step.merge_writes(writes)
         self.go_on(activation, step, writes)
+
+    def _answered(self, activation: Activation, step: Step, given: Any) -> Any:
+        """Return messages, after results for calls that an earlier activation left open, if any."""
+        is_kept = not self.graph.says_messages
+        kept = self.graph.reading(step, 0)(["messages"]).get("messages") if is_kept else step.messages
+        if not open_results(messages_among(kept), []):
+            return given
+        known = as_messages(given, activation.address)
+        return [*open_results(messages_among(kept), known), *known]
 
     def _see(self, activation: Activation, step: Step, several: Sequence[Any]) -> None:
         """Show the graph the messages of its input; by default it sees what the agent sees."""

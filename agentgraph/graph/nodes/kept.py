@@ -9,7 +9,7 @@ continues.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,17 +75,20 @@ class KeptState:
 
     def open_results(self, given: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return results for calls that an earlier activation left open, if they are not given."""
-        if self.continues:
-            return []
-        there = {each.id for each in self.messages}
-        answered = {each.tool_call_id for each in given if isinstance(each, ToolMessage)}
-        added = (each for each in paired(self.messages) if isinstance(each, ToolMessage))
-        return [each for each in added if each.id not in there and each.tool_call_id not in answered]
+        return [] if self.continues else open_results(self.messages, given)
 
     def configurable(self, outer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys with which the graph begins or continues in its own namespace."""
         scratchpad = replace(outer[_SCRATCHPAD], subgraph_counter=itertools.count().__next__)
         return {**outer, _RESUMING: self.continues, _SCRATCHPAD: scratchpad}
+
+
+def open_results(kept: Sequence[BaseMessage], given: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return results for the calls in kept messages that have none, there or in given messages."""
+    there = {each.id for each in kept}
+    answered = {each.tool_call_id for each in given if isinstance(each, ToolMessage)}
+    added = (each for each in paired(kept) if isinstance(each, ToolMessage))
+    return [each for each in added if each.id not in there and each.tool_call_id not in answered]
 
 
 def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
@@ -98,5 +101,9 @@ def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
 
 def _messages_in(state: StateSnapshot) -> Sequence[BaseMessage]:
     values: Any = state.values
-    found = values.get("messages") if isinstance(values, Mapping) else None
-    return [each for each in found if isinstance(each, BaseMessage)] if isinstance(found, list) else []
+    return messages_among(values.get("messages") if isinstance(values, Mapping) else None)
+
+
+def messages_among(given: Any) -> list[BaseMessage]:
+    """Return the messages in a list; none of anything else."""
+    return [each for each in given if isinstance(each, BaseMessage)] if isinstance(given, list) else []
