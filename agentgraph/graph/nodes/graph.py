@@ -112,9 +112,9 @@ class MessageLog:
         self._ever: set[str] = set()
         self._settled: dict[str, BaseMessage] = {}
 
-    def know(self, ids: Iterable[str | None]) -> None:
-        """Note the ids of messages that the graph had before."""
-        self._before.update(ids)
+    def know(self, messages: Iterable[BaseMessage]) -> None:
+        """Take messages that the graph had before."""
+        self._before.update(each.id for each in messages)
 
     def take(self, messages: Iterable[BaseMessage]) -> None:
         """Apply the messages of a change."""
@@ -270,15 +270,14 @@ class GraphNode(LeafNode):
         """Run the graph step by step."""
         ran = self._begun(activation)
         keep = partial(self._keep_all, activation)
-        graph: Any = self.agent.graph
-        if keeps_state(graph, activation.config):
-            ran.find(graph.get_state(activation.config))
+        if keeps_state(self.agent.graph, activation.config):
+            ran.find(self.agent.graph.get_state(activation.config))
         keep(ran.begin())
         caching = None if ran.continues else self.caching
         if caching and caching.replays(activation, ran.input):
             return
         if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take(graph.get_state(config))
+            ran.kept.take(self.agent.graph.get_state(config))
         with self._failing(activation, ran):
             ran.open()
             with ran.handing_over():
@@ -292,15 +291,14 @@ class GraphNode(LeafNode):
         """Run the graph step by step, on the event loop."""
         ran = self._begun(activation)
         keep = partial(self._akeep_all, activation)
-        graph: Any = self.agent.graph
-        if keeps_state(graph, activation.config):
-            ran.find(await graph.aget_state(activation.config))
+        if keeps_state(self.agent.graph, activation.config):
+            ran.find(await self.agent.graph.aget_state(activation.config))
         await keep(ran.begin())
         caching = None if ran.continues else self.caching
         if caching and await caching.areplays(activation, ran.input):
             return
         if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take(await graph.aget_state(config))
+            ran.kept.take(await self.agent.graph.aget_state(config))
         with self._failing(activation, ran), stoppable(is_thread=runs_in_threads(self.agent.graph)):
             ran.open()
             with ran.handing_over():
@@ -444,21 +442,19 @@ class _Run:
         self.continues: bool = before.continues if before else False
         self._last_try: int | None = before._try if before else None
         self._try: int = before._try + 1 if before else 1
-        self._before = before
+        self._kept_before = before.kept if before else None
         self.kept: KeptState | None = None
         self._run = str(uuid4())
         seen = activation.seen.messages
         users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
         ids = {message.id for message in seen}
-        self.log: MessageLog = (
-            before.log if before else MessageLog(activation.address, known, users, ids)
-        )
+        last = before.log if before else None
+        self.log: MessageLog = last or MessageLog(activation.address, known, users, ids)
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
     def find(self, state: StateSnapshot) -> None:
         """Take the state that the graph keeps; it is the same in all tries."""
-        before = self._before.kept if self._before else None
-        self.kept = KeptState(state, self._activation.config, before)
+        self.kept = KeptState(state, self._activation.config, self._kept_before)
         self._try = 1
 
     def begin(self) -> _Results:
@@ -467,16 +463,15 @@ class _Run:
         Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
         yield from self._kept([], [])
-        if self._last_try is None:
-            return
-        if self._last_try != self._try or not self._saves or (self.kept and not self.kept.continues):
+        is_anew = not self._saves or (self.kept is not None and not self.kept.continues)
+        if self._last_try is not None and (self._last_try != self._try or is_anew):
             yield from self._results(self.log.begin_anew())
 
     def open(self) -> None:
         """Prepare the input and the log for the state that the graph keeps."""
         if self.kept is not None:
             results = self.kept.open_results(self._last)
-            self.log.know(each.id for each in (*self.kept.messages, *results))
+            self.log.know([*self.kept.messages, *results])
             if results and isinstance(self.input, Mapping) and "messages" in self.input:
                 self.input = {**self.input, "messages": [*results, *self._last]}
 
