@@ -17,7 +17,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.message import _messages_delta_reducer as reduced
 
-from agentgraph.graph.chat.step import Edits, edited, edits_between
+from agentgraph.graph.chat.edits import Edits, edited, edits_between
 from agentgraph.graph.state import (
     SNAPSHOT_FREQUENCY,
     address_of,

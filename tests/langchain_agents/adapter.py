@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
-from agentgraph.graph.chat.step import edited
+from agentgraph.graph.chat.edits import edited
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP
 

@@ -27,13 +27,13 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWay
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.flat.parts import FlatGraph, Write
-from agentgraph.graph.handoffs import handed_on, transferred
 from agentgraph.graph.history import is_said
+from agentgraph.graph.message_log import as_messages, written_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
-from agentgraph.graph.nodes.graph import as_messages, known_handoff, open_call, written_in
+from agentgraph.graph.nodes.handoff import handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
 from agentgraph.graph.nodes.leaf import LeafNode
@@ -357,14 +357,12 @@ class InnerGraphNode(FlatNode):
         Raises:
             InvalidOutputError: It names several agents, or an unknown one.
         """
-        target = known_handoff(activation, command)
-        handed = handed_on(command, lambda: {"messages": step.messages})
-        new = handed.pop("messages", []) or open_call(step.messages, target)
-        step.merge({"messages": [transferred(each, target) for each in new]})
+        handoff = handoff_of(activation, command, step.messages)
+        step.merge({"messages": handoff.messages})
         step.say()
-        names = {name for name, _ in handed.items()} - self.graph.channels.names
-        activation.set_values({name: handed[name] for name in sorted(names)})
-        activation.transfer(target)
+        names = sorted(handoff.values.keys() - self.graph.channels.names)
+        activation.set_values({name: handoff.values[name] for name in names})
+        activation.transfer(handoff.target)
         self.leave(step)
 
 

@@ -1,52 +1,34 @@
 """The node of a graph agent: runs a LangGraph graph and emits its new messages.
 
-A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
-in its state; middleware may have replaced, removed or summarized any of them. The history of the run
-must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
-save context. So each list is compared with the messages so far (`MessageLog`), by these rules:
-
-- A message with a new id is said, unless it is a human or system message (context, such as a summary).
-- A message of the agent that changed under its id is voided, and emitted as it is now.
-- A message that was removed by its id is voided if it is a *word* of the agent: an AI message without
-  calls. Calls and results stay, because they ran; so does everything after a removal of all messages.
-- A user's message that changed under its id is replaced for all agents, without an event (redaction).
-- Messages of other agents, and earlier ones of this agent, never change.
-
-For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
-human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
-
-Each change is saved by a task as a list of messages for LangGraph's reducer. A resume sees only the
-last list of the graph, so it replays the saved changes and compares that list with their result.
+Its messages are compared with those so far, as `graph/message_log.py` says. Each change is saved by a
+task as a list of messages for LangGraph's reducer. A resume sees only the last list of the graph, so it
+replays the saved changes and compares that list with their result.
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import (
     BaseMessage,
-    HumanMessage,
-    RemoveMessage,
-    ToolMessage,
-    convert_to_messages,
 )
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
 from langgraph.runtime import get_runtime
-from langgraph.types import Command, StateSnapshot
+from langgraph.types import StateSnapshot
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.handoffs import handed_on, sole_target, transferred
-from agentgraph.graph.history import call_id, calls_of, is_said, is_word
+from agentgraph.graph.message_log import Change, MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
+from agentgraph.graph.nodes.handoff import Handoff, handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import KeptState, keeps_state
 from agentgraph.graph.nodes.leaf import LeafNode
@@ -59,167 +41,8 @@ from agentgraph.graph.state import (
     Position,
     TaskResult,
     address_of,
-    is_remove_all,
-    stamped,
-    with_id,
 )
-from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import reason
-
-
-class Change(NamedTuple):
-    """One change of the history.
-
-    Attributes:
-        messages: Messages that are said, with a stamp; replaced messages of the user, without a stamp;
-            and removals of messages that were said.
-        void: The ids of the messages that become void.
-    """
-
-    messages: list[BaseMessage]
-    void: list[str]
-
-
-class MessageLog:
-    """The messages of a graph so far, to compare the next list with.
-
-    Attributes:
-        said: The messages of the agent by id, in order.
-        rewritten: The user's messages that the graph replaced, by id.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        given: Sequence[BaseMessage],
-        users: Iterable[BaseMessage] = (),
-        before: Collection[str | None] = (),
-    ) -> None:
-        """Make an empty log.
-
-        Args:
-            address: The address of the agent.
-            given: The input messages of the graph, each with an id.
-            users: The user's messages that may be replaced.
-            before: The ids of all messages in the history.
-        """
-        self.said: dict[str, BaseMessage] = {}
-        self.rewritten: dict[str, BaseMessage] = {}
-        self._address = address
-        self._given = {message.id: message for message in given}
-        self._users = {each.id for each in users if is_same(self._given.get(each.id), each)}
-        self._before = {*before, *self._given}
-        self._ever: set[str] = set()
-        self._settled: dict[str, BaseMessage] = {}
-
-    def know(self, messages: Iterable[BaseMessage]) -> None:
-        """Take messages that the graph had before."""
-        self._before.update(each.id for each in messages)
-
-    def take(self, messages: Iterable[BaseMessage]) -> None:
-        """Apply the messages of a change."""
-        for message in messages:
-            key = str(message.id)
-            if isinstance(message, RemoveMessage):
-                self.said.pop(key, None)
-            elif address_of(message) is None:
-                self.rewritten[key] = message
-            else:
-                self.said[key] = message
-                self._ever.add(key)
-            self._settled.pop(key, None)
-
-    def begin_anew(self) -> Iterator[Change]:
-        """Void all messages of the agent: the graph starts again from its input."""
-        self.rewritten.clear()
-        if void := list(self.said):
-            yield self._taken([RemoveMessage(id=each) for each in void], void)
-
-    def changes(
-        self,
-        messages: Sequence[BaseMessage],
-        removed: Collection[str] = (),
-        written: Iterable[BaseMessage] = (),
-    ) -> Iterator[Change]:
-        """Apply and yield the changes since the last list.
-
-        Args:
-            messages: The messages that the graph has now, each with an id.
-            removed: The ids of messages that were removed by id since the last list.
-            written: The messages written by its nodes since; a removal of all in the same step may have
-                dropped them from the list.
-        """
-        for message in messages:
-            key = str(message.id)
-            if self._settled.get(key) is not message:
-                yield from self._changed(key, message)
-                self._settled[key] = message
-        left = {message.id for message in messages}
-        for message in written:
-            key = str(message.id)
-            if message.id and not any(key in known for known in (left, removed, self._ever)):
-                yield from self._changed(key, message)
-        for key in removed:
-            if key not in left and is_word(self.said.get(key)):
-                yield self._taken([RemoveMessage(id=key)], [key])
-
-    def _changed(self, key: str, message: BaseMessage) -> Iterator[Change]:
-        if key in self.said:
-            now = stamped(message, self._address)
-            if not is_same(stamped(self.said[key], self._address), now):
-                yield self._taken([now], [key])
-        elif key in self._before:
-            if key in self._users and self._is_rewritten(key, message):
-                yield self._taken([message], [])
-        elif is_said(message):
-            yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
-
-    def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
-        was = self.rewritten.get(key, self._given.get(key))
-        is_users = isinstance(message, HumanMessage) and address_of(message) is None
-        return is_users and was is not None and not is_same(was, message)
-
-    def _taken(self, messages: list[Any], void: list[str]) -> Change:
-        self.take(messages)
-        return Change(messages, void)
-
-
-def written_in(update: Any) -> Iterator[BaseMessage]:
-    """Yield the messages of an update of a graph's state."""
-    for several in _given_in(update):
-        yield from (each for each in several if isinstance(each, BaseMessage))
-
-
-def removed_in(update: Any) -> Iterator[str]:
-    """Yield the ids of the messages that an update of a graph's state removes by id.
-
-    A removal of all messages yields none: the graph only forgets them.
-
-    >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
-    ['1']
-    """
-    for several in _given_in(update):
-        if not any(map(is_remove_all, several)):
-            yield from (_id_of(each) for each in several if _is_removal(each))
-
-
-def _given_in(update: Any) -> Iterator[Sequence[Any]]:
-    """Yield the value of `messages` in an update, or in each of several."""
-    if isinstance(update, Mapping) and "messages" in update:
-        given = update["messages"]
-        yield given if isinstance(given, list | tuple) else [given]
-    elif isinstance(update, list | tuple):
-        for each in update:
-            yield from _given_in(each)
-
-
-def _is_removal(message: Any) -> bool:
-    is_dict = isinstance(message, Mapping)
-    return message.get("type") == "remove" if is_dict else isinstance(message, RemoveMessage)
-
-
-def _id_of(message: Any) -> str:
-    return str(message["id"] if isinstance(message, Mapping) else message.id)
 
 
 def output_of(graph: Any, final: Any) -> Any:
@@ -228,11 +51,6 @@ def output_of(graph: Any, final: Any) -> Any:
     if not isinstance(final, Mapping) or not isinstance(names, list | tuple):
         return final
     return {name: final[name] for name in names if name in final}
-
-
-def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
-    """Return messages given in any form, each with an id; generated ids are the same each time."""
-    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
 
 
 _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
@@ -380,11 +198,10 @@ class GraphNode(LeafNode):
         said = [*ran.log.said.values()]
         activation.add_emitted([*ran.log.rewritten.values(), *said])
         text = str(said[-1].text) if said else None
-        if ran.target is not None:
+        if ran.handoff is not None:
             inner = getattr(self.agent.graph, "channels", {})
-            values = {key: value for key, value in ran.handed.items() if key not in inner}
-            activation.set_values(values)
-            activation.transfer(ran.target)
+            activation.set_values({k: v for k, v in ran.handoff.values.items() if k not in inner})
+            activation.transfer(ran.handoff.target)
             return
         if self.agent.output is not None:
             take_output(activation, self.agent.output(output_of(self.agent.graph, ran.final)))
@@ -401,8 +218,7 @@ class _Run:
         task_id: LangGraph's id of the node's task.
         log: Its messages in this run and the ones before.
         final: The last state of the graph.
-        target: The agent that the graph hands over to, if any.
-        handed: The values that it writes with the handoff.
+        handoff: How the graph hands over to another agent, if it does.
         continues: Whether a run before a resume has saved changes.
         kept: The state that the graph keeps; None if it begins anew in each activation.
     """
@@ -430,8 +246,7 @@ class _Run:
         self.final: Any = None
         self._reads_messages = reads_messages
         self._activation, self.task_id, self._saves = activation, task_id, saves
-        self.target: str | None = None
-        self.handed: dict[str, Any] = {}
+        self.handoff: Handoff | None = None
         has_messages = isinstance(given, Mapping) and "messages" in given
         known = as_messages(given["messages"], activation.address) if has_messages else []
         self.input = {**given, "messages": known} if has_messages or reads_messages else given
@@ -537,43 +352,13 @@ class _Run:
         try:
             yield
         except ParentCommand as left:
-            command = left.args[0]
-            self.target = known_handoff(self._activation, command)
-            self.handed = handed_on(command, lambda: {"messages": self._last})
+            self.handoff = handoff_of(self._activation, left.args[0], self._last)
 
     def handed_over(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""
-        if self.target is not None:
-            new = self.handed.pop("messages", []) or open_call(self._last, self.target)
-            marked: Any = [transferred(each, self.target) for each in new]
-            yield from self._compare(add_messages(cast(Any, self._last), marked))  # type: ignore[arg-type]
-
-
-def open_call(messages: Sequence[BaseMessage], target: str) -> list[BaseMessage]:
-    """Return the result of the only open call of the last message, which is that of a handoff."""
-    calls = calls_of(messages[-1]) if messages else ()
-    if len(calls) != 1:
-        return []
-    text, call = f"Transferred to {target}.", calls[0]
-    return [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
-
-
-def known_handoff(activation: Activation, command: Command[Any]) -> str:
-    """Return the name of the agent that a command to the parent graph hands over to.
-
-    Raises:
-        InvalidOutputError: It names several agents, or an unknown one.
-    """
-    target, there = sole_target(command.goto), activation.node_context.targets
-    home = activation.node_context.place.home
-    if target in there:
-        return str(target)
-    names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
-    raise InvalidOutputError(
-        f"{activation.address}: a LangGraph graph in the agent {home.name!r} ended by "
-        f"Command(goto={command.goto!r}, graph=Command.PARENT), and nothing of the command was "
-        f"written; it may hand over to one agent, by its name; possible: {names}"
-    )
+        if self.handoff is not None:
+            new: Any = self.handoff.messages
+            yield from self._compare(add_messages(cast(Any, self._last), new))  # type: ignore[arg-type]
 
 
 def _save_change(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:

@@ -1,0 +1,186 @@
+"""What a foreign graph says: compares the messages in its state with those that it has said.
+
+A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
+in its state; middleware may have replaced, removed or summarized any of them. The history of the run
+must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
+save context. So each list is compared with the messages so far (`MessageLog`), by these rules:
+
+- A message with a new id is said, unless it is a human or system message (context, such as a summary).
+- A message of the agent that changed under its id is voided, and emitted as it is now.
+- A message that was removed by its id is voided if it is a *word* of the agent: an AI message without
+  calls. Calls and results stay, because they ran; so does everything after a removal of all messages.
+- A user's message that changed under its id is replaced for all agents, without an event (redaction).
+- Messages of other agents, and earlier ones of this agent, never change.
+
+For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
+human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, convert_to_messages
+
+from agentgraph.graph.history import is_said, is_word
+from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
+from agentgraph.graph.values import is_same
+
+
+class Change(NamedTuple):
+    """One change of the history.
+
+    Attributes:
+        messages: Messages that are said, with a stamp; replaced messages of the user, without a stamp;
+            and removals of messages that were said.
+        void: The ids of the messages that become void.
+    """
+
+    messages: list[BaseMessage]
+    void: list[str]
+
+
+class MessageLog:
+    """The messages of a graph so far, to compare the next list with.
+
+    Attributes:
+        said: The messages of the agent by id, in order.
+        rewritten: The user's messages that the graph replaced, by id.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        given: Sequence[BaseMessage],
+        users: Iterable[BaseMessage] = (),
+        before: Collection[str | None] = (),
+    ) -> None:
+        """Make an empty log.
+
+        Args:
+            address: The address of the agent.
+            given: The input messages of the graph, each with an id.
+            users: The user's messages that may be replaced.
+            before: The ids of all messages in the history.
+        """
+        self.said: dict[str, BaseMessage] = {}
+        self.rewritten: dict[str, BaseMessage] = {}
+        self._address = address
+        self._given = {message.id: message for message in given}
+        self._users = {each.id for each in users if is_same(self._given.get(each.id), each)}
+        self._before = {*before, *self._given}
+        self._ever: set[str] = set()
+        self._settled: dict[str, BaseMessage] = {}
+
+    def know(self, messages: Iterable[BaseMessage]) -> None:
+        """Take messages that the graph had before."""
+        self._before.update(each.id for each in messages)
+
+    def take(self, messages: Iterable[BaseMessage]) -> None:
+        """Apply the messages of a change."""
+        for message in messages:
+            key = str(message.id)
+            if isinstance(message, RemoveMessage):
+                self.said.pop(key, None)
+            elif address_of(message) is None:
+                self.rewritten[key] = message
+            else:
+                self.said[key] = message
+                self._ever.add(key)
+            self._settled.pop(key, None)
+
+    def begin_anew(self) -> Iterator[Change]:
+        """Void all messages of the agent: the graph starts again from its input."""
+        self.rewritten.clear()
+        if void := list(self.said):
+            yield self._taken([RemoveMessage(id=each) for each in void], void)
+
+    def changes(
+        self,
+        messages: Sequence[BaseMessage],
+        removed: Collection[str] = (),
+        written: Iterable[BaseMessage] = (),
+    ) -> Iterator[Change]:
+        """Apply and yield the changes since the last list.
+
+        Args:
+            messages: The messages that the graph has now, each with an id.
+            removed: The ids of messages that were removed by id since the last list.
+            written: The messages written by its nodes since; a removal of all in the same step may have
+                dropped them from the list.
+        """
+        for message in messages:
+            key = str(message.id)
+            if self._settled.get(key) is not message:
+                yield from self._changed(key, message)
+                self._settled[key] = message
+        left = {message.id for message in messages}
+        for message in written:
+            key = str(message.id)
+            if message.id and not any(key in known for known in (left, removed, self._ever)):
+                yield from self._changed(key, message)
+        for key in removed:
+            if key not in left and is_word(self.said.get(key)):
+                yield self._taken([RemoveMessage(id=key)], [key])
+
+    def _changed(self, key: str, message: BaseMessage) -> Iterator[Change]:
+        if key in self.said:
+            now = stamped(message, self._address)
+            if not is_same(stamped(self.said[key], self._address), now):
+                yield self._taken([now], [key])
+        elif key in self._before:
+            if key in self._users and self._is_rewritten(key, message):
+                yield self._taken([message], [])
+        elif is_said(message):
+            yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
+
+    def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
+        was = self.rewritten.get(key, self._given.get(key))
+        is_users = isinstance(message, HumanMessage) and address_of(message) is None
+        return is_users and was is not None and not is_same(was, message)
+
+    def _taken(self, messages: list[Any], void: list[str]) -> Change:
+        self.take(messages)
+        return Change(messages, void)
+
+
+def written_in(update: Any) -> Iterator[BaseMessage]:
+    """Yield the messages of an update of a graph's state."""
+    for several in _given_in(update):
+        yield from (each for each in several if isinstance(each, BaseMessage))
+
+
+def removed_in(update: Any) -> Iterator[str]:
+    """Yield the ids of the messages that an update of a graph's state removes by id.
+
+    A removal of all messages yields none: the graph only forgets them.
+
+    >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
+    ['1']
+    """
+    for several in _given_in(update):
+        if not any(map(is_remove_all, several)):
+            yield from (_id_of(each) for each in several if _is_removal(each))
+
+
+def _given_in(update: Any) -> Iterator[Sequence[Any]]:
+    """Yield the value of `messages` in an update, or in each of several."""
+    if isinstance(update, Mapping) and "messages" in update:
+        given = update["messages"]
+        yield given if isinstance(given, list | tuple) else [given]
+    elif isinstance(update, list | tuple):
+        for each in update:
+            yield from _given_in(each)
+
+
+def _is_removal(message: Any) -> bool:
+    is_dict = isinstance(message, Mapping)
+    return message.get("type") == "remove" if is_dict else isinstance(message, RemoveMessage)
+
+
+def _id_of(message: Any) -> str:
+    return str(message["id"] if isinstance(message, Mapping) else message.id)
+
+
+def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
+    """Return messages given in any form, each with an id; generated ids are the same each time."""
+    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
