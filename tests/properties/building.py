@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import scripts
 import specs
 from lanes import ADDED
+from langchain.tools import ToolRuntime
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
@@ -121,10 +122,12 @@ def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
     def say(at: str, n: int, i: int, does: list[Any], ctx: ag.Context) -> str:
         return done(ctx, at=at, n=n, i=i, does=does)
 
-    def act(at: str, n: int, i: int, does: list[Any], ctx: ag.Context):
+    def act(at: str, n: int, i: int, does: list[Any], ctx: ag.Context, runtime: ToolRuntime):
+        record.passed.see("wrap", runtime.context, runtime.store, runtime.config)
         return done(ctx, at=at, n=n, i=i, does=does)
 
-    async def acts(at: str, n: int, i: int, does: list[Any], ctx: ag.Context):
+    async def acts(at: str, n: int, i: int, does: list[Any], ctx: ag.Context, runtime: ToolRuntime):
+        record.passed.see("wrap", runtime.context, runtime.store, runtime.config)
         return done(ctx, at=at, n=n, i=i, does=does)
 
     def done(ctx: ag.Context, **args: Any) -> Any:
