@@ -72,17 +72,18 @@ class Passed(BaseCallbackHandler):
         number: The number of the call on its thread.
         runs: The runs of the trace.
         visits: The calls of functions.
+        wrong: What functions saw that they should not.
     """
 
     run_inline = True
 
     def __init__(self, number: int = 0, store: BaseStore | None = None) -> None:
-        self.number, self._store = number, store
+        self.number, self.store = number, store
         self.runs: dict[UUID, Run] = {}
         self.visits: list[Visit] = []
         self._open: dict[UUID, Run] = {}
         self._failed: set[UUID] = set()
-        self._wrong: list[Any] = []
+        self.wrong: list[Any] = []
 
     @property
     def options(self) -> Any:
@@ -105,19 +106,19 @@ class Passed(BaseCallbackHandler):
         else:
             known = (run.agent, run.address, run.metadata["run_path"], run.metadata["iteration"])
             fits = known == (ctx.name, ctx.address, str(ctx.run_path), ctx.iteration)
-        self._wrong += [] if fits else [(caller, ctx.address, run)]
+        self.wrong += [] if fits else [(caller, ctx.address, run)]
 
     def see(self, caller: Caller, context: Any, store: Any, config: Any) -> Run | None:
         """Note what a function sees, and return the run of the trace in which it is called."""
         tags = {tag for tag in config["tags"] if tag.startswith("call")}
         seen = (context, tags, config["metadata"].get("job"), config["configurable"].get("call"))
         own = (Tenant(self.number), {f"call {self.number}"}, self.number, self.number)
-        if seen != own or store is not self._store:
-            self._wrong.append((caller, seen, store))
+        if seen != own or store is not self.store:
+            self.wrong.append((caller, seen, store))
         at = getattr(config["callbacks"], "parent_run_id", None)
         self.visits.append(Visit(caller, at))
         if at not in self.runs:
-            self._wrong.append((caller, "is called in no run of the trace"))
+            self.wrong.append((caller, "is called in no run of the trace"))
         return self.runs.get(at) if at else None
 
     def check(self, tree: specs.Spec, *, cut: bool = False) -> None:
@@ -127,7 +128,7 @@ class Passed(BaseCallbackHandler):
             tree: The tree.
             cut: Whether the call may have been left, so that nodes began that came to nothing.
         """
-        assert self._wrong == []
+        assert self.wrong == []
         assert sum(run.parent is None for run in self.runs.values()) <= 1
         for run in self.runs.values():
             assert run.parent is None or run.parent in self.runs
@@ -171,7 +172,7 @@ class Passed(BaseCallbackHandler):
 
     def _end(self, result: Any, *, run_id: UUID, **_: Any) -> None:
         if self._open.pop(run_id, None) is None:
-            self._wrong.append((self.runs.get(run_id), "ends again"))
+            self.wrong.append((self.runs.get(run_id), "ends again"))
         if isinstance(result, BaseException) and not isinstance(result, GraphBubbleUp):
             self._failed.add(run_id)
 
