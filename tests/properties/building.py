@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import scripts
 import specs
+from foreign import graph_agent
 from lanes import ADDED
 from langchain.tools import ToolRuntime
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -67,6 +68,8 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     known = {"output_key": spec.output_key, "history": history}
     if isinstance(spec, specs.Chat):
         return _chat(spec, inner, record, known)
+    if spec.kind == "graph":
+        return graph_agent(spec, record, known)
     return ag.function_agent(spec.name, _fn(spec, record), **known)
 
 

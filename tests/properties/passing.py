@@ -7,7 +7,7 @@ from uuid import UUID
 
 import specs
 from langchain_core.callbacks import BaseCallbackHandler
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphInterrupt
 from langgraph.store.base import BaseStore
 
 import agentgraph as ag
@@ -24,8 +24,12 @@ class Tenant:
     number: int
 
 
-Caller = Literal["function", "model", "tool", "hook", "wrap", "border"]
-"""What was called: a function agent, a `model_input`, a tool, a middleware, an `until` or a check."""
+Caller = Literal["function", "model", "tool", "hook", "inner", "wrap", "border"]
+"""What was called, such as a `model_input`, an inner node of a graph, or at a border an `until`."""
+
+
+ALONE = ("function", "tool", "hook", "inner")
+"""What is in a run of its own."""
 
 
 class Visit(NamedTuple):
@@ -133,7 +137,7 @@ class Passed(BaseCallbackHandler):
         for run in self.runs.values():
             assert run.parent is None or run.parent in self.runs
             assert (f"call {self.number}" in run.tags, run.metadata["job"]) == (True, self.number)
-        alone = [visit.run for visit in self.visits if visit.caller in ("function", "tool", "hook")]
+        alone = [visit.run for visit in self.visits if visit.caller in ALONE]
         assert len(alone) == len(set(alone))
         if not cut:
             self._check_runs({spec.name: spec for spec in specs.walk(tree)})
@@ -141,7 +145,7 @@ class Passed(BaseCallbackHandler):
     def _check_runs(self, by_name: dict[str, specs.Spec]) -> None:
         """Check that each run has its visits, and that all have ended.
 
-        Where a border fails, a node runs again, and has its failure.
+        Where a border fails, a node runs again, and has its failure; one that is stopped may not begin.
         """
         assert list(self._open.values()) == []
         models = Counter(run.parent for run in self.runs.values() if run.kind == "model")
@@ -173,7 +177,7 @@ class Passed(BaseCallbackHandler):
     def _end(self, result: Any, *, run_id: UUID, **_: Any) -> None:
         if self._open.pop(run_id, None) is None:
             self.wrong.append((self.runs.get(run_id), "ends again"))
-        if isinstance(result, BaseException) and not isinstance(result, GraphBubbleUp):
+        if isinstance(result, BaseException) and not isinstance(result, GraphInterrupt):
             self._failed.add(run_id)
 
     on_chain_end = on_chain_error = on_llm_end = on_llm_error = on_tool_end = on_tool_error = _end

@@ -34,6 +34,7 @@ class Record:
 
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
+    entered: dict[str, specs.Sight] = field(default_factory=dict)
     tried: Counter[str] = field(default_factory=Counter)
     cut: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
@@ -49,6 +50,17 @@ class Record:
         with self.lock:
             self.saw[ctx.address].append(sight)
             return script[(len(self.saw[ctx.address]) - 1) % len(script)]
+
+    def enters(self, leaf: specs.Function, ctx: ag.Context) -> tuple[specs.Call, ...]:
+        """Note with what a graph is entered, also when it is resumed, and return its script."""
+        self.passed.look("function", ctx)
+        sight = self.entered[ctx.address] = _sight(ctx)
+        return scripts.calls(leaf, ctx.address, sight)
+
+    def begins(self, address: str) -> None:
+        """Record that the first node of a graph runs."""
+        with self.lock:
+            self.saw[address].append(self.entered[address])
 
     @contextmanager
     def calling(self, leaf: specs.Function, ctx: ag.Context) -> Iterator[Iterator[specs.Item]]:

@@ -167,7 +167,8 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
     signal, answered = None, ()
     lane.visited.add(here.address)
     for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
-        lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
+        if not (answered and is_graph(spec)):
+            lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
                 collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
@@ -184,6 +185,11 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
             elif kind != "custom":
                 signal = kind
     return signal
+
+
+def is_graph(spec: specs.Leaf) -> bool:
+    """Return whether a leaf is a graph, which is called once."""
+    return isinstance(spec, specs.Function) and spec.kind == "graph"
 
 
 def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
