@@ -108,14 +108,15 @@ class Passed(BaseCallbackHandler):
         if caller == "border":
             fits = run.address.startswith(ctx.address)
         else:
-            known = (run.agent, run.address, run.metadata["run_path"], run.metadata["iteration"])
+            known = (run.agent, run.address, *map(run.metadata.get, ("run_path", "iteration")))
             fits = known == (ctx.name, ctx.address, str(ctx.run_path), ctx.iteration)
         self.wrong += [] if fits else [(caller, ctx.address, run)]
 
     def see(self, caller: Caller, context: Any, store: Any, config: Any) -> Run | None:
         """Note what a function sees, and return the run of the trace in which it is called."""
-        tags = {tag for tag in config["tags"] if tag.startswith("call")}
-        seen = (context, tags, config["metadata"].get("job"), config["configurable"].get("call"))
+        tags = {tag for tag in config.get("tags", ()) if tag.startswith("call")}
+        job = config.get("metadata", {}).get("job")
+        seen = (context, tags, job, config["configurable"].get("call"))
         own = (Tenant(self.number), {f"call {self.number}"}, self.number, self.number)
         if seen != own or store is not self.store:
             self.wrong.append((caller, seen, store))
