@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import scripts
 import specs
+from foreign import graph_agent
 from lanes import ADDED
+from langchain.tools import ToolRuntime
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
@@ -53,7 +55,7 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
             options = {"max_concurrency": spec.max_concurrency, "on_error": spec.on_error}
             return ag.parallel(spec.name, inner, **options)
         case specs.Checked():
-            return ag.validated(*inner, _check(spec), max_attempts=spec.refusals + 1)
+            return ag.validated(*inner, _check(spec, record), max_attempts=spec.refusals + 1)
         case specs.Workflow():
             steps = [_step(step, agent) for step, agent in zip(spec.steps, inner, strict=True)]
             return ag.workflow(spec.name, steps, on_error=spec.on_error)
@@ -66,11 +68,14 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     known = {"output_key": spec.output_key, "history": history}
     if isinstance(spec, specs.Chat):
         return _chat(spec, inner, record, known)
+    if spec.kind == "graph":
+        return graph_agent(spec, record, known)
     return ag.function_agent(spec.name, _fn(spec, record), **known)
 
 
-def _check(spec: specs.Checked) -> Callable[[ag.Context, str], str | None]:
+def _check(spec: specs.Checked, record: Record) -> Callable[[ag.Context, str], str | None]:
     def check(ctx: ag.Context, text: str) -> str | None:
+        record.passed.look("border", ctx)
         sent_back = sum(map(int, re.findall(r"\{(\d+)\}(?:\[[\d.]+\])?$", ctx.address)))
         return scripts.refusal(ctx.address, text) if sent_back < spec.refusals else None
 
@@ -117,16 +122,19 @@ class Arguments(BaseModel):
 
 
 def _tool(name: str, spec: specs.Chat, record: Record) -> BaseTool:
-    def say(at: str, n: int, i: int, does: list[Any]) -> str:
-        return done(at=at, n=n, i=i, does=does)
+    def say(at: str, n: int, i: int, does: list[Any], ctx: ag.Context) -> str:
+        return done(ctx, at=at, n=n, i=i, does=does)
 
-    def act(at: str, n: int, i: int, does: list[Any]):
-        return done(at=at, n=n, i=i, does=does)
+    def act(at: str, n: int, i: int, does: list[Any], ctx: ag.Context, runtime: ToolRuntime):
+        record.passed.see("wrap", runtime.context, runtime.store, runtime.config)
+        return done(ctx, at=at, n=n, i=i, does=does)
 
-    async def acts(at: str, n: int, i: int, does: list[Any]):
-        return done(at=at, n=n, i=i, does=does)
+    async def acts(at: str, n: int, i: int, does: list[Any], ctx: ag.Context, runtime: ToolRuntime):
+        record.passed.see("wrap", runtime.context, runtime.store, runtime.config)
+        return done(ctx, at=at, n=n, i=i, does=does)
 
-    def done(**args: Any) -> Any:
+    def done(ctx: ag.Context, **args: Any) -> Any:
+        record.passed.look("tool", ctx)
         given, answers = [], []
         for kind, data in args["does"]:
             if kind == "interrupted":

@@ -17,6 +17,7 @@ import specs
 from conversations import Thread, Turn
 from helpers import unvoided
 from lanes import Lane
+from passing import Passed
 from record import Record, rendered, steps
 
 import agentgraph as ag
@@ -50,6 +51,7 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
     for number, (begin, end) in enumerate(pairwise(ends)):
         check_events([event for event in heard if event.turn == number], lane.events[begin:end])
     assert {event.thread_id for event in [*heard, *replayed]} <= {thread.id}
+    check_traces(thread.passed, lane)
     check_sights(case.tree, thread.record, lane)
     assert rendered(state["messages"]) == [said.message for said in lane.history]
     assert state["values"] == lane.values
@@ -63,10 +65,13 @@ def check_events(heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]
     assert [plain(event) for event in settled(left, wanted)] == wanted
 
 
-def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent]) -> None:
-    """Compare what was reported by a bare graph that streams all that it can."""
-    check_events(events, expected_events(tree, Lane(), "hello"))
+def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent], passed: Passed) -> None:
+    """Compare what was reported by a bare graph that streams all that it can, and its trace."""
+    lane = Lane()
+    check_events(events, expected_events(tree, lane, "hello"))
     check_chunks(events, tree, streamed=True)
+    passed.check(tree)
+    check_traces([passed], lane)
 
 
 def check_chunks(events: Sequence[ag.AgentEvent], tree: specs.Spec, *, streamed: bool) -> None:
@@ -105,6 +110,19 @@ def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
     assert +asked == Counter(
         name_at(at) for at, sights in saw.items() for _ in sights if name_at(at) in record.models
     )
+
+
+def check_traces(passed: Sequence[Passed], lane: Lane) -> None:
+    """Compare which agents ran by the traces of calls, and which tools that steer."""
+    runs = [run for each in passed for run in each.runs.values()]
+    assert addresses(passed) == lane.visited
+    tools = Counter((run.address, run.name) for run in runs if run.kind == "tool")
+    assert {key: n for key, n in tools.items() if key[1] not in ("say", "act")} == lane.steered
+
+
+def addresses(passed: Sequence[Passed]) -> set[str]:
+    """Return where nodes ran, by the traces of calls."""
+    return {run.address for each in passed for run in each.runs.values() if run.is_node}
 
 
 def expected_events(tree: specs.Spec, lane: Lane, text: str) -> list[specs.Event]:

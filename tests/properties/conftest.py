@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("comparison", "conversations")
+pytest.register_assert_rewrite("comparison", "conversations", "passing")

@@ -12,6 +12,8 @@ import scripts
 import specs
 from building import build, declared
 from helpers import Drive, Session
+from langgraph.store.memory import InMemoryStore
+from passing import BY_RUNNER, Passed, Tenant
 from record import FailedError, Record
 
 import agentgraph as ag
@@ -46,6 +48,7 @@ class Thread(Session):
     Attributes:
         heard: All events of its runs and resumes.
         turns: The turns of `hold`.
+        passed: What each call was given beside its input, and its trace.
         error: What the last call failed with, if it did.
     """
 
@@ -55,13 +58,23 @@ class Thread(Session):
         self.id = str(uuid4())
         self.heard: list[ag.AgentEvent] = []
         self.turns: list[Turn] = []
+        self.passed: list[Passed] = []
+        self._store = InMemoryStore()
         self.error: Exception | None = None
         self._runner: ag.Runner | None = None
 
     def runner(self, saver: Any) -> ag.Runner:
         if self._runner is None or self.path:
             tree, values = build(self.case.tree, self.record), declared(self.case.tree)
-            self._runner = ag.Runner(tree, checkpointer=saver, values=values)
+            self._runner = ag.Runner(
+                tree,
+                checkpointer=saver,
+                store=self._store,
+                values=values,
+                context_schema=Tenant,
+                context=Tenant(-1),
+                config=BY_RUNNER,
+            )
         return self._runner
 
     def record_anew(self) -> Record:
@@ -78,10 +91,14 @@ class Thread(Session):
     def call(self, method: str, *args: Any, **options: Any) -> list[ag.AgentEvent]:
         """Return the events of a call; an error that a script raises ends it, and is noted."""
         begin, self.error = len(self.heard), None
+        passed = self.record.passed = Passed(len(self.passed), self._store)
+        self.passed.append(passed)
+        options = {"stream": self.case.stream, **passed.options, **options}
         try:
-            self.follow(method, *args, hear=self.hear, stream=self.case.stream, **options)
+            self.follow(method, *args, hear=self.hear, **options)
         except EXPECTED as error:
             self.error = error
+        passed.check(self.case.tree, cut=options.get("left") is not None)
         return self.heard[begin:]
 
     def hear(self, event: ag.AgentEvent) -> None:

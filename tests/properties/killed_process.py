@@ -18,6 +18,7 @@ from forking import serve
 from helpers import Async, Sync
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from passing import Passed
 from record import Record
 
 import agentgraph as ag
@@ -53,6 +54,7 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
         for name in names:
             setattr(kind, name, _counted(getattr(kind, name), count))
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
+    thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
     with (at / f"heard-{number}").open("w") as file:
 

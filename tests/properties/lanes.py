@@ -95,7 +95,11 @@ class Kept:
 
 @dataclass
 class Lane:
-    """What is visible in one thread of control; what it wrote; what the run emitted, saw and ran."""
+    """What is visible in one thread of control; what it wrote; what the run emitted, saw and ran.
+
+    `visited` has the addresses of the leaves and forks that ran, `steered` counts the calls of tools
+    that end, break or hand over, by their address and name.
+    """
 
     history: list[Said] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
@@ -103,6 +107,8 @@ class Lane:
     events: list[specs.Event] = field(default_factory=list)
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
+    visited: set[str] = field(default_factory=set)
+    steered: Counter[tuple[str, str]] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)
     written: list[Mapping[str, Any]] = field(default_factory=list)
     strand: tuple[specs.Strand, ...] = ()

@@ -17,6 +17,7 @@ from langchain.agents.middleware import (
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.types import Command, interrupt
+from passing import Caller
 from record import FailedError, Record, rendered
 
 
@@ -44,6 +45,7 @@ class Small(AgentMiddleware[Any, Any, Any]):
         return self.spec.name
 
     def hook(self, state: Any, runtime: Any) -> dict[str, Any]:
+        self.look("hook", runtime)
         counts, seen = state.get("counts", {}), rendered(state["messages"])
         count, answer = counts.get(self.name, 0), None
         if acts.is_due(self.spec, count):
@@ -64,6 +66,7 @@ class Small(AgentMiddleware[Any, Any, Any]):
 
     def request(self, request: Any) -> Any:
         """Return the request to the model that is made; None where it is answered."""
+        self.look("wrap", request.runtime)
         if not self.is_due(request.messages):
             return request
         self.fail()
@@ -91,6 +94,7 @@ class Small(AgentMiddleware[Any, Any, Any]):
 
     def answer(self, request: Any) -> ToolMessage | None:
         """Return what is given in the place of a tool's result, if anything."""
+        self.look("wrap", request.runtime)
         call = _called(request)
         if not acts.is_due_for(self.spec, call):
             return None
@@ -121,6 +125,9 @@ class Small(AgentMiddleware[Any, Any, Any]):
         step = f"{self.name} {get_config()['configurable']['checkpoint_ns']} {more}"
         if self.spec.does == "fail" and self.record.tries(step) <= self.spec.fails:
             raise FailedError(acts.fails(self.spec))
+
+    def look(self, caller: Caller, runtime: Any) -> None:
+        self.record.passed.see(caller, runtime.context, runtime.store, get_config())
 
     def note(self, counts: Mapping[str, int], seen: Any, *more: Any) -> None:
         self.record.notes(acts.note(self.spec, counts, seen, *more))

@@ -12,6 +12,7 @@ from typing import Any
 import scripts
 import specs
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from passing import Passed
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
@@ -27,24 +28,39 @@ class FailedError(Exception):
 class Record:
     """What was seen by address, which tool calls have ended, and the models by agent.
 
-    `cut` counts the calls of functions that were cancelled or closed before their end.
+    `cut` counts the calls of functions that were cancelled or closed before their end. `passed` is what
+    the run or resume is given that is under way.
     """
 
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
+    entered: dict[str, specs.Sight] = field(default_factory=dict)
     tried: Counter[str] = field(default_factory=Counter)
     cut: Counter[str] = field(default_factory=Counter)
     noted: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedChatModel] = field(default_factory=dict)
+    passed: Passed = field(default_factory=Passed)
     lock: Any = field(default_factory=threading.Lock)
 
     def call(self, leaf: specs.Function, ctx: ag.Context) -> specs.Call:
         """Record a call of a function, and return what it is to give."""
+        self.passed.look("function", ctx)
         sight = _sight(ctx)
         script = scripts.calls(leaf, ctx.address, sight)
         with self.lock:
             self.saw[ctx.address].append(sight)
             return script[(len(self.saw[ctx.address]) - 1) % len(script)]
+
+    def enters(self, leaf: specs.Function, ctx: ag.Context) -> tuple[specs.Call, ...]:
+        """Note with what a graph is entered, also when it is resumed, and return its script."""
+        self.passed.look("function", ctx)
+        sight = self.entered[ctx.address] = _sight(ctx)
+        return scripts.calls(leaf, ctx.address, sight)
+
+    def begins(self, address: str) -> None:
+        """Record that the first node of a graph runs."""
+        with self.lock:
+            self.saw[address].append(self.entered[address])
 
     @contextmanager
     def calling(self, leaf: specs.Function, ctx: ag.Context) -> Iterator[Iterator[specs.Item]]:
@@ -65,6 +81,7 @@ class Record:
 
     def until(self, loop: specs.Loop, ctx: ag.Context) -> bool:
         """Record that the `until` of a loop is asked, and return what it is to say."""
+        self.passed.look("border", ctx)
         sight = _sight(ctx)
         with self.lock:
             self.saw[ctx.address].append(sight)
@@ -72,6 +89,7 @@ class Record:
 
     def asks(self, chat: specs.Chat, ctx: ag.Context, sent: list[BaseMessage]) -> list[BaseMessage]:
         """Record what a model is about to be sent, and mark it with what the model is to know."""
+        self.passed.look("model", ctx)
         with self.lock:
             self.saw[ctx.address].append(_sight(ctx, sent))
             again = len(self.saw[ctx.address]) % (chat.fails + 1) != 0

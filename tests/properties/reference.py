@@ -35,8 +35,10 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
         case specs.Loop():
             signal = loop(spec, here, lane)
         case specs.Parallel():
+            lane.visited.add(here.address)
             signal = parallel(spec, here, lane)
         case specs.Workflow():
+            lane.visited.add(here.address)
             signal = workflow(spec, here, lane)
         case specs.Checked():
             signal = checked(spec, here, lane)
@@ -163,8 +165,10 @@ def checked(spec: specs.Checked, here: Here, lane: Lane) -> str | None:
 def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | None:
     """Run a leaf whose calls are known before."""
     signal, answered = None, ()
+    lane.visited.add(here.address)
     for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
-        lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
+        if not (answered and is_graph(spec)):
+            lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
                 collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
@@ -181,6 +185,11 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
             elif kind != "custom":
                 signal = kind
     return signal
+
+
+def is_graph(spec: specs.Leaf) -> bool:
+    """Return whether a leaf is a graph, which is called once."""
+    return isinstance(spec, specs.Function) and spec.kind == "graph"
 
 
 def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
@@ -229,6 +238,7 @@ def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None
 
 def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
     """Run the rounds of a chat agent, between the hooks that come first and last."""
+    lane.visited.add(here.address)
     stack = Stack(spec, here, lane)
     leaving = stack.hooks("before_agent") or rounds(spec, here, lane, before, stack)
     while stack.hooks("after_agent"):
@@ -348,9 +358,11 @@ def called(spec: specs.Chat, here: Here, lane: Lane, asked: specs.Asked, number:
     if inner:
         return Result(("tool", agent(*inner, here, lane, args, number), name, call_id, "success"))
     if name in ("exit", "break_loop") and getattr(spec, f"{name.partition('_')[0]}_tool"):
+        lane.steered[here.address, name] += 1
         return Result(("tool", json.loads(args)["final_result"], name, call_id, "success"), [name])
     there = targets(spec, here)
     if (target := name.removeprefix("transfer_to_")) in there:
+        lane.steered[here.address, name] += 1
         return Result(("tool", f"Transferred to {target}.", name, call_id, "success"), [name])
     if name not in spec.tools:
         return Result(("tool", scripts.unknown(spec, there, name), name, call_id, "error"))

@@ -42,10 +42,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Function:
-    """A function agent; a script holds the calls of an activation, `@` in it is the address."""
+    """A function agent; a script holds the calls of an activation, `@` in it is the address.
+
+    A graph says messages, may ask once, and says more; it sees what it sees when it begins.
+    """
 
     name: str
-    kind: Literal["function", "async function", "generator", "async generator"]
+    kind: Literal["function", "async function", "generator", "async generator", "graph"]
     scripts: tuple[tuple[Call, ...], ...]
     history: Policy = "shared"
     output_key: str | None = None

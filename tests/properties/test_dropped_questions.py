@@ -7,7 +7,7 @@ from typing import Any
 
 import scripts
 from building import build
-from comparison import check_events, errors, errors_in, expected_events, name_at, whole
+from comparison import check_events, check_traces, errors, errors_in, expected_events, name_at, whole
 from conversations import MOST_RESUMES, Case, Thread
 from helpers import Drive, Sync, unvoided
 from hypothesis import event, given
@@ -126,7 +126,7 @@ def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: 
     if not _up_to_questions(thread):
         event("no question is left")
         return
-    heard, record = [*thread.heard], thread.record_anew()
+    heard, record, passed = [*thread.heard], thread.record_anew(), len(thread.passed)
     thread.run(LEAVE_IT, drop_pending=True)
     begun = _second_turn(thread)
     *kept, text = begun["messages"]
@@ -144,3 +144,4 @@ def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: 
     assert rendered(state["messages"]) == [said.message for said in lane.history]
     assert state["values"] == lane.values
     assert thread.record.ran == lane.ran
+    check_traces(thread.passed[passed:], lane)

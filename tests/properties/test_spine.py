@@ -17,6 +17,7 @@ from conversations import Case, Thread, hold
 from helpers import Async, Drive, Sync
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from passing import Passed, Tenant
 from record import FailedError, Record
 from trees import trees
 
@@ -70,16 +71,20 @@ def test_a_thread_on_a_file_goes_on_with_a_new_runner(file: Path, case: Case, dr
 @share(0.1)
 @given(trees(calm=True), st.sampled_from(("v1", "v2")))
 def test_a_bare_graph_streams_what_the_reference_gives(tree: specs.Spec, version: str) -> None:
-    agent = build(tree, Record())
-    graph = ag.compile_agent(agent, values=declared(tree))
+    agent = build(tree, record := Record())
+    graph = ag.compile_agent(agent, values=declared(tree), context_schema=Tenant)
     hello = {"messages": [("user", "hello")]}
-    options = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
+    modes = {"stream_mode": list(ag.STREAM_MODES), "subgraphs": True, "version": version}
 
-    async def streamed() -> list[ag.AgentEvent]:
-        return [event async for event in ag.atranslate(agent, graph.astream(hello, **options))]
+    async def streamed(**options: Any) -> list[ag.AgentEvent]:
+        stream = graph.astream(hello, **modes, **options)
+        return [event async for event in ag.atranslate(agent, stream)]
 
-    check_translated(tree, list(ag.translate(agent, graph.stream(hello, **options))))
-    check_translated(tree, asyncio.run(streamed()))
+    passed = record.passed = Passed(0)
+    events = list(ag.translate(agent, graph.stream(hello, **modes, **passed.options)))
+    check_translated(tree, events, passed)
+    passed = record.passed = Passed(1)
+    check_translated(tree, asyncio.run(streamed(**passed.options)), passed)
 
 
 FAILS = "the until fails"

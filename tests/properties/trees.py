@@ -14,7 +14,7 @@ MOST_LEAVES = 12
 MOST_ACTIVATIONS = 40
 
 POLICIES = st.sampled_from(("shared", "shared", "path", "own", "last", "input", "entries"))
-KINDS = ("function", "generator", "async function", "async generator", "chat", "human")
+KINDS = ("function", "generator", "async function", "async generator", "chat", "human", "graph")
 TEXTS = ("@", "more from @", "")
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 SIGNALS = (("break_loop", None), ("break_loop", None), ("exit", None))
@@ -125,9 +125,13 @@ class _Growing:
         key, history = self.key(name), self.draw(POLICIES)
         if kind == "human":
             return specs.Human(name, self.pick("Go on?", "Go on with {x?}?"), key)
-        scripts = tuple(self.script(name, "generator" in kind) for _ in range(self.pick(1, 2, 3)))
+        annotated, number = self.pick(False, True), range(self.pick(1, 2, 3))
+        if kind == "graph":
+            scripts = tuple(self.graph_script(name, early=not annotated) for _ in number)
+            return specs.Function(name, kind, scripts, history, key, annotated)
+        scripts = tuple(self.script(name, "generator" in kind) for _ in number)
         slow = self.pick(0.0, 0.0, 0.0, 0.002)
-        return specs.Function(name, kind, scripts, history, key, self.pick(False, True), slow)
+        return specs.Function(name, kind, scripts, history, key, annotated, slow)
 
     def chat(self, name: str) -> specs.Chat:
         """Draw a chat agent without tools."""
@@ -245,6 +249,15 @@ class _Growing:
                 items = [*items, end] if streamed else [end]
             calls.append(specs.Call(tuple(items)))
         return tuple(calls)
+
+    def graph_script(self, name: str, *, early: bool) -> tuple[specs.Call, ...]:
+        """Draw what a graph says, before it asks only if it says that early."""
+        said = st.lists(_items(name)[0], max_size=2)
+        if self.calm or self.pick(True, True, False):
+            return (specs.Call(tuple(self.draw(said))),)
+        before = self.draw(said) if early else []
+        asked = ("interrupted", {"ask": 0, "of": ["@"]})
+        return specs.Call((*before, asked)), specs.Call(tuple(self.draw(said)))
 
     def name(self, kind: str) -> str:
         """Return a name that no agent has."""

@@ -9,6 +9,7 @@ from typing import Any
 import specs
 from building import build, declared
 from langchain_core.runnables import RunnableConfig
+from passing import Passed, Run, Tenant
 from record import Record
 
 import agentgraph as ag
@@ -16,6 +17,19 @@ import agentgraph as ag
 NOTHING = specs.Function("nothing", "function", ((specs.Call(),),))
 RECORDS: dict[str, Record] = defaultdict(Record)
 """What the leaves saw, by the case: the next run of a case goes on with it."""
+
+
+class Strict(Passed):
+    """Fails a function that sees something else than what was passed: a client cannot look."""
+
+    def look(self, caller: Any, ctx: ag.Context) -> None:
+        super().look(caller, ctx)
+        assert self.wrong == []
+
+    def see(self, caller: Any, context: Any, store: Any, config: Any) -> Run | None:
+        run = super().see(caller, context, self.store, config)
+        assert self.wrong == []
+        return run
 
 
 def described(spec: specs.Spec) -> str:
@@ -28,7 +42,9 @@ def random_graph(config: RunnableConfig) -> Any:
     given = config.get("configurable", {})
     spec = pickle.loads(base64.b64decode(given.get("tree", described(NOTHING))))
     record = RECORDS[given.get("case", "")]
-    return ag.compile_agent(build(spec, record), values=declared(spec))
+    passed = record.passed = Strict(given.get("number", -1))
+    graph = ag.compile_agent(build(spec, record), values=declared(spec), context_schema=Tenant)
+    return graph.with_config(callbacks=[passed])
 
 
 def hasty(spec: Any) -> Any:

@@ -16,6 +16,7 @@ from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
+from passing import Passed
 from random_graph import described, hasty
 from record import Record
 from test_left_runs import calmed
@@ -36,9 +37,16 @@ def _by_sdk(client: SyncLangGraphClient, thread: str, config: Any, answers: Any)
 
 def _by_graph(client: SyncLangGraphClient, thread: str, config: Any, answers: Any) -> Iterator[Any]:
     graph = RemoteGraph("random", sync_client=client)
-    own: Any = {"configurable": {**config["configurable"], "thread_id": thread}}
+    own: Any = {**config, "configurable": {**config["configurable"], "thread_id": thread}}
     given: Any = HELLO if answers is None else Command(resume=answers)
     yield from graph.stream(given, own, stream_mode=ag.STREAM_MODES, subgraphs=True)
+
+
+def _config(case_of: dict[str, str], number: int) -> dict[str, Any]:
+    """Return the config of a run; a server makes the context of the keys that its schema has."""
+    passed = Passed(number).options["config"]
+    configurable = {**passed["configurable"], **case_of, "number": number}
+    return {"tags": passed["tags"], "metadata": passed["metadata"], "configurable": configurable}
 
 
 @share(0.1)
@@ -47,11 +55,11 @@ def test_a_tree_on_a_server_does_what_the_reference_does(server: str, case: Any,
     """Each question is answered as soon as a run has stopped for it."""
     tree: specs.Spec = hasty(case.tree)
     agent, heard, answers = build(tree, Record()), list[ag.AgentEvent](), None
-    config: Any = {"configurable": {"tree": described(tree), "case": str(uuid4())}}
+    case_of = {"tree": described(tree), "case": str(uuid4())}
     with get_sync_client(url=server) as client:
         thread = client.threads.create()["thread_id"]
-        for _ in range(MOST_RUNS):
-            now = list(ag.translate(agent, stream(client, thread, config, answers)))
+        for number in range(MOST_RUNS):
+            now = list(ag.translate(agent, stream(client, thread, _config(case_of, number), answers)))
             heard += now
             actions = [each.action for each in unvoided(now) if each.action]
             asked = [action.interrupted for action in actions if action.interrupted]

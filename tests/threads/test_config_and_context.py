@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
-from helpers import Drive, asks, scripted
+from helpers import Drive, asks, scripted, tries_calls_again
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -147,6 +147,27 @@ def test_they_reach_all_code_of_a_tree(drive: Drive, schema: type, context: Any)
         ("coroutine", "eve", None, None),
         ("resumed", "eve", None, None),
     ]
+
+
+def test_they_reach_each_attempt_of_an_agent_as_a_tool(drive: Drive) -> None:
+    seen: list[Any] = []
+
+    def help_(ctx: ag.Context[Tenant]) -> str:
+        config = ctx.config
+        seen.append(
+            (ctx.context.name, config["configurable"]["temperature"], config["metadata"]["job"])
+        )
+        if len(seen) == 1:
+            raise ConnectionError("down")
+        return "Helped."
+
+    helper = ag.agent_tool(ag.function_agent("helper", help_))
+    model = scripted(calls(call("helper", request="x")), "Done.")
+    boss = ag.chat_agent("boss", model, tools=[helper], middleware=[tries_calls_again()])
+    config: Any = {"metadata": {"job": 1}, "configurable": {"temperature": 2}}
+    runner = ag.Runner(boss, context_schema=Tenant)
+    [*drive.run(runner, "Go.", context=Tenant("ada"), config=config)]
+    assert seen == [("ada", 2, 1)] * 2
 
 
 def test_a_typed_dict_is_passed_as_it_is() -> None:

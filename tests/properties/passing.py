@@ -1,0 +1,184 @@
+"""What a run or resume is given beside its input, and what functions and callbacks saw of it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+import specs
+from langchain_core.callbacks import BaseCallbackHandler
+from langgraph.errors import GraphInterrupt
+from langgraph.store.base import BaseStore
+
+import agentgraph as ag
+
+BY_RUNNER: Any = {"tags": ["all"], "metadata": {"job": -1}, "configurable": {"call": -1}}
+"""The config of a runner, with which that of a call is merged."""
+FORKS = (specs.Parallel, specs.Workflow)
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """The runtime context of a call; that of a runner has the number -1."""
+
+    number: int
+
+
+Caller = Literal["function", "model", "tool", "hook", "inner", "wrap", "border"]
+"""What was called, such as a `model_input`, an inner node of a graph, or at a border an `until`."""
+
+
+ALONE = ("function", "tool", "hook", "inner")
+"""What is in a run of its own."""
+
+
+class Visit(NamedTuple):
+    """A call of a function: what it is, and the run of the trace that it was in."""
+
+    caller: Caller
+    run: UUID | None
+
+
+class Run(NamedTuple):
+    """A run of the trace: what began, in which other one, and what is known of it."""
+
+    kind: Literal["chain", "model", "tool"]
+    name: str
+    parent: UUID | None
+    tags: list[str]
+    metadata: dict[str, Any]
+
+    @property
+    def address(self) -> str:
+        """The address of the agent."""
+        return str(self.metadata.get("agent_address"))
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return str(self.metadata.get("agent_name"))
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it is that of a node, not of a lane, a task or the whole."""
+        return self.kind == "chain" and any(tag.startswith("graph:step:") for tag in self.tags)
+
+    @property
+    def work(self) -> str:
+        """What a node does for its agent, such as `tools`; nothing for the agent's first node."""
+        return self.name.partition(".")[2]
+
+
+class Passed(BaseCallbackHandler):
+    """The context and the config of one call, with a handler that keeps the trace of it.
+
+    Attributes:
+        number: The number of the call on its thread.
+        runs: The runs of the trace.
+        visits: The calls of functions.
+        wrong: What functions saw that they should not.
+    """
+
+    run_inline = True
+
+    def __init__(self, number: int = 0, store: BaseStore | None = None) -> None:
+        self.number, self.store = number, store
+        self.runs: dict[UUID, Run] = {}
+        self.visits: list[Visit] = []
+        self._open: dict[UUID, Run] = {}
+        self._failed: set[UUID] = set()
+        self.wrong: list[Any] = []
+
+    @property
+    def options(self) -> Any:
+        """The options of the call."""
+        config = {
+            "callbacks": [self],
+            "tags": [f"call {self.number}"],
+            "metadata": {"job": self.number},
+            "configurable": {"call": self.number},
+        }
+        return {"context": Tenant(self.number), "config": config}
+
+    def look(self, caller: Caller, ctx: ag.Context) -> None:
+        """Note what a function sees by its context, and where in the trace it is called."""
+        run = self.see(caller, ctx.context, ctx.store, ctx.config)
+        if run is None:
+            return
+        if caller == "border":
+            fits = run.address.startswith(ctx.address)
+        else:
+            known = (run.agent, run.address, *map(run.metadata.get, ("run_path", "iteration")))
+            fits = known == (ctx.name, ctx.address, str(ctx.run_path), ctx.iteration)
+        self.wrong += [] if fits else [(caller, ctx.address, run)]
+
+    def see(self, caller: Caller, context: Any, store: Any, config: Any) -> Run | None:
+        """Note what a function sees, and return the run of the trace in which it is called."""
+        tags = {tag for tag in config.get("tags", ()) if tag.startswith("call")}
+        job = config.get("metadata", {}).get("job")
+        seen = (context, tags, job, config["configurable"].get("call"))
+        own = (Tenant(self.number), {f"call {self.number}"}, self.number, self.number)
+        if seen != own or store is not self.store:
+            self.wrong.append((caller, seen, store))
+        at = getattr(config["callbacks"], "parent_run_id", None)
+        self.visits.append(Visit(caller, at))
+        if at not in self.runs:
+            self.wrong.append((caller, "is called in no run of the trace"))
+        return self.runs.get(at) if at else None
+
+    def check(self, tree: specs.Spec, *, cut: bool = False) -> None:
+        """Check that functions saw what was passed, and that the trace has what they did.
+
+        Args:
+            tree: The tree.
+            cut: Whether the call may have been left, so that nodes began that came to nothing.
+        """
+        assert self.wrong == []
+        assert sum(run.parent is None for run in self.runs.values()) <= 1
+        for run in self.runs.values():
+            assert run.parent is None or run.parent in self.runs
+            assert (f"call {self.number}" in run.tags, run.metadata["job"]) == (True, self.number)
+        alone = [visit.run for visit in self.visits if visit.caller in ALONE]
+        assert len(alone) == len(set(alone))
+        if not cut:
+            self._check_runs({spec.name: spec for spec in specs.walk(tree)})
+
+    def _check_runs(self, by_name: dict[str, specs.Spec]) -> None:
+        """Check that each run has its visits, and that all have ended.
+
+        Where a border fails, a node runs again, and has its failure; one that is stopped may not begin.
+        """
+        assert list(self._open.values()) == []
+        models = Counter(run.parent for run in self.runs.values() if run.kind == "model")
+        assert models == Counter(visit.run for visit in self.visits if visit.caller == "model")
+        tools = {key for key, run in self.runs.items() if run.name in ("say", "act")}
+        assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
+        visited, once = {visit.run for visit in self.visits}, Counter[str]()
+        nodes = {key: run for key, run in self.runs.items() if run.is_node and key not in self._failed}
+        for key, run in nodes.items():
+            if isinstance(by_name[run.agent], (*FORKS, specs.Human)):
+                once[run.address] += 1
+            elif run.work.startswith("middleware") or not run.work:
+                assert key in visited, run
+        assert set(once.values()) <= {1}
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **run: Any) -> None:
+        self._begin("chain", run["name"], run)
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **run: Any) -> None:
+        self._begin("model", "", run)
+
+    def on_tool_start(self, serialized: Any, input_str: str, **run: Any) -> None:
+        self._begin("tool", serialized["name"], run)
+
+    def _begin(self, kind: Any, name: str, run: Any) -> None:
+        made = Run(kind, name, run["parent_run_id"], run["tags"] or [], run["metadata"])
+        self.runs[run["run_id"]] = self._open[run["run_id"]] = made
+
+    def _end(self, result: Any, *, run_id: UUID, **_: Any) -> None:
+        if self._open.pop(run_id, None) is None:
+            self.wrong.append((self.runs.get(run_id), "ends again"))
+        if isinstance(result, BaseException) and not isinstance(result, GraphInterrupt):
+            self._failed.add(run_id)
+
+    on_chain_end = on_chain_error = on_llm_end = on_llm_error = on_tool_end = on_tool_error = _end
