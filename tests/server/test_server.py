@@ -162,6 +162,8 @@ def test_the_tokens_of_each_agent_come_with_its_name_and_address(
         ("research", "everything/desk/research(1)"),
         ("jotter", "everything/jotter"),
         ("helper", "everything/helper"),
+        ("model", "everything/clerk/model"),
+        ("model", "everything/clerk/model[1]"),
         ("law", "everything/review/legal/law"),
         ("style", "everything/review/style"),
     }
