@@ -1,8 +1,7 @@
 """One run of a leaf or a fork: its input state, its messages and notes, and the update it writes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import takewhile
 from types import TracebackType
 from typing import Any, NamedTuple, cast
 
@@ -36,6 +35,7 @@ from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
+    STAMP,
     Border,
     LaneState,
     Position,
@@ -436,8 +436,9 @@ class Activation:
     def said_before(self) -> list[BaseMessage]:
         """Return the messages of this activation from earlier steps."""
         before = self.seen.messages[len(self.seen.messages) - self._under_way :]
-        is_here = self._said_at({self.home_address})
-        return [message for message in before if is_here(message)]
+        inside = f"{self.home_address}/"
+        at = [(message, address_of(message) or "") for message in before]
+        return [each for each, there in at if there == self.home_address or there.startswith(inside)]
 
     @cached_property
     def _under_way(self) -> int:
@@ -448,19 +449,14 @@ class Activation:
         mine = {self.home_address}
         if home.repeats:
             mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
-        return sum(1 for _ in takewhile(self._said_at(mine), reversed(self.seen.messages)))
-
-    def _said_at(self, homes: Collection[str]) -> Callable[[BaseMessage], bool]:
-        """Return whether a message was said at the address of an agent, or of a node inside it."""
-        if not self.node_context.place.home.kind.is_laid_flat:
-            return lambda message: address_of(message) in homes
-        inside = tuple(f"{home}/" for home in homes)
-
-        def is_said(message: BaseMessage) -> bool:
-            at = address_of(message)
-            return at in homes or (at is not None and at.startswith(inside))
-
-        return is_said
+        inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
+        count = 0
+        for message in reversed(self.seen.messages):
+            at = message.response_metadata.get(STAMP, "")
+            if at not in mine and not at.startswith(inside):
+                break
+            count += 1
+        return count
 
     def _report(self, error: BaseException) -> BaseException:
         """Stream a failure, and return the exception to raise for it."""
