@@ -59,6 +59,13 @@ def nested(iterations: int, saver: Saver = None) -> Graph:
     return _looped(NestedState, _alone("a", _a), _alone("b", _b), iterations, saver)
 
 
+def laid_flat(iterations: int) -> ag.Agent:
+    """Return the loop as an agent that is a graph, laid flat."""
+    graph = _looped(NestedState, _a, _b, iterations, None)
+    begin = {"rounds": 0}
+    return ag.graph_agent("l", graph, input=lambda ctx: {"messages": ctx.messages, **begin}, flat=True)
+
+
 def _a(state: Any) -> dict[str, Any]:
     return {"messages": [AIMessage(TEXT, name="a")]}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from loops import HELLO, HELLO_ROUNDS, THREAD, Graph, flat, nested, two
+from loops import HELLO, HELLO_ROUNDS, THREAD, Graph, flat, laid_flat, nested, two
 from measure import Contender, Figure, side_by_side
 
 import agentgraph as ag
@@ -26,6 +26,11 @@ def figures() -> Iterator[Figure]:
         yield _step("loop step, no saver", HAND, 1.1, _ours(), _by_hand(), repeats=40)
         saved = _ours(partial(_opened, ours)), _by_hand(partial(_opened, hand))
         yield _step("loop step, SQLite", HAND, 1.1, *saved, repeats=20)
+        ours_again = _ours(partial(_opened, ours))
+        laid = _invoked(_laid_flat, HELLO, partial(_opened, hand))
+        yield _step(
+            "step of a graph laid flat, SQLite", "a loop step", 1.1, laid, ours_again, repeats=20
+        )
         name, against = "loop step as events, in memory", "its graph's stream"
         yield _step(name, against, 1.25, _as_events, _streamed, repeats=20)
         yield from _against_nested(ours, nested)
@@ -38,6 +43,10 @@ def _step(name: str, against: str, aim: float, *both: Contender, repeats: int) -
 
 def _ours(opened: Callable[[], Any] = nullcontext) -> Contender:
     return _invoked(lambda saver: ag.compile_agent(two(ROUNDS), checkpointer=saver), HELLO, opened)
+
+
+def _laid_flat(saver: Any) -> Graph:
+    return ag.compile_agent(laid_flat(ROUNDS), checkpointer=saver)
 
 
 def _by_hand(opened: Callable[[], Any] = nullcontext) -> Contender:
