@@ -108,9 +108,10 @@ class FlatGraph:
             read: Reads the channels.
             writes: Receives what is written.
         """
-        node = self.node(name)
-        own = {"metadata": node.metadata or {}, "tags": [*(node.tags or ())], "run_name": name}
-        merged = {**merge_configs(self.config, config, own)}  # type: ignore[arg-type]
+        node, merged = self.node(name), {**config, "run_name": name}
+        if self.config or node.metadata or node.tags:
+            own = {"metadata": node.metadata or {}, "tags": [*(node.tags or ())]}
+            merged = {**merge_configs(self.config, merged, own)}  # type: ignore[arg-type]
         configurable: Any = merged.get("configurable", {})
         outer = configurable[CONFIG_KEY_SEND]
 
