@@ -211,7 +211,8 @@ def declared(schema: Any) -> Reducers:
             warnings.simplefilter("error")
             read: Any = StateGraph(schema)
     except Exception as error:
-        raise _no_schema(schema) from error
+        has_fields = isinstance(schema, type) and getattr(schema, "__annotations__", None)
+        raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
     if _ROOT in read.channels:
         raise _no_schema(schema)
     faults = [
@@ -300,6 +301,16 @@ def _no_schema(schema: Any) -> InvalidAgentError:
         [
             f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
             "class Values(TypedDict): notes: Annotated[list, operator.add]"
+        ]
+    )
+
+
+def _unread(schema: type, error: Exception) -> InvalidAgentError:
+    return InvalidAgentError(
+        [
+            f"values={shown(schema)} cannot be read as a state ({shown_error(error)}); its types must "
+            "be known, and a reducer be a function of two arguments, as in Annotated[int, lambda old, "
+            "new: max(old, new)]"
         ]
     )
 

@@ -99,6 +99,18 @@ def test_what_declares_no_fields_is_a_fault(schema: Any) -> None:
     )
 
 
+REDUCERS: dict[str, Any] = {"a built-in function": max, "one argument": lambda old: old}
+
+
+@pytest.mark.parametrize("reducer", REDUCERS.values(), ids=REDUCERS)
+def test_a_reducer_that_langgraph_cannot_call_is_a_fault_that_says_why(reducer: Any) -> None:
+    schema: Any = TypedDict("Best", {"best": Annotated[int, reducer]})  # type: ignore[misc]
+    with pytest.raises(
+        ag.InvalidAgentError, match=r"cannot be read as a state \(ValueError.*signature"
+    ):
+        ag.Runner(writes("a"), values=schema)
+
+
 def test_a_tree_whose_branches_share_a_declared_output_key_is_translated() -> None:
     branches = [ag.function_agent(n, lambda ctx: ctx.name, output_key="topic") for n in "ab"]
     tree = ag.parallel("p", branches)
