@@ -98,8 +98,9 @@ def compile_agent(
             `TypedDict` or a pydantic model. Studio and servers show a form for it.
         limits: What a turn may use; without them those of `Limits()`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
-            with `Annotated[list, operator.add]`, or another reducer, for values that are merged.
-            Other values are written over. A field `messages`, as of `MessagesState`, is the history.
+            with `Annotated[list, operator.add]`, or another reducer, for values that are merged. These
+            begin as in LangGraph, here with an empty list; other values are written over. A field
+            `messages`, as of `MessagesState`, is the history.
         middleware: LangChain middleware for every chat agent of the tree, outside the agent's own:
             redaction belongs here, as on one agent it does not protect the others.
         **options: Passed on to `StateGraph.compile`: `cache` (for agents with a `cache_policy`),

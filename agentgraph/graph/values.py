@@ -64,7 +64,8 @@ def as_writes(given: Written) -> list[Write]:
 DELETE: Final = {"$agentgraph": "delete"}
 """Deletes a value, wherever values are written: `SetValues(topic=DELETE)`.
 
-A declared value gets its default again. As it is plain data, clients of a server can send it too.
+A declared value gets its default again, or what its reducer begins with. As it is plain data, clients
+of a server can send it too.
 """
 
 
@@ -94,8 +95,20 @@ class Reducers:
         return make("Values", {name: each.hint for name, each in self.fields.items()}, total=False)
 
     def defaults(self) -> dict[str, Any]:
-        """Return new defaults of the names that have one."""
+        """Return new defaults of the names that have one: declared, or as their reducer begins."""
+        return self.begun() | self.declared_defaults()
+
+    def declared_defaults(self) -> dict[str, Any]:
+        """Return new defaults of the names that a schema declares with one."""
         return {name: each.default() for name, each in self.fields.items() if each.default}
+
+    def begun(self) -> dict[str, Any]:
+        """Return anew what LangGraph's reducers begin with, by name: most types with their empty value.
+
+        A type without one, such as `int | None`, has no value until the first write.
+        """
+        found = {name: each.from_checkpoint(MISSING) for name, each in self.channels.items()}
+        return {name: each.get() for name, each in found.items() if each.is_available()}
 
     def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Return why a value does not fit its declared type; None if it fits, or is not there."""
@@ -172,6 +185,9 @@ class Reducers:
         channel = BinaryOperatorAggregate[Any](declared.typ, declared.operator)
         if name in values:
             channel = channel.from_checkpoint(copied(values[name]))
+        overwrites, given = _get_overwrite(value)
+        if overwrites and not channel.is_available():  # else LangGraph keeps the `Overwrite` itself
+            return copied(given)
         try:
             channel.update([copied(value)])
         except Exception as error:
@@ -195,7 +211,8 @@ def declared(schema: Any) -> Reducers:
             warnings.simplefilter("error")
             read: Any = StateGraph(schema)
     except Exception as error:
-        raise _no_schema(schema) from error
+        has_fields = isinstance(schema, type) and getattr(schema, "__annotations__", None)
+        raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
     if _ROOT in read.channels:
         raise _no_schema(schema)
     faults = [
@@ -216,14 +233,22 @@ def declared(schema: Any) -> Reducers:
 
 
 class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
-    """The values of the run in the root; it begins with the defaults."""
+    """The values of the run in the root; it begins with the defaults.
+
+    What a reducer begins with is not saved before the first write, as in LangGraph.
+    """
 
     __slots__ = ("reducers",)
 
     def __init__(self, reducers: Reducers) -> None:
         super().__init__(dict, reducers.merged)
         self.reducers = reducers
-        self.value = reducers.defaults()
+        self.value = reducers.declared_defaults()
+
+    def get(self) -> dict[str, Any]:
+        """Return the values, with what the reducers of the others begin with."""
+        values = super().get()
+        return values | {name: v for name, v in self.reducers.begun().items() if name not in values}
 
     def copy(self) -> "ValuesChannel":
         """Return a copy of the channel."""
@@ -276,6 +301,16 @@ def _no_schema(schema: Any) -> InvalidAgentError:
         [
             f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
             "class Values(TypedDict): notes: Annotated[list, operator.add]"
+        ]
+    )
+
+
+def _unread(schema: type, error: Exception) -> InvalidAgentError:
+    return InvalidAgentError(
+        [
+            f"values={shown(schema)} cannot be read as a state ({shown_error(error)}); its types must "
+            "be known, and a reducer be a function of two arguments, as in Annotated[int, lambda old, "
+            "new: max(old, new)]"
         ]
     )
 

@@ -99,6 +99,18 @@ def test_what_declares_no_fields_is_a_fault(schema: Any) -> None:
     )
 
 
+REDUCERS: dict[str, Any] = {"a built-in function": max, "one argument": lambda old: old}
+
+
+@pytest.mark.parametrize("reducer", REDUCERS.values(), ids=REDUCERS)
+def test_a_reducer_that_langgraph_cannot_call_is_a_fault_that_says_why(reducer: Any) -> None:
+    schema: Any = TypedDict("Best", {"best": Annotated[int, reducer]})  # type: ignore[misc]
+    with pytest.raises(
+        ag.InvalidAgentError, match=r"cannot be read as a state \(ValueError.*signature"
+    ):
+        ag.Runner(writes("a"), values=schema)
+
+
 def test_a_tree_whose_branches_share_a_declared_output_key_is_translated() -> None:
     branches = [ag.function_agent(n, lambda ctx: ctx.name, output_key="topic") for n in "ab"]
     tree = ag.parallel("p", branches)
@@ -120,7 +132,8 @@ def test_input_whose_values_are_not_a_mapping_is_refused(schema: Any, given: Any
     with pytest.raises(ag.AgentGraphError, match="values must be a mapping, got"):
         graph.invoke({"messages": ["Go."], "values": given}, CONFIG)
     assert list(graph.get_state_history(CONFIG)) == []
-    assert graph.invoke({"messages": ["Go."], "values": None}, CONFIG)["values"] == {}
+    begun = {"notes": []} if schema else {}
+    assert graph.invoke({"messages": ["Go."], "values": None}, CONFIG)["values"] == begun
 
 
 # conflicts and failures of reducers
@@ -256,7 +269,8 @@ def test_calls_in_turn_see_what_those_before_them_wrote(drive: Drive, by: str) -
     tree = ag.chat_agent("boss", scripted(asked, "Done."), tools=[note], parallel_tools=False)
     runner = ag.Runner(tree, values=Notes)
     list(drive.run(runner, "Go.", thread_id="t"))
-    assert seen == [{}, {"notes": ["one"], "last": "one"}, {"notes": ["one", "two"], "last": "two"}]
+    second, third = {"notes": ["one"], "last": "one"}, {"notes": ["one", "two"], "last": "two"}
+    assert seen == [{"notes": []}, second, third]
     assert values_of(runner) == {"notes": ["one", "two", "three"], "last": "three"}
 
 

@@ -45,6 +45,7 @@ def sees(name: str = "sees") -> ag.Agent:
     return ag.function_agent(name, lambda ctx: str(dict(ctx.values)))
 
 
+BEGUN: dict[str, Any] = {"notes": []}
 FITTING: dict[str, dict[str, Any]] = {
     "a text": {"topic": "bees"},
     "items for a reducer": {"notes": ["a"]},
@@ -69,7 +70,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_fits_is_kept_as_it_was_written(drive: Drive, given: dict[str, Any]) -> None:
     runner = ag.Runner(gives("writer", ag.SetValues(**given)), values=Values)
     list(drive.run(runner, "Go.", thread_id="t"))
-    assert runner.thread("t").values == given
+    assert runner.thread("t").values == BEGUN | given
 
 
 @pytest.mark.parametrize(("given", "why"), WRONG.values(), ids=WRONG)
@@ -86,7 +87,7 @@ def test_what_does_not_fit_is_refused_where_it_is_written(
         with pytest.raises(ag.InvalidOutputError) as caught:
             list(drive.run(runner, "Go.", thread_id="t"))
         assert str(caught.value) == f"{at}: the value {why}"
-        assert runner.thread("t").values == {}
+        assert runner.thread("t").values == BEGUN
     runner = ag.Runner(writers["w"](), values=Values)
     for refused in (
         lambda: list(drive.run(runner, "Go.", values=given)),
@@ -105,7 +106,7 @@ def test_the_step_that_wrote_a_wrong_type_can_be_tried_again(drive: Drive) -> No
     with pytest.raises(ag.InvalidOutputError):
         list(drive.run(runner, "Go.", thread_id="t"))
     list(drive.resume(runner, "t"))
-    assert runner.thread("t").values == {"topic": "bees"}
+    assert runner.thread("t").values == BEGUN | {"topic": "bees"}
 
 
 def test_edits_of_the_state_are_checked(drive: Drive) -> None:
@@ -114,7 +115,7 @@ def test_edits_of_the_state_are_checked(drive: Drive) -> None:
     with pytest.raises(ag.AgentGraphError, match="values: 'topic' does not fit its declared type"):
         runner.graph.update_state(CONFIG, {"values": {"topic": 3}})
     runner.graph.update_state(CONFIG, {"values": {"topic": "ants"}})
-    assert runner.thread("t").values == {"topic": "ants"}
+    assert runner.thread("t").values == BEGUN | {"topic": "ants"}
 
 
 @pytest.mark.parametrize("schema", [Model, Plain])

@@ -102,7 +102,7 @@ class Lane:
     """
 
     history: list[Said] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=lambda: {ADDED: ""})
     input: list[Said] = field(default_factory=list)
     events: list[specs.Event] = field(default_factory=list)
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
@@ -153,7 +153,7 @@ class Lane:
     def see(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Take over what another lane wrote, for the agents of this one."""
         for values in written:
-            added = {k: self.values.get(k, "") + v for k, v in values.items() if k == ADDED}
+            added = {k: self.values[k] + v for k, v in values.items() if k == ADDED}
             self.values |= {**values, **added}
 
     def emit(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:

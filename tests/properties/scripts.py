@@ -164,7 +164,7 @@ def stops(until: tuple[str, Any] | None, sight: specs.Sight) -> bool:
     """Return what the `until` of a loop says."""
     kind, limit = until or ("iteration", 1000)
     reached = {"iteration": sight.iteration, "messages": len(sight.messages)}
-    return limit in sight.values if kind == "value" else reached[kind] >= limit
+    return bool(sight.values.get(limit)) if kind == "value" else reached[kind] >= limit
 
 
 def _decision(action: dict[str, Any], chosen: int) -> dict[str, Any]:
