@@ -196,7 +196,7 @@ class Translator:
             else:
                 self.failures.append(note)
             yield from self._events_of(note)
-        yield from self._unfinished(list(self._begun))
+        yield from self.unfinished()
         arose = failures(error) or [*self._failed.values()]
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
             yield self.event(self._ended(failure))
@@ -277,6 +277,10 @@ class Translator:
         if moment and moment.number > self.last.number:
             self.last = moment
         yield event
+
+    def unfinished(self) -> Iterator[AgentEvent]:
+        """Void all chunks that no whole message followed: the run ends."""
+        yield from self._unfinished(list(self._begun))
 
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
         """Void the chunks at some addresses that no whole message followed."""
