@@ -117,6 +117,30 @@ def test_an_input_may_have_more_than_messages(drive: Drive) -> None:
     assert lines(drive.run(ag.Runner(agent), "Go.", values={"n": 3})) == ["g: 3 of 1"]
 
 
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+def test_an_input_may_be_a_text(drive: Drive, flat: bool) -> None:
+    graph = foreign(lambda messages: " | ".join(each.text for each in messages))
+    agent = ag.graph_agent("g", graph, input=lambda ctx: {"messages": "Hm."}, flat=flat)
+    assert [event.text for event in drive.run(ag.Runner(agent), "Go.")] == ["Hm."]
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "g: input= returned None; return a dict, such as {'messages': ctx.messages}"),
+        ({"messages": 5}, "g: input= returned messages that cannot be read (Unsupported message type"),
+    ],
+    ids=["no state", "no messages"],
+)
+def test_an_input_that_cannot_be_read_is_named(
+    drive: Drive, given: Any, message: str, flat: bool
+) -> None:
+    agent = ag.graph_agent("g", foreign(lambda messages: "A."), input=lambda ctx: given, flat=flat)
+    _, error = failing(drive.run(ag.Runner(agent), "Go."), ag.InvalidOutputError)
+    assert str(error).startswith(message)
+
+
 def test_a_state_that_cannot_be_saved_is_an_error_that_names_the_agent(disk: Disk) -> None:
     class Loose(MessagesState):
         thing: Any
