@@ -20,7 +20,14 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agentgraph.agents.agents import Agent, ChatAgent, FunctionAgent, Middleware
+from agentgraph.agents.agents import (
+    Agent,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    InnerNode,
+    Middleware,
+)
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
@@ -308,7 +315,7 @@ class Translator:
     @cached_property
     def _voiding(self) -> set[str]:
         """The names of the agents whose chunks are voided if no whole message follows."""
-        kinds = ChatAgent, FunctionAgent
+        kinds = ChatAgent, FunctionAgent, GraphAgent, InnerNode
         return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:

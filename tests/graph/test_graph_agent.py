@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, foreign, lines, says, scripted
+from helpers import Disk, Drive, chat, failing, foreign, lines, retrying, says, scripted, unvoided
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
@@ -70,6 +70,28 @@ def test_its_tokens_are_streamed_under_its_address(drive: Drive) -> None:
     assert chunks.items() <= whole.items()
 
 
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+@pytest.mark.parametrize("retry", [None, retrying()], ids=["resumed", "retried"])
+def test_tokens_of_a_node_that_failed_are_voided(drive: Drive, flat: bool, retry: Any) -> None:
+    model, fails = scripted("Bees hum.", "Ants march."), [True]
+
+    def node(messages: Any) -> Any:
+        reply = model.invoke(messages)
+        if fails.pop() if fails else False:
+            raise ValueError("not yet")
+        return [reply]
+
+    agent = ag.graph_agent("g", foreign(node), flat=flat, retry=retry)
+    runner, events = ag.Runner(agent), list[ag.AgentEvent]()
+    if retry is None:
+        events, _ = failing(drive.run(runner, "Go.", thread_id="t", stream=True), ValueError)
+        events += drive.resume(runner, "t", stream=True)
+    else:
+        events += drive.run(runner, "Go.", thread_id="t", stream=True)
+    left = [(event.partial, event.text) for event in unvoided(events) if event.message]
+    assert left == [(True, "Ants "), (True, "march."), (False, "Ants march.")]
+
+
 def test_it_may_be_a_branch(drive: Drive) -> None:
     runner = ag.Runner(ag.parallel("p", [desk(), says("other")]))
     before = lines(drive.run(runner, "Go.", thread_id="t"))
@@ -100,6 +122,8 @@ def test_a_graph_may_ask_in_two_nodes_at_once(drive: Drive) -> None:
     list(drive.run(runner, "Go.", thread_id="t"))
     asked = {question.value: question.id for question in runner.pending("t")}
     assert asked.keys() == {"left?", "right?"}
+    with pytest.raises(ag.UnknownInterruptError, match="'g' is asked more than once, so answer by id"):
+        list(drive.resume(runner, "t", {"g": 1}))
     list(drive.resume(runner, "t", {asked["right?"]: 2}))
     assert [question.value for question in runner.pending("t")] == ["left?"]
     assert sorted(lines(drive.resume(runner, "t", 1))) == ["g: left 1", "g: right 2"]
