@@ -18,7 +18,7 @@ from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
-from agentgraph.threads.checks import check_types
+from agentgraph.threads.checks import check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
 from agentgraph.threads.replay import continuation
@@ -163,7 +163,7 @@ class Engine:
         """Answer the requests of a generator while no run can use the thread, or the others."""
         self.check_saver()
         with ExitStack() as held:
-            for each in dict.fromkeys([thread_id, *others]):
+            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
                 held.enter_context(lock_thread(self.saver, each))
             return self._read(reads, thread_id)
 
@@ -171,7 +171,7 @@ class Engine:
         """Answer the requests of a generator on the event loop, as `locked` does."""
         self.check_saver("async")
         with ExitStack() as held:
-            for each in dict.fromkeys([thread_id, *others]):
+            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
                 held.enter_context(await alock_thread(self.saver, each))
             return await self._aread(reads, thread_id)
 

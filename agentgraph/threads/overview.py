@@ -30,6 +30,8 @@ from agentgraph.threads.requests import (
 )
 from agentgraph.threads.results import Usage, usage_of
 from agentgraph.threads.threads import (
+    error_in,
+    is_stop,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -158,8 +160,8 @@ def _summary(tree: Tree, thread_id: str) -> Reads[ThreadSummary | None]:
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
     if next_node(saved) is None:
         return "done"
-    has_failed = any("__error__" in writes for writes in writes_by_task(saved).values())
-    if has_failed or any(note.kind == "error" for note in notes_at(saved)):
+    errors = filter(None, map(error_in, writes_by_task(saved).values()))
+    if not all(map(is_stop, errors)) or any(note.kind == "error" for note in notes_at(saved)):
         return "failed"
     return "paused" if asks else "stopped"
 
