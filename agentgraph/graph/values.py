@@ -68,6 +68,11 @@ A declared value gets its default again. As it is plain data, clients of a serve
 """
 
 
+def is_deletion(value: Any) -> bool:
+    """Return whether a written value is `DELETE`."""
+    return isinstance(value, dict) and value == DELETE
+
+
 @dataclass(frozen=True, slots=True)
 class Reducers:
     """How values are merged: by their declared reducers, else written over.
@@ -112,7 +117,7 @@ class Reducers:
         merged = dict(values)
         for write in as_writes(written):
             for name, value in write["values"].items():
-                if isinstance(value, dict) and value == DELETE:
+                if is_deletion(value):
                     merged.pop(name, None)
                     merged |= {key: v for key, v in self.defaults().items() if key == name}
                 else:
