@@ -176,7 +176,7 @@ def typed(schema: Any, data: Any) -> Any:
     try:
         return TypeAdapter(schema).validate_python(data)
     except ValidationError as error:
-        raise ValueError(_faults(error)) from None
+        raise ValueError(validation_faults(error)) from None
 
 
 def read_json(text: str) -> Any:
@@ -191,5 +191,6 @@ def read_json(text: str) -> Any:
         raise ValueError("it is not valid JSON") from None
 
 
-def _faults(error: ValidationError) -> str | None:
+def validation_faults(error: ValidationError) -> str | None:
+    """Return what is wrong, as pydantic found it, with where."""
     return joined((each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.errors())

@@ -48,5 +48,7 @@ def existing(db: str) -> str:
         Refusal: It does not exist.
     """
     if not Path(db).is_file():
-        raise Refusal(f"there is no file {db}; name the file of the thread by --db")
+        is_folder = bool(db) and Path(db).is_dir()
+        what = f"{db} is a folder" if is_folder else f"there is no file {db or repr(db)}"
+        raise Refusal(f"{what}; name the file of the thread by --db")
     return db

@@ -20,7 +20,14 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
-from agentgraph.agents.agents import Agent, ChatAgent, FunctionAgent, Middleware
+from agentgraph.agents.agents import (
+    Agent,
+    ChatAgent,
+    FunctionAgent,
+    GraphAgent,
+    InnerNode,
+    Middleware,
+)
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
@@ -196,7 +203,7 @@ class Translator:
             else:
                 self.failures.append(note)
             yield from self._events_of(note)
-        yield from self._unfinished(list(self._begun))
+        yield from self.unfinished()
         arose = failures(error) or [*self._failed.values()]
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
             yield self.event(self._ended(failure))
@@ -278,6 +285,10 @@ class Translator:
             self.last = moment
         yield event
 
+    def unfinished(self) -> Iterator[AgentEvent]:
+        """Void all chunks that no whole message followed: the run ends."""
+        yield from self._unfinished(list(self._begun))
+
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
         """Void the chunks at some addresses that no whole message followed."""
         for at in addresses:
@@ -304,7 +315,7 @@ class Translator:
     @cached_property
     def _voiding(self) -> set[str]:
         """The names of the agents whose chunks are voided if no whole message follows."""
-        kinds = ChatAgent, FunctionAgent
+        kinds = ChatAgent, FunctionAgent, GraphAgent, InnerNode
         return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:

@@ -361,9 +361,18 @@ class _Drawn(dict[Any, str]):
 
 
 def _way_on(written: Any, config: RunnableConfig) -> str:
-    """Return where the written position leads; after an edit of other state, the stored position."""
+    """Return where the written position leads; after an edit of other state, the stored position.
+
+    Raises:
+        AgentGraphError: There is none, as nothing has run.
+    """
     position = written.get("position") if isinstance(written, Mapping) else None
     position = position or ChannelRead.do_read(config, select="position")
+    if position is None:
+        raise AgentGraphError(
+            "the state is edited as if a node had run (as_node=), but nothing has run on this thread "
+            "yet; call update_state without as_node, or run a turn first"
+        )
     return cast(Position, position)["next"] or END
 
 

@@ -69,6 +69,11 @@ of a server can send it too.
 """
 
 
+def is_deletion(value: Any) -> bool:
+    """Return whether a written value is `DELETE`."""
+    return isinstance(value, dict) and value == DELETE
+
+
 @dataclass(frozen=True, slots=True)
 class Reducers:
     """How values are merged: by their declared reducers, else written over.
@@ -125,7 +130,7 @@ class Reducers:
         merged = dict(values)
         for write in as_writes(written):
             for name, value in write["values"].items():
-                if isinstance(value, dict) and value == DELETE:
+                if is_deletion(value):
                     merged.pop(name, None)
                     merged |= {key: v for key, v in self.defaults().items() if key == name}
                 else:

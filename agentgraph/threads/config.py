@@ -1,19 +1,31 @@
 """The config and the context of a run: what a call passes, merged with what its runner has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.pregel.main import _coerce_context
+from pydantic import ValidationError
 
+from agentgraph.agents.schemas import validation_faults
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checks import checked_id
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 """The `configurable` keys by which LangGraph continues elsewhere than at the head of a thread."""
+
+_KINDS: Sequence[tuple[str, Any, str]] = (
+    ("tags", list | tuple, "a list of texts"),
+    ("metadata", Mapping, "a dict"),
+    ("callbacks", list | BaseCallbackManager, "a list of callback handlers"),
+    ("recursion_limit", int, "a number of steps"),
+    ("max_concurrency", int, "a number of tasks"),
+)
+"""Keys of a config, the types that LangChain merges or compares, and their names."""
 
 
 def config_of(
@@ -36,7 +48,7 @@ def check_config(config: object) -> RunnableConfig:
     """Return a user's config, or an empty one for None.
 
     Raises:
-        AgentGraphError: It is not a config, or names a checkpoint.
+        AgentGraphError: It is not a config, a key has the wrong type, or it names a checkpoint.
     """
     if config is None:
         return {}
@@ -51,6 +63,15 @@ def check_config(config: object) -> RunnableConfig:
             raise AgentGraphError(
                 f"config: the configurable {key!r} cannot be set, because a runner continues a thread "
                 "at its latest checkpoint; to continue at another one, use runner.graph"
+            )
+    for key, kinds, wanted in _KINDS:
+        if not isinstance(config.get(key), kinds | None):
+            raise AgentGraphError(f"config: {key!r} must be {wanted}, got {shown(config[key])}")
+    every = config.get("callbacks")
+    for each in every if isinstance(every, list) else ():
+        if not isinstance(each, BaseCallbackHandler):
+            raise AgentGraphError(
+                f"config: {shown(each)} in 'callbacks' is not a callback handler of LangChain"
             )
     return RunnableConfig(**config)  # type: ignore[typeddict-item]
 
@@ -99,7 +120,8 @@ def context_as(schema: Any, context: Any) -> Any:
     try:
         return _coerce_context(schema, context)
     except Exception as error:
+        why = validation_faults(error) if isinstance(error, ValidationError) else reason(error)
         raise AgentGraphError(
-            f"context={shown(context)} does not fit {schema.__name__} ({reason(error)}); pass a "
+            f"context={shown(context)} does not fit {schema.__name__} ({why}); pass a "
             f"{schema.__name__}, or a dict of its fields"
         ) from error

@@ -1,6 +1,7 @@
 """Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
 
 from collections.abc import Generator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -17,7 +18,7 @@ from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
-from agentgraph.threads.checks import check_types
+from agentgraph.threads.checks import check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
 from agentgraph.threads.replay import continuation
@@ -158,16 +159,20 @@ class Engine:
             "version": "v2",
         }
 
-    def locked(self, reads: Reads[T], thread_id: str) -> T:
-        """Answer the requests of a generator while no run can use the thread."""
+    def locked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
+        """Answer the requests of a generator while no run can use the thread, or the others."""
         self.check_saver()
-        with lock_thread(self.saver, thread_id):
+        with ExitStack() as held:
+            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
+                held.enter_context(lock_thread(self.saver, each))
             return self._read(reads, thread_id)
 
-    async def alocked(self, reads: Reads[T], thread_id: str) -> T:
+    async def alocked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
         """Answer the requests of a generator on the event loop, as `locked` does."""
         self.check_saver("async")
-        with await alock_thread(self.saver, thread_id):
+        with ExitStack() as held:
+            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
+                held.enter_context(await alock_thread(self.saver, each))
             return await self._aread(reads, thread_id)
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:

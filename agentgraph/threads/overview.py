@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import ThreadError, TreeChangedError, UnknownThreadError
+from agentgraph.errors import AgentGraphError, ThreadError, TreeChangedError, UnknownThreadError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.state import address_of
 from agentgraph.safe_repr import shown
@@ -30,6 +30,8 @@ from agentgraph.threads.requests import (
 )
 from agentgraph.threads.results import Usage, usage_of
 from agentgraph.threads.threads import (
+    error_in,
+    is_stop,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -123,7 +125,14 @@ def thread(tree: Tree, thread_id: str) -> Reads[Thread]:
 
 
 def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
-    """Return the threads of a status, or all for None; those that began last first."""
+    """Return the threads of a status, or all for None; those that began last first.
+
+    Raises:
+        AgentGraphError: There is no such status.
+    """
+    if status not in (None, *get_args(Status)):
+        known = ", ".join(map(repr, get_args(Status)))
+        raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
     first: list[CheckpointTuple] = yield ListThreads()
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     found: list[ThreadSummary] = []
@@ -151,8 +160,8 @@ def _summary(tree: Tree, thread_id: str) -> Reads[ThreadSummary | None]:
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
     if next_node(saved) is None:
         return "done"
-    has_failed = any("__error__" in writes for writes in writes_by_task(saved).values())
-    if has_failed or any(note.kind == "error" for note in notes_at(saved)):
+    errors = filter(None, map(error_in, writes_by_task(saved).values()))
+    if not all(map(is_stop, errors)) or any(note.kind == "error" for note in notes_at(saved)):
         return "failed"
     return "paused" if asks else "stopped"
 
@@ -212,6 +221,17 @@ def copy(thread_id: str, to: str) -> Reads[None]:
         raise ThreadError(
             f"thread {shown(to)} exists already; copy to another id, or delete it first", to
         )
+    try:
+        yield from _copied(to)
+    except GeneratorExit:  # no request can be answered
+        raise
+    except BaseException:
+        yield OfThread(to, _deleted())  # a part of a thread would look like one that stopped there
+        raise
+
+
+def _copied(to: str) -> Reads[None]:
+    """Copy every checkpoint of the thread, with its writes."""
     every: Iterable[CheckpointTuple] = yield ListCheckpoints()
     for saved in reversed([*every]):
         at = config_of(to, namespace_of(saved))
@@ -223,6 +243,10 @@ def copy(thread_id: str, to: str) -> Reads[None]:
             tasks[task].append((channel, value))
         for number, (task, writes) in enumerate(tasks.items()):
             yield PutWrites(at, writes, task, f"{number:06}")
+
+
+def _deleted() -> Reads[None]:
+    yield DeleteThread()
 
 
 def _head() -> Reads[CheckpointTuple | None]:

@@ -198,13 +198,21 @@ def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInte
     )
 
 
+_WRONG = (
+    "not pending (was it answered already?)",
+    "answered more than once",
+    "asked more than once, so answer by id",
+)
+"""What is wrong with a key of answers, by the number of questions that it names."""
+
+
 def _by_id(
     thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return answers by id or address as answers by id, in plain data.
 
     Raises:
-        UnknownInterruptError: A key names no pending question, or one that is answered twice.
+        UnknownInterruptError: A key names no pending question, several, or one that is answered twice.
         InvalidAnswerError: An answer does not fit its question's schema.
     """
     found: dict[str, Any] = {}
@@ -212,7 +220,7 @@ def _by_id(
         named = [question for question in questions if key in (question.id, question.address)]
         if len(named) != 1 or named[0].id in found:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
-            wrong = "answered more than once" if named else "not pending (was it answered already?)"
+            wrong = _WRONG[min(len(named), 2)]
             raise UnknownInterruptError(
                 f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
                 thread_id,

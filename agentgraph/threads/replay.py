@@ -55,11 +55,12 @@ from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_of, 
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import address_of, clock_in
-from agentgraph.safe_repr import shown_error
 from agentgraph.threads.requests import GetCheckpoint, Reads
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
+    error_in,
+    is_stop,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -202,10 +203,8 @@ def _shown_errors(saved: CheckpointTuple) -> list[str]:
     """Return the errors of the tasks of a step, each once."""
     found: dict[str, None] = {}
     for writes in writes_by_task(saved).values():
-        if (error := writes.get("__error__")) is not None:
-            shown = error if isinstance(error, str) else shown_error(error)
-            if not shown.startswith(("CancelledError(", "KeyboardInterrupt(")):
-                found[shown] = None
+        if (error := error_in(writes)) is not None and not is_stop(error):
+            found[error] = None
     return [*found]
 
 
@@ -438,7 +437,10 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
     """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
     by_task = writes_by_task(saved).values()
     if (begun := _last_note(saved, "resumed")) is None:
-        return not any(writes.keys() & {"__error__", "__interrupt__"} for writes in by_task)
+        errors = [error for writes in by_task if (error := error_in(writes)) is not None]
+        if errors:
+            return all(map(is_stop, errors))
+        return not any("__interrupt__" in writes for writes in by_task)
     ended = [note for note in notes_at(saved) if note.kind == "error"]
     ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
     return max(map(number_of, ended), default=0) < number_of(begun)

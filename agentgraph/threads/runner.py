@@ -13,9 +13,11 @@ from langgraph.store.base import BaseStore
 
 from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.limits import Limits
+from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.values import declared
+from agentgraph.safe_repr import shown
 from agentgraph.threads.beginning import beginning
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, RunOptions
@@ -35,7 +37,7 @@ from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.validation import validate
 
-_ANY = "any"
+_ANY = ""
 """The thread of requests that are of no thread."""
 
 
@@ -100,7 +102,9 @@ class Runner:
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `limits`, `config`, `cache`, `context` or its schema is invalid.
+            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `context` or its schema is
+                invalid.
+            SaverError: The SQLite file cannot be opened.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
@@ -320,6 +324,9 @@ class Runner:
 
         Args:
             status: Only threads with this status; see `Thread`.
+
+        Raises:
+            AgentGraphError: There is no such status, or the saver supports async calls only.
         """
         return self.engine.read(threads(self.engine.tree, status), _ANY)
 
@@ -345,11 +352,11 @@ class Runner:
 
         Raises:
             UnknownThreadError: The saver has no such thread.
-            ThreadBusyError: A run is active on it.
+            ThreadBusyError: A run is active on it, or on `to`.
             ThreadError: There is a thread `to` already.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.locked(copy(thread_id, to), thread_id)
+        self.engine.locked(copy(thread_id, to), thread_id, to)
 
     def close(self) -> None:
         """Close the file that the runner opened; a saver that was passed stays open."""
@@ -464,15 +471,20 @@ class Runner:
 
     async def acopy(self, thread_id: str, to: str) -> None:
         """Copy a thread, as `copy` does."""
-        await self.engine.alocked(copy(thread_id, to), thread_id)
+        await self.engine.alocked(copy(thread_id, to), thread_id, to)
 
 
 def _saver(given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None") -> BaseCheckpointSaver[Any]:
     """Return the saver that is given, or a new one in memory or on a file."""
     if given is None:
         return InMemorySaver()
-    if not isinstance(given, str | PathLike):
+    if isinstance(given, BaseCheckpointSaver):
         return given
+    if not isinstance(given, str | PathLike):
+        raise AgentGraphError(
+            f"checkpointer={shown(given)} is neither a saver of LangGraph nor a path; pass one, such "
+            "as 'runs.db', or leave it out to store threads in memory"
+        )
     from agentgraph.threads.sqlite import file_saver
 
     return file_saver(given)

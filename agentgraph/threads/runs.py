@@ -119,6 +119,8 @@ class Execution:
             if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
                 self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
+            elif isinstance(error, KeyboardInterrupt):
+                yield from translator.unfinished()
             if is_of_database(error):
                 self.heard_until = None  # the saver cannot store it
                 raise saver_error(error, self._saver, self._thread_id) from error

@@ -69,14 +69,15 @@ def saver_error(
     Args:
         error: What the saver raised.
         saver: The saver.
-        thread_id: The thread that was read or run.
+        thread_id: The thread that was read or run; None or empty if it was none.
     """
     path: str | None = getattr(saver, "path", None)
     at = f", the file {path}," if path else ""
+    whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
     return SaverError(
-        f"thread {thread_id!r}: its saver {type(saver).__name__.lstrip('_')}{at} failed with "
-        f"{type(error).__name__}: {reason(error)}; {way_out(error)}; what was saved before is kept",
-        thread_id=thread_id,
+        f"{whose} {type(saver).__name__.lstrip('_')}{at} failed with {type(error).__name__}: "
+        f"{reason(error)}; {way_out(error)}; what was saved before is kept",
+        thread_id=thread_id or None,
         path=path,
     )
 

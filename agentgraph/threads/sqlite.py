@@ -144,18 +144,18 @@ S = TypeVar("S", bound=_SqliteSaver)
 
 
 def _opened(kind: type[S], path: str | PathLike[str]) -> S:
-    connection: sqlite3.Connection | None = None
+    name, connection = _named(path), None
     try:
         connection = sqlite3.connect(
-            path, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
+            name, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
         )
         connection.executescript(_PRAGMAS)
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        raise _unopened(os.fspath(path), error) from error
+        raise _unopened(name, error) from error
     saver = kind(connection)
-    saver.path = _file(path)
+    saver.path = _file(name)
     return saver
 
 
@@ -174,10 +174,10 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
         The saver, to be awaited or used with `async with`, which also closes it. That, or its first
         use, opens the file, and raises a `SaverError` where it cannot be opened.
     """
-    connection = aiosqlite.connect(os.fspath(path), timeout=_BUSY_SECONDS, factory=_Connection)
+    name = _named(path)
+    connection = aiosqlite.connect(name, timeout=_BUSY_SECONDS, factory=_Connection)
     saver = _AsyncSqliteSaver(connection)
-    saver.named = os.fspath(path)
-    saver.path = _file(path)
+    saver.named, saver.path = name, _file(name)
     return saver
 
 
@@ -194,5 +194,14 @@ def _unopened(path: str, error: Exception) -> SaverError:
     )
 
 
-def _file(path: str | PathLike[str]) -> str | None:
-    return None if os.fspath(path) == ":memory:" else os.path.realpath(path)
+def _named(path: str | PathLike[str]) -> str:
+    if not (name := os.fspath(path)):
+        raise SaverError(
+            "the path of a SQLite file is empty, and what it would store lost; name a file, such as "
+            "'runs.db', or ':memory:' for none"
+        )
+    return name
+
+
+def _file(path: str) -> str | None:
+    return None if path == ":memory:" else os.path.realpath(path)

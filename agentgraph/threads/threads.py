@@ -16,7 +16,7 @@ need more than that:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any
 from uuid import uuid4
@@ -26,7 +26,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.state import Position
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.requests import (
     GetCheckpoint,
     GetState,
@@ -142,6 +142,17 @@ def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     for task, channel, value in saved.pending_writes or ():
         tasks.setdefault(task, {})[channel] = value
     return tasks
+
+
+def error_in(writes: Mapping[str, Any]) -> str | None:
+    """Return the error that a task saved, as text; None if there is none."""
+    error = writes.get(_ERROR)
+    return error if isinstance(error, str | None) else shown_error(error)
+
+
+def is_stop(error: str) -> bool:
+    """Return whether a task with an error did not fail, but was stopped from outside."""
+    return error.startswith(("CancelledError(", "KeyboardInterrupt("))
 
 
 def namespace_of(saved: CheckpointTuple) -> str:

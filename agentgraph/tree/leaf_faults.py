@@ -96,10 +96,10 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
             "a function from the state to what the agent says"
         )
     yield from flat_faults(agent)
-    if agent.input is not None and not callable(agent.input):
-        yield f"input={shown(agent.input)} cannot be called; pass a function that takes a context"
-    if agent.output is not None and not callable(agent.output):
-        yield f"output={shown(agent.output)} cannot be called; pass a function that takes the state"
+    if agent.input is not None and (not callable(agent.input) or is_async(agent.input)):
+        yield f"input={shown(agent.input)} cannot be used; pass a sync function of a context"
+    if agent.output is not None and (not callable(agent.output) or is_async(agent.output)):
+        yield f"output={shown(agent.output)} cannot be used; pass a sync function of the state"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     yield from _cache_faults(agent.cache_policy)

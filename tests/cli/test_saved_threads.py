@@ -54,6 +54,9 @@ def test_a_file_that_is_not_there_is_refused(command: Commands) -> None:
     assert (refused.code, refused.out) == (REFUSED, "")
     assert "there is no file none.db" in refused.err
     assert not (command.folder / "none.db").exists()
+    (command.folder / "folder").mkdir()
+    for db, why in (("folder", "folder is a folder"), ("", "there is no file ''")):
+        assert f"{why}; name the file" in command("threads", "agents.py:asking", "--db", db).err
 
 
 def test_replies_are_printed_as_they_grow(command: Commands) -> None:

@@ -194,3 +194,12 @@ def test_only_the_limit_of_steps_that_a_user_passes_holds() -> None:
     assert graph.config["recursion_limit"] == 1_000_000_000
     with pytest.raises(GraphRecursionError):
         graph.invoke({"messages": []}, {"recursion_limit": 10})
+
+
+def test_a_thread_on_which_nothing_ran_cannot_be_edited_as_a_node() -> None:
+    graph: Any = ag.compile_agent(ag.loop("l", [A, B], max_iterations=2), checkpointer=InMemorySaver())
+    with pytest.raises(
+        ag.AgentGraphError, match="nothing has run on this thread yet; call update_state"
+    ):
+        graph.update_state(CONFIG, {"messages": ["Go."]}, as_node="b")
+    graph.update_state(CONFIG, {"messages": ["Go."]})

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, Sync, check_heard, retrying, scripted
+from helpers import Async, Drive, Sync, check_heard, retrying, scripted, unvoided
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.output_parsers import StrOutputParser
 from langgraph.graph import START, MessagesState, StateGraph
@@ -202,3 +202,61 @@ def test_chunks_in_a_foreign_graph_have_the_names_of_its_agents(drive: Drive) ->
     assert {(event.agent_name, event.message and event.message.name) for event in events} == {
         ("outer", "researcher")
     }
+
+
+def test_chunks_that_alternate_make_whole_messages(drive: Drive) -> None:
+    def fn(ctx: ag.Context) -> Iterator[Any]:
+        yield AIMessageChunk("Bees ", id="1")
+        yield AIMessageChunk("Ants ", id="2")
+        yield AIMessageChunk("hum.", id="1")
+        yield ag.Custom("half")
+        yield AIMessageChunk("march.", id="2")
+
+    runner = ag.Runner(ag.function_agent("writer", fn))
+    events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
+    again = list(runner.events("t"))
+    assert [event.text for event in again if event.message] == ["Bees hum.", "Ants march."]
+    check_heard([event for event in events if not event.partial], again)
+    assert [message.text for message in runner.thread("t").messages] == [
+        "Go.",
+        "Bees hum.",
+        "Ants march.",
+    ]
+
+
+def test_chunks_of_a_message_in_the_history_replace_it(drive: Drive) -> None:
+    texts = iter(["Bees hum.", "Bees hum.", "Ants march."])
+
+    def fn(ctx: ag.Context) -> Iterator[Any]:
+        yield AIMessageChunk(next(texts), id="1")
+
+    tree = ag.loop("thrice", [ag.function_agent("writer", fn)], max_iterations=3)
+    runner = ag.Runner(tree)
+    events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
+    assert [(event.kind, event.partial, event.text) for event in events] == [
+        ("message", True, "Bees hum."),
+        ("message", False, "Bees hum."),
+        ("discarded", False, ""),
+        ("message", False, "Ants march."),
+    ]
+    check_heard([event for event in events if not event.partial], list(runner.events("t")))
+
+
+def test_chunks_of_a_call_that_ctrl_c_ends_are_voided() -> None:
+    def fn(ctx: ag.Context) -> Iterator[Any]:
+        yield AIMessageChunk("Bees ")
+        if not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+        yield AIMessageChunk("hum.")
+
+    stopped: list[bool] = []
+    runner, events = ag.Runner(ag.function_agent("writer", fn)), list[ag.AgentEvent]()
+    with pytest.raises(KeyboardInterrupt):
+        for event in runner.run("Go.", thread_id="t", stream=True):
+            events.append(event)
+    assert [event.kind for event in events] == ["message", "discarded"]
+    assert events[1].action is not None
+    assert events[1].action.discarded == (events[0].id,)
+    events += runner.resume("t")
+    assert [event.text for event in unvoided(events)] == ["Bees hum."]

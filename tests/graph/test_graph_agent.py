@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, foreign, lines, says, scripted
+from helpers import Disk, Drive, chat, failing, foreign, lines, retrying, says, scripted, unvoided
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
@@ -70,6 +70,28 @@ def test_its_tokens_are_streamed_under_its_address(drive: Drive) -> None:
     assert chunks.items() <= whole.items()
 
 
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+@pytest.mark.parametrize("retry", [None, retrying()], ids=["resumed", "retried"])
+def test_tokens_of_a_node_that_failed_are_voided(drive: Drive, flat: bool, retry: Any) -> None:
+    model, fails = scripted("Bees hum.", "Ants march."), [True]
+
+    def node(messages: Any) -> Any:
+        reply = model.invoke(messages)
+        if fails.pop() if fails else False:
+            raise ValueError("not yet")
+        return [reply]
+
+    agent = ag.graph_agent("g", foreign(node), flat=flat, retry=retry)
+    runner, events = ag.Runner(agent), list[ag.AgentEvent]()
+    if retry is None:
+        events, _ = failing(drive.run(runner, "Go.", thread_id="t", stream=True), ValueError)
+        events += drive.resume(runner, "t", stream=True)
+    else:
+        events += drive.run(runner, "Go.", thread_id="t", stream=True)
+    left = [(event.partial, event.text) for event in unvoided(events) if event.message]
+    assert left == [(True, "Ants "), (True, "march."), (False, "Ants march.")]
+
+
 def test_it_may_be_a_branch(drive: Drive) -> None:
     runner = ag.Runner(ag.parallel("p", [desk(), says("other")]))
     before = lines(drive.run(runner, "Go.", thread_id="t"))
@@ -100,6 +122,8 @@ def test_a_graph_may_ask_in_two_nodes_at_once(drive: Drive) -> None:
     list(drive.run(runner, "Go.", thread_id="t"))
     asked = {question.value: question.id for question in runner.pending("t")}
     assert asked.keys() == {"left?", "right?"}
+    with pytest.raises(ag.UnknownInterruptError, match="'g' is asked more than once, so answer by id"):
+        list(drive.resume(runner, "t", {"g": 1}))
     list(drive.resume(runner, "t", {asked["right?"]: 2}))
     assert [question.value for question in runner.pending("t")] == ["left?"]
     assert sorted(lines(drive.resume(runner, "t", 1))) == ["g: left 1", "g: right 2"]
@@ -115,6 +139,30 @@ def test_an_input_may_have_more_than_messages(drive: Drive) -> None:
     graph = StateGraph(Counted).add_node("count", count).add_edge(START, "count").compile()
     agent = ag.graph_agent("g", graph, input=lambda ctx: {"messages": ["Hm."], **ctx.values})
     assert lines(drive.run(ag.Runner(agent), "Go.", values={"n": 3})) == ["g: 3 of 1"]
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+def test_an_input_may_be_a_text(drive: Drive, flat: bool) -> None:
+    graph = foreign(lambda messages: " | ".join(each.text for each in messages))
+    agent = ag.graph_agent("g", graph, input=lambda ctx: {"messages": "Hm."}, flat=flat)
+    assert [event.text for event in drive.run(ag.Runner(agent), "Go.")] == ["Hm."]
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["in a box", "flat"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "g: input= returned None; return a dict, such as {'messages': ctx.messages}"),
+        ({"messages": 5}, "g: input= returned messages that cannot be read (Unsupported message type"),
+    ],
+    ids=["no state", "no messages"],
+)
+def test_an_input_that_cannot_be_read_is_named(
+    drive: Drive, given: Any, message: str, flat: bool
+) -> None:
+    agent = ag.graph_agent("g", foreign(lambda messages: "A."), input=lambda ctx: given, flat=flat)
+    _, error = failing(drive.run(ag.Runner(agent), "Go."), ag.InvalidOutputError)
+    assert str(error).startswith(message)
 
 
 def test_a_state_that_cannot_be_saved_is_an_error_that_names_the_agent(disk: Disk) -> None:

@@ -162,7 +162,9 @@ def test_a_deletion_beside_another_write_conflicts(drive: Drive) -> None:
     tree = ag.parallel(
         "both", [gives("w", ag.SetValues(topic=ag.DELETE)), gives("x", ag.SetValues(topic="ants"))]
     )
-    with pytest.raises(ag.ValueConflictError, match="topic"):
+    with pytest.raises(
+        ag.ValueConflictError, match=r"wrote ag.DELETE and both/x wrote 'ants' as .*topic"
+    ):
         list(drive.run(ag.Runner(tree), "Go."))
 
 

@@ -249,6 +249,26 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "context={'nme': 'ada'} does not fit Tenant (Tenant.__init__() got an unexpected keyword "
         "argument 'nme'); pass a Tenant, or a dict of its fields",
     ),
+    "tags that are a text": (
+        {"config": {"tags": "a"}},
+        "config: 'tags' must be a list of texts, got 'a'",
+    ),
+    "metadata that is a number": (
+        {"config": {"metadata": 5}},
+        "config: 'metadata' must be a dict, got 5",
+    ),
+    "callbacks that are a number": (
+        {"config": {"callbacks": 5}},
+        "config: 'callbacks' must be a list of callback handlers, got 5",
+    ),
+    "a callback that is a number": (
+        {"config": {"callbacks": [5]}},
+        "config: 5 in 'callbacks' is not a callback handler of LangChain",
+    ),
+    "a limit that is a text": (
+        {"config": {"recursion_limit": "9"}},
+        "config: 'recursion_limit' must be a number of steps, got '9'",
+    ),
 }
 
 
@@ -259,6 +279,16 @@ def test_what_is_refused_before_the_run(drive: Drive, given: dict[str, Any], mes
         [*drive.run(runner, "Go.", **given)]
     assert str(caught.value) == message
     assert runner.threads() == []
+
+
+def test_what_a_model_of_the_context_refuses_is_named() -> None:
+    runner = ag.Runner(ag.function_agent("a", lambda ctx: "A"), context_schema=TenantModel)
+    with pytest.raises(ag.AgentGraphError) as caught:
+        runner.run("Go.", context={"name": 5})
+    assert str(caught.value) == (
+        "context={'name': 5} does not fit TenantModel (name: Input should be a valid string); pass a "
+        "TenantModel, or a dict of its fields"
+    )
 
 
 def test_a_schema_that_is_none_is_refused() -> None:

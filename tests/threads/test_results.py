@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from helpers import asks, chat, fails, lines, says
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 import agentgraph as ag
@@ -185,6 +186,47 @@ def test_a_copy_is_a_thread_of_its_own(runner_of: Make, method: Call) -> None:
         method(runner, "copy", "t", "u")
 
 
+def test_a_copy_waits_for_no_run_on_either_thread(runner_of: Make, method: Call) -> None:
+    runner = runner_of(ag.sequential("job", [says("a"), asks("b")]))
+    runner.invoke("Go.", thread_id="t")
+    with runner.run("Go.", thread_id="u") as run:  # nothing of it is saved yet
+        with pytest.raises(ag.ThreadBusyError, match="thread 'u' is busy"):
+            method(runner, "copy", "t", "u")
+        assert lines(run) == ["job/a: a", "job/b: [asks] Well?"]
+    assert lines(runner.events("u")) == ["job/a: a", "job/b: [asks] Well?"]
+    with pytest.raises(ag.ThreadError, match="thread 't' exists already"):
+        method(runner, "copy", "t", "t")
+
+
+class FailsInWrites(InMemorySaver):
+    """Fails to save the second writes of a copy."""
+
+    left = 1
+
+    def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        if config["configurable"]["thread_id"] == "copy":
+            self.left -= 1
+            if self.left < 0:
+                raise OSError("the disk is full")
+        super().put_writes(config, writes, task_id, task_path)
+
+
+def test_a_copy_that_fails_leaves_nothing(method: Call) -> None:
+    tree = ag.sequential("job", [says("a"), says("b"), asks("c")])
+    runner = ag.Runner(tree, checkpointer=FailsInWrites())
+    runner.invoke("Go.", thread_id="t")
+    with pytest.raises(ag.SaverError, match="the disk is full"):
+        method(runner, "copy", "t", "copy")
+    assert [each.thread_id for each in runner.threads()] == ["t"]
+
+
+def test_an_unknown_status_is_refused(runner_of: Make, method: Call) -> None:
+    with pytest.raises(
+        ag.AgentGraphError, match="status='finished' is not a status of threads; use one"
+    ):
+        method(runner_of(says("a")), "threads", "finished")
+
+
 def test_a_deleted_thread_is_gone(runner_of: Make, method: Call) -> None:
     runner = runner_of(asks("boss"))
     method(runner, "invoke", "Go.", thread_id="t")
@@ -200,8 +242,10 @@ def test_a_runner_on_a_path_serves_both_kinds_of_calls_and_closes_its_file(tmp_p
         assert runner.invoke("Go.", thread_id="t").status == "paused"
         assert asyncio.run(runner.ainvoke(thread_id="t", answers="yes")).status == "done"
         assert asyncio.run(runner.ainvoke("Again.", thread_id="t")).status == "paused"  # a new loop
-    with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
+    with pytest.raises(ag.SaverError, match=r"thread 't': .* use the runner while its saver is open"):
         runner.thread("t")
+    with pytest.raises(ag.SaverError, match=r"^the saver FileSaver, the file .*runs.db, failed with"):
+        runner.threads()
     with ag.Runner(report(), checkpointer=tmp_path / "runs.db") as runner:
         assert runner.thread("t").status == "paused"
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
 import pytest
-from helpers import asks, failing, lines, says, yields
+from helpers import Async, asks, failing, lines, says, unvoided, yields
 
 import agentgraph as ag
 
@@ -241,3 +241,35 @@ def test_an_async_run_may_be_closed_before_its_first_event_and_after_its_last() 
         assert await read_all(runner.arun("Go.", thread_id="t")) == ["a"]
 
     asyncio.run(whole())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # LangGraph's own
+@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
+def test_words_of_a_run_whose_event_loop_ended_are_voided(in_branch: bool) -> None:
+    calls: list[int] = []
+
+    async def fn(ctx: ag.Context) -> AsyncIterator[str]:
+        yield "One."
+        calls.append(1)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+        yield "Two."
+
+    writer = ag.function_agent("writer", fn)
+    runner = ag.Runner(ag.parallel("both", [writer, says("other")]) if in_branch else writer)
+    runs, heard = list[ag.AsyncRun](), list[ag.AgentEvent]()
+
+    async def left() -> None:
+        runs.append(runner.arun("Go.", thread_id="t"))
+        async for event in runs[0]:
+            heard.append(event)
+            if event.text == "One.":
+                return
+
+    asyncio.run(left())
+    assert runner.thread("t").status == "stopped"
+    heard += Async.resume(runner, "t")
+    assert sorted(event.text for event in unvoided(heard)) == sorted(
+        ["One.", "Two.", *(["other"] if in_branch else [])]
+    )
+    assert unvoided(heard) == list(runner.events("t"))

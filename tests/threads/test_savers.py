@@ -196,6 +196,22 @@ def test_a_file_that_another_connection_has_locked_is_named(tmp_path: Path) -> N
             ag.Runner(says("a"), checkpointer=SqliteSaver(connection)).run("Go.", thread_id="t")
 
 
+@pytest.mark.parametrize("given", [5, True, b"x.db"], ids=["a number", "true", "bytes"])
+def test_what_is_neither_a_saver_nor_a_path_is_refused(given: Any) -> None:
+    with pytest.raises(
+        ag.AgentGraphError, match="is neither a saver of LangGraph nor a path; pass one"
+    ):
+        ag.Runner(says("a"), checkpointer=given)
+
+
+@pytest.mark.parametrize("opened", [ag.sqlite_saver, ag.async_sqlite_saver], ids=["sync", "async"])
+def test_an_empty_path_is_refused(opened: Any) -> None:
+    with pytest.raises(ag.SaverError, match="the path of a SQLite file is empty"):
+        opened("")
+    with pytest.raises(ag.SaverError, match="the path of a SQLite file is empty"):
+        ag.Runner(says("a"), checkpointer="")
+
+
 def test_a_saver_that_was_closed_is_named(tmp_path: Path) -> None:
     with ag.sqlite_saver(tmp_path / "x.db") as saver:
         runner = ag.Runner(says("a"), checkpointer=saver)

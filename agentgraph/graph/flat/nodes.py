@@ -33,6 +33,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
+from agentgraph.graph.nodes.graph_input import graph_input
 from agentgraph.graph.nodes.handoff import handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
@@ -137,7 +138,7 @@ class FlatNode(LeafNode):
             raise SeveralWaysError(home.name, activation.address, [*dict.fromkeys(names)])
         following = self._place_of(activation, names[0]) if names else None
         packets = [given for _, given in ways.packets]
-        activation.check(f"what it sends to {names[:1]}", packets)
+        activation.check(f"what it sends to {names[0]!r}" if packets else "what it sends", packets)
         step.say()
         if following is not None:
             self._continue_at(activation, step, following, packets)
@@ -217,11 +218,11 @@ class EntryNode(FlatNode):
 
     def talk(self, activation: Activation) -> Talk[None]:
         """Write the input; or say the output."""
-        step, context = self.step(activation), activation.context(self.agent.history)
+        step = self.step(activation)
         if activation.progress.get("ended"):
             self.end(activation, step)
             return
-        given: Any = self.agent.input(context) if self.agent.input else {"messages": context.messages}
+        given = graph_input(self.agent, activation)
         if not self.graph.keeps_state:
             step.forget()
         elif isinstance(given, Mapping) and "messages" in given:

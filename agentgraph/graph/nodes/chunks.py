@@ -31,6 +31,7 @@ class Chunks(BaseCallbackHandler):
         self._handlers = _handlers(activation.config)
         self._is_v3 = all(isinstance(each, StreamMessagesHandlerV2) for each in self._handlers)
         self._joined: BaseMessageChunk | None = None
+        self._ended: dict[str | None, BaseMessageChunk] = {}
         self._streamed: dict[str, str] = {}
         self._ids: dict[UUID, str] = {}
 
@@ -58,32 +59,38 @@ class Chunks(BaseCallbackHandler):
         """Return the id of the streamed message with a text, for what a function says; None if none."""
         return next((key for key, streamed in self._streamed.items() if streamed == text), None)
 
-    def add(self, chunk: BaseMessageChunk, *, live: bool) -> None:
-        """Add a chunk to its message, and stream it; one with another id begins a new message."""
-        if self._joined is not None and chunk.id not in (None, self._joined.id):
-            self.end(live=live)
+    def continues(self, chunk: BaseMessageChunk) -> bool:
+        """Return whether a chunk belongs to the message that is being joined, or begins one."""
+        return self._joined is None or chunk.id in (None, self._joined.id)
+
+    def add(self, chunk: BaseMessageChunk) -> None:
+        """Add a chunk to its message, and stream it; not if it changes a message of the history."""
         if chunk.id is None:
             chunk = chunk.model_copy(update={"id": self._joined.id if self._joined else str(uuid4())})
-        is_new = self._joined is None
-        self._joined = chunk if self._joined is None else self._joined + chunk
-        if is_new:
-            self._is_ours = chunk.id not in self._streamed
+        if self._joined is None:
+            self._joined = self._ended.get(chunk.id)
+            is_known = self._activation.current_message(chunk.id) is not None
+            self._is_ours = chunk.id not in self._streamed and not is_known
             is_over = any(chunk.id in each.seen for each in self._handlers)
             self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
+        self._joined = chunk if self._joined is None else self._joined + chunk
         if self._handlers and self._is_ours:
             self._add(chunk)
         if self._handlers and self._is_passed_on:
             push_message(chunk, state_key=None)
 
-    def end(self, *, live: bool) -> None:
-        """Say the message that the chunks make."""
-        if self._joined is not None:
-            whole, self._joined = message_chunk_to_message(self._joined), None
-            self._activation.emit_message(whole, live=live)
+    def end(self) -> BaseMessage | None:
+        """Return the message that the chunks make, if there are any; a later chunk may add to it."""
+        if self._joined is None:
+            return None
+        ended, self._joined = self._joined, None
+        self._ended[ended.id] = ended
+        return message_chunk_to_message(ended)
 
     def void(self) -> None:
         """Void the chunks of messages that the function did not say."""
-        if left := sorted(self._streamed.keys() - self._activation.said_ids):
+        left = sorted(self._streamed.keys() - self._activation.said_ids)
+        if left := [each for each in left if self._activation.current_message(each) is None]:
             self._activation.emitter.add_note("discarded", left)
 
     def _add(self, chunk: BaseMessage) -> None:

@@ -31,6 +31,7 @@ from agentgraph.graph.values import (
     Written,
     as_writes,
     conflicts,
+    is_deletion,
     overwriting,
 )
 from agentgraph.safe_repr import shown
@@ -108,7 +109,9 @@ class RunState:
         found = conflicts(handed_back, beside, self.reducers)
         if left := [name for name in found if name not in self.settled]:
             two = found[left[0]]
-            written = [(each.by, shown(each.value)) for each in two]
+            written = [
+                (each.by, "ag.DELETE" if is_deletion(each.value) else shown(each.value)) for each in two
+            ]
             labels = [label(each.number) if each.by == where else "" for each in two]
             raise ValueConflictError(where, left, written, labels, left[0] in self.reducers.channels)
         writes = [write for each in handed_back.values() for write in each]

@@ -28,6 +28,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
+from agentgraph.graph.nodes.graph_input import graph_input, listed
 from agentgraph.graph.nodes.handoff import Handoff, handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import KeptState, keeps_state
@@ -143,10 +144,7 @@ class GraphNode(LeafNode):
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
     def _begun(self, activation: Activation) -> "_Run":
-        context = activation.context(self.agent.history)
-        given: Any = {"messages": context.messages}
-        if self.agent.input:
-            given = self.agent.input(context)
+        given = graph_input(self.agent, activation)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
         task_id = info.task_id if info else ""
@@ -248,7 +246,7 @@ class _Run:
         self._activation, self.task_id, self._saves = activation, task_id, saves
         self.handoff: Handoff | None = None
         has_messages = isinstance(given, Mapping) and "messages" in given
-        known = as_messages(given["messages"], activation.address) if has_messages else []
+        known = as_messages(listed(given["messages"]), activation.address) if has_messages else []
         self.input = {**given, "messages": known} if has_messages or reads_messages else given
         self._last: list[BaseMessage] = known
         self._removed: set[str] = set()

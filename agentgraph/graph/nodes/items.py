@@ -50,7 +50,7 @@ class Items:
 
     def end(self) -> None:
         """Say the last chunks, and void those that belong to no message."""
-        self.chunks.end(live=False)
+        self._end_chunks(live=False)
         self.chunks.void()
 
     def take(self, given: Any, *, live: bool = False) -> bool:
@@ -62,9 +62,9 @@ class Items:
         """Take an item; return whether it ends the activation."""
         activation = self._activation
         if isinstance(item, BaseMessageChunk):
-            self.chunks.add(item, live=live)
+            self._take_chunk(item, live=live)
             return False
-        self.chunks.end(live=live)
+        self._end_chunks(live=live)
         match item:
             case None:
                 return False
@@ -98,6 +98,17 @@ class Items:
                     "Custom(...), SetValues(...) or None, or a list of these"
                 )
         return False
+
+    def _take_chunk(self, chunk: BaseMessageChunk, *, live: bool) -> None:
+        """Add a chunk to its message; one with another id begins a new message."""
+        if not self.chunks.continues(chunk):
+            self._end_chunks(live=live)
+        self.chunks.add(chunk)
+
+    def _end_chunks(self, *, live: bool) -> None:
+        """Say the message that the last chunks make."""
+        if (whole := self.chunks.end()) is not None:
+            _say(self._activation, whole, live=live)
 
     def _signal(self, signal: Signal, item: Any, permitted: bool) -> bool:
         self._permit(item, permitted)
