@@ -424,3 +424,23 @@ def test_a_cache_of_another_kind_is_refused(ran: Ran) -> None:
 def test_a_graph_without_a_cache_has_none_to_clear(ran: Ran) -> None:
     with pytest.raises(ValueError, match="No cache is set"):
         ag.compile_agent(ran.agent("a")).clear_cache()
+
+
+class Full(InMemoryCache[Any]):
+    """A cache that cannot store anything."""
+
+    def set(self, pairs: Any) -> None:
+        raise OSError("disk full")
+
+    async def aset(self, pairs: Any) -> None:
+        self.set(pairs)
+
+
+def test_a_cache_that_cannot_store_loses_no_work(drive: Drive, ran: Ran) -> None:
+    agent = ran.agent("a", cache_policy=CachePolicy())
+    runner = ag.Runner(agent, cache=Full())
+    with pytest.warns(
+        RuntimeWarning, match=r"a: the cache did not store what the agent gave \(disk full"
+    ):
+        assert lines(drive.run(runner, "Go.", thread_id="t")) == ["a: Done."]
+    assert ran == ["a"]

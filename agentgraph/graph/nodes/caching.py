@@ -16,7 +16,9 @@ So LangGraph's cache and policy are used, in its form of namespaces and keys, an
   changes earlier messages. The outcome is stored when its update has been checked.
 """
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from typing import Any
@@ -39,7 +41,7 @@ from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.state import Update
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import way_to
 
 Outcome = list[Any]
@@ -137,7 +139,8 @@ def keep(activation: Activation, entry: CacheEntry) -> Update:
     """Return the update of an activation that was not in the cache, and store its outcome there."""
     outcome, update = _outcome(activation, entry), activation.update()
     if outcome is not None:
-        entry.cache.set({entry.key: (outcome, entry.ttl)})
+        with _not_stored(activation):
+            entry.cache.set({entry.key: (outcome, entry.ttl)})
     return update
 
 
@@ -145,8 +148,19 @@ async def akeep(activation: Activation, entry: CacheEntry) -> Update:
     """Do as `keep` does, without blocking the event loop."""
     outcome, update = _outcome(activation, entry), activation.update()
     if outcome is not None:
-        await entry.cache.aset({entry.key: (outcome, entry.ttl)})
+        with _not_stored(activation):
+            await entry.cache.aset({entry.key: (outcome, entry.ttl)})
     return update
+
+
+@contextmanager
+def _not_stored(activation: Activation) -> Iterator[None]:
+    """Warn of a cache that fails to store an outcome: the work is done, and is not lost."""
+    try:
+        yield
+    except Exception as error:
+        text = f"{activation.address}: the cache did not store what the agent gave ({reason(error)})"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def namespace(node: str) -> tuple[str, ...]:
