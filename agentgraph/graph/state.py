@@ -408,8 +408,19 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
         message: The message.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
-    speaker = speaker_of(message)
-    if not inner_names or speaker is None:
-        return speaker
-    around = speaker_at(str(address_of(message)).rpartition("/")[0])
-    return around if speaker in inner_names.get(around, ()) else speaker
+    home = home_of(message, inner_names)
+    return None if home is None else speaker_at(home)
+
+
+def home_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
+    """Return the address of the agent that said a message, not of a node in it; None for the user.
+
+    Args:
+        message: The message.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    address = address_of(message)
+    if not inner_names or address is None:
+        return address
+    around = address.rpartition("/")[0]
+    return around if speaker_at(address) in inner_names.get(speaker_at(around), ()) else address

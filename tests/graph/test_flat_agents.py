@@ -305,6 +305,22 @@ def test_an_output_that_fails_is_tried_again_without_a_node(drive: Drive) -> Non
     assert ran == ["a"]
 
 
+def test_its_words_are_on_the_way_to_the_agents_after_it_and_to_itself(drive: Drive) -> None:
+    seen: list[list[str]] = []
+
+    def given(ctx: ag.Context) -> Any:
+        seen.append([message.text for message in ctx.messages])
+        return {"messages": []}
+
+    made = job(graph({"a": word("A.")}), input=given, history="path")
+    tree = ag.loop("l", [made, sees("z", history="path")], max_iterations=2)
+    assert lines(drive.run(ag.Runner(tree), "Go.", thread_id="t"))[:2] == [
+        "l[0]/job/a: A.",
+        "l[0]/z: saw Go. | [job] said: A.",
+    ]
+    assert seen == [["Go."], ["Go.", "A.", "[z] said: saw Go. | [job] said: A."]]
+
+
 def test_models_in_its_nodes_stream_at_the_address_of_the_node(drive: Drive) -> None:
     model = scripted("A long text.", "Not said.", "Yes.")
 

@@ -166,30 +166,46 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
     """Run a leaf whose calls are known before."""
     signal, answered = None, ()
     lane.visited.add(here.address)
-    for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
-        if not (answered and is_graph(spec)):
+    calls = scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here)))
+    lane.visited |= {at.address for at in nodes(spec, here, len(calls))}
+    for number, call in enumerate(calls):
+        if not (answered and getattr(spec, "is_graph", False)):
             lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
                 collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
-            lane.emit(here, kind, data, kept=not call.fails)
+            lane.emit(part(spec, here, number, kind), kind, data, kept=not call.fails)
         for kind, data in () if call.fails else call.items:
             if kind == "message":
-                lane.history.append(Said(data, spec.name, here.address, here.path))
+                at = part(spec, here, number, kind)
+                lane.history.append(Said(data, spec.name, at.address, at.path))
                 value = answered[0] if isinstance(spec, specs.Human) else data[1]
                 lane.write({spec.output_key: value} if spec.output_key else {})
             elif kind == "values":
                 lane.write(data)
             elif kind == "interrupted":
-                answered = (scripts.answer(here.address, data),)
+                asking = part(spec, here, number, kind)
+                answered = (scripts.answer(asking.address, data),)
             elif kind != "custom":
                 signal = kind
     return signal
 
 
-def is_graph(spec: specs.Leaf) -> bool:
-    """Return whether a leaf is a graph, which is called once."""
-    return isinstance(spec, specs.Function) and spec.kind == "graph"
+def nodes(spec: specs.Leaf, here: Here, calls: int) -> list[Here]:
+    """Return the visits of the nodes of a graph that is laid flat, with so many calls in its script."""
+    if not getattr(spec, "is_flat", False):
+        return []
+    rounds = [here.at_node(name, n) for n in range(max(1, calls - 1)) for name in ("ask", "then")]
+    return [here.at_node("first", 0), *rounds]
+
+
+def part(spec: specs.Leaf, here: Here, call: int, kind: specs.Kind) -> Here:
+    """Return where a leaf gives something in a call: a graph that is laid flat, in one of its nodes."""
+    if not nodes(spec, here, 1) or (kind == "message" and spec.annotated):
+        return here
+    if kind == "interrupted":
+        return here.at_node("ask", call)
+    return here.at_node("then", call - 1) if call else here.at_node("first", 0)
 
 
 def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
