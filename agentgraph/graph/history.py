@@ -38,7 +38,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, agent_of, home_of, speaker_of
+from agentgraph.graph.state import address_of, agent_of, home_at, speaker_of
 from agentgraph.safe_repr import as_json
 
 OnMyWay = Callable[[Entry], bool]
@@ -303,7 +303,7 @@ def _on_the_way_to(
     mine = path_of(address) or RunPath()
 
     def is_on_my_way(entry: Entry) -> bool:
-        path = path_of(home_of(entry.message, inner_names) or "")
+        path = path_of(home_at(entry.address or "", inner_names))
         return path is not None and mine.starts_with(path)
 
     return is_on_my_way

@@ -408,19 +408,20 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
         message: The message.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
-    home = home_of(message, inner_names)
-    return None if home is None else speaker_at(home)
+    address = address_of(message)
+    return None if address is None else speaker_at(home_at(address, inner_names))
 
 
-def home_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
-    """Return the address of the agent that said a message, not of a node in it; None for the user.
+def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
+    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
+
+    >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
+    'loop[0]/job'
 
     Args:
-        message: The message.
+        address: The address.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
-    address = address_of(message)
-    if not inner_names or address is None:
-        return address
     around = address.rpartition("/")[0]
-    return around if speaker_at(address) in inner_names.get(speaker_at(around), ()) else address
+    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
+    return around if is_inner else address

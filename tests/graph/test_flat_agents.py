@@ -253,6 +253,16 @@ def test_a_failed_node_is_tried_again_and_no_other(disk: Disk) -> None:
     assert ran == ["a", "b", "b"]
 
 
+def test_a_failure_that_a_branch_ends_with_is_said_by_the_agent_at_the_node(drive: Drive) -> None:
+    made = graph({"a": word("A."), "b": in_turn(ValueError("no"))}, ("a", "b"))
+    tree = ag.parallel("p", [job(made), says("z")], on_error="collect")
+    heard = [event for event in drive.run(ag.Runner(tree), "Go.", thread_id="t") if event.message]
+    assert [(event.address, event.message.name) for event in heard if event.agent_name != "z"] == [
+        ("p/job/a", "job"),
+        ("p/job/b", "job"),
+    ]
+
+
 def test_retry_is_of_a_node_and_the_nodes_own_policy_comes_first(drive: Drive) -> None:
     builder = StateGraph(State)
     builder.add_node("a", in_turn(ValueError("no"), word("A.")), retry_policy=once_more(ValueError))

@@ -1,6 +1,7 @@
 """Graphs of LangGraph that do what the script of a spec says."""
 
 import operator
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import specs
@@ -16,11 +17,11 @@ import agentgraph as ag
 
 
 class Scripted(MessagesState):
-    """The state: the script has the texts and the questions of each call; the rounds have ended."""
+    """The state: what each call says, asks and fails with at first, and how many rounds have ended."""
 
     address: str
     seen: list[str]
-    script: list[tuple[list[str], list[Any]]]
+    script: list[tuple[list[str], list[Any], list[str]]]
     rounds: Annotated[int, operator.add]
 
 
@@ -28,7 +29,7 @@ def graph_agent(leaf: specs.Function, record: Record, known: dict[str, Any]) -> 
     """Return the agent of a graph, annotated with an `output`; in each node it sees what was passed."""
 
     def enter(ctx: ag.Context) -> dict[str, Any]:
-        script = [_texts_and_questions(call) for call in record.enters(leaf, ctx)]
+        script = _script(record.enters(leaf, ctx))
         if leaf.is_flat:
             record.begins(ctx.address)
         seen = [message.text for message in ctx.messages]
@@ -47,7 +48,8 @@ def graph_agent(leaf: specs.Function, record: Record, known: dict[str, Any]) -> 
         seen = [message.text for message in state["messages"]]
         if seen != [*state["seen"], *_texts(state, rounds)]:
             record.passed.wrong.append(("the messages of a graph", state["address"], seen))
-        texts = state["script"][rounds][0] if rounds < len(state["script"]) else []
+        texts, _, errors = state["script"][rounds]
+        record.may_fail(f"{state['address']} {rounds}", errors)
         return {"messages": [AIMessage(text, name=leaf.name) for text in texts]}
 
     def ask(state: Scripted, config: RunnableConfig, runtime: Runtime[Any]) -> Any:
@@ -57,7 +59,7 @@ def graph_agent(leaf: specs.Function, record: Record, known: dict[str, Any]) -> 
         return {"rounds": 1}
 
     def way_on(state: Scripted) -> str:
-        return "ask" if any(asked for _, asked in state["script"][state["rounds"] :]) else END
+        return "ask" if any(asked for _, asked, _ in state["script"][state["rounds"] :]) else END
 
     builder = StateGraph(Scripted)
     builder.add_sequence([("first", say), ("ask", ask), ("then", say)])
@@ -69,11 +71,19 @@ def graph_agent(leaf: specs.Function, record: Record, known: dict[str, Any]) -> 
     return ag.graph_agent(leaf.name, graph, **options, **known)
 
 
-def _texts_and_questions(call: specs.Call) -> tuple[list[str], list[Any]]:
-    texts = [data[1] for kind, data in call.items if kind == "message"]
-    return texts, [data for kind, data in call.items if kind == "interrupted"]
+def _script(calls: Sequence[specs.Call]) -> list[tuple[list[str], list[Any], list[str]]]:
+    """Return the script of the calls that end, each with the failures of those before it."""
+    script: list[tuple[list[str], list[Any], list[str]]] = [([], [], [])]
+    for call in calls:
+        texts, asked, errors = script[-1]
+        texts += [data[1] for kind, data in call.items if kind == "message"]
+        asked += [data for kind, data in call.items if kind == "interrupted"]
+        errors += [data for kind, data in call.items if kind == "error"]
+        if not call.fails:
+            script.append(([], [], []))
+    return script
 
 
 def _texts(state: Any, calls: int) -> list[str]:
     """Return what a graph has said after some calls."""
-    return [text for texts, _ in state["script"][:calls] for text in texts]
+    return [text for texts, _, _ in state["script"][:calls] for text in texts]

@@ -44,6 +44,8 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
             signal = checked(spec, here, lane)
         case specs.Chat():
             signal = group(spec, here, lane)
+        case specs.Function(is_graph=True):
+            signal = graph(spec, here, lane)
         case _:
             signal = leaf(spec, here, lane)
     return None if signal == "break_loop" and not here.in_loop else signal
@@ -166,42 +168,57 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
     """Run a leaf whose calls are known before."""
     signal, answered = None, ()
     lane.visited.add(here.address)
-    calls = scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here)))
-    lane.visited |= {at.address for at in nodes(spec, here, len(calls))}
-    for number, call in enumerate(calls):
-        if not (answered and getattr(spec, "is_graph", False)):
-            lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
+    for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
+        lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
                 collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
-            lane.emit(part(spec, here, number, kind), kind, data, kept=not call.fails)
+            lane.emit(here, kind, data, kept=not call.fails)
         for kind, data in () if call.fails else call.items:
             if kind == "message":
-                at = part(spec, here, number, kind)
-                lane.history.append(Said(data, spec.name, at.address, at.path))
+                lane.history.append(Said(data, spec.name, here.address, here.path))
                 value = answered[0] if isinstance(spec, specs.Human) else data[1]
                 lane.write({spec.output_key: value} if spec.output_key else {})
             elif kind == "values":
                 lane.write(data)
             elif kind == "interrupted":
-                asking = part(spec, here, number, kind)
-                answered = (scripts.answer(asking.address, data),)
+                answered = (scripts.answer(here.address, data),)
             elif kind != "custom":
                 signal = kind
     return signal
 
 
-def nodes(spec: specs.Leaf, here: Here, calls: int) -> list[Here]:
-    """Return the visits of the nodes of a graph that is laid flat, with so many calls in its script."""
-    if not getattr(spec, "is_flat", False):
-        return []
-    rounds = [here.at_node(name, n) for n in range(max(1, calls - 1)) for name in ("ask", "then")]
-    return [here.at_node("first", 0), *rounds]
+def graph(spec: specs.Function, here: Here, lane: Lane) -> None:
+    """Run a graph, which sees what there is at its beginning, and sets its value in the end."""
+    sight = lane.sight(spec, here, (), lane.begin(here))
+    lane.visited.add(here.address)
+    lane.saw[here.address].append(sight)
+    number, said = 0, []
+    for call in scripts.calls(spec, here.address, sight):
+        visit(spec, here, lane, number)
+        for kind, data in call.items:
+            at = part(spec, here, number, kind)
+            if kind == "error" and scripts.is_collected(here.address):
+                collect(spec, at, lane, data)
+            lane.emit(at, kind, data, kept=not call.fails)
+            if kind == "message":
+                lane.history.append(Said(data, spec.name, at.address, at.path))
+                said.append(data[1])
+        number += not call.fails
+    visit(spec, here, lane, max(1, number - 1))
+    lane.write({spec.output_key: said[-1]} if spec.output_key and said else {})
 
 
-def part(spec: specs.Leaf, here: Here, call: int, kind: specs.Kind) -> Here:
-    """Return where a leaf gives something in a call: a graph that is laid flat, in one of its nodes."""
-    if not nodes(spec, here, 1) or (kind == "message" and spec.annotated):
+def visit(spec: specs.Function, here: Here, lane: Lane, call: int) -> None:
+    """Note which nodes of a graph run for a call, if it is laid flat."""
+    if spec.is_flat:
+        nodes = [("ask", call - 1), ("then", call - 1)] if call else [("first", 0)]
+        lane.visited |= {here.at_node(*node).address for node in nodes}
+
+
+def part(spec: specs.Function, here: Here, call: int, kind: specs.Kind) -> Here:
+    """Return where a graph gives something in a call: one that is laid flat, in one of its nodes."""
+    if not spec.is_flat or (kind == "message" and spec.annotated):
         return here
     if kind == "interrupted":
         return here.at_node("ask", call)
