@@ -38,11 +38,11 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, agent_of, speaker_of
+from agentgraph.graph.state import address_of, agent_of, home_at, speaker_of
 from agentgraph.safe_repr import as_json
 
-MyPath = Callable[[], RunPath]
-"""Returns the run path of the agent that reads; called only if its policy needs it."""
+OnMyWay = Callable[[Entry], bool]
+"""Returns whether what was said is on the run path of the agent that reads."""
 
 ANSWER = "answer"
 """The key that marks a tool result as the structured answer of an agent."""
@@ -99,7 +99,9 @@ def visible(
     if callable(policy):
         seen = [*policy(entries)]
     else:
-        chosen = _chosen(policy, _marked(entries, me), me, lambda: path_of(my_address) or RunPath())
+        chosen = _chosen(
+            policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)
+        )
         seen = [
             entry.message
             if entry.agent_name in (None, me)
@@ -277,15 +279,13 @@ def unchanged(entries: list[Entry]) -> list[BaseMessage]:
     return [entry.message for entry in entries]
 
 
-def _chosen(policy: str, entries: list[Entry], me: str, my_path: MyPath) -> list[Entry]:
+def _chosen(
+    policy: str, entries: list[Entry], me: str, on_my_way: Callable[[], OnMyWay]
+) -> list[Entry]:
     match policy:
         case "path":
-            mine = my_path()
-            return [
-                e
-                for e in entries
-                if e.agent_name is None or (e.run_path and mine.starts_with(e.run_path))
-            ]
+            is_on_my_way = on_my_way()
+            return [e for e in entries if e.agent_name is None or is_on_my_way(e)]
         case "own":
             return [e for e in entries if e.agent_name in (None, me)]
         case "input":
@@ -294,6 +294,19 @@ def _chosen(policy: str, entries: list[Entry], me: str, my_path: MyPath) -> list
             said = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
             return [entries[i] for i in sorted({*_input_indexes(entries), *said[-1:]})]
     return entries
+
+
+def _on_the_way_to(
+    address: str, path_of: PathOf, inner_names: Mapping[str, Collection[str]]
+) -> OnMyWay:
+    """Return the function that says whether the agent of an entry is on the run path at an address."""
+    mine = path_of(address) or RunPath()
+
+    def is_on_my_way(entry: Entry) -> bool:
+        path = path_of(home_at(entry.address or "", inner_names))
+        return path is not None and mine.starts_with(path)
+
+    return is_on_my_way
 
 
 def _input_indexes(entries: list[Entry]) -> range:

@@ -408,8 +408,20 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
         message: The message.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
-    speaker = speaker_of(message)
-    if not inner_names or speaker is None:
-        return speaker
-    around = speaker_at(str(address_of(message)).rpartition("/")[0])
-    return around if speaker in inner_names.get(around, ()) else speaker
+    address = address_of(message)
+    return None if address is None else speaker_at(home_at(address, inner_names))
+
+
+def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
+    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
+
+    >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
+    'loop[0]/job'
+
+    Args:
+        address: The address.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    around = address.rpartition("/")[0]
+    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
+    return around if is_inner else address

@@ -253,6 +253,16 @@ def test_a_failed_node_is_tried_again_and_no_other(disk: Disk) -> None:
     assert ran == ["a", "b", "b"]
 
 
+def test_a_failure_that_a_branch_ends_with_is_said_by_the_agent_at_the_node(drive: Drive) -> None:
+    made = graph({"a": word("A."), "b": in_turn(ValueError("no"))}, ("a", "b"))
+    tree = ag.parallel("p", [job(made), says("z")], on_error="collect")
+    heard = [event for event in drive.run(ag.Runner(tree), "Go.", thread_id="t") if event.message]
+    assert [(event.address, event.message.name) for event in heard if event.agent_name != "z"] == [
+        ("p/job/a", "job"),
+        ("p/job/b", "job"),
+    ]
+
+
 def test_retry_is_of_a_node_and_the_nodes_own_policy_comes_first(drive: Drive) -> None:
     builder = StateGraph(State)
     builder.add_node("a", in_turn(ValueError("no"), word("A.")), retry_policy=once_more(ValueError))
@@ -303,6 +313,22 @@ def test_an_output_that_fails_is_tried_again_without_a_node(drive: Drive) -> Non
     failing(drive.run(runner, "Go.", thread_id="t"), ValueError)
     assert lines(drive.resume(runner, "t")) == ["job: Out."]
     assert ran == ["a"]
+
+
+def test_its_words_are_on_the_way_to_the_agents_after_it_and_to_itself(drive: Drive) -> None:
+    seen: list[list[str]] = []
+
+    def given(ctx: ag.Context) -> Any:
+        seen.append([message.text for message in ctx.messages])
+        return {"messages": []}
+
+    made = job(graph({"a": word("A.")}), input=given, history="path")
+    tree = ag.loop("l", [made, sees("z", history="path")], max_iterations=2)
+    assert lines(drive.run(ag.Runner(tree), "Go.", thread_id="t"))[:2] == [
+        "l[0]/job/a: A.",
+        "l[0]/z: saw Go. | [job] said: A.",
+    ]
+    assert seen == [["Go."], ["Go.", "A.", "[z] said: saw Go. | [job] said: A."]]
 
 
 def test_models_in_its_nodes_stream_at_the_address_of_the_node(drive: Drive) -> None:

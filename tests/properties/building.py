@@ -68,7 +68,7 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     known = {"output_key": spec.output_key, "history": history}
     if isinstance(spec, specs.Chat):
         return _chat(spec, inner, record, known)
-    if spec.kind == "graph":
+    if spec.is_graph:
         return graph_agent(spec, record, known)
     return ag.function_agent(spec.name, _fn(spec, record), **known)
 

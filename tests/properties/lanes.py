@@ -32,6 +32,11 @@ class Here(NamedTuple):
         """Return the activation of another agent that it runs."""
         return self._replace(path=path, address=address, above=None, tries=())
 
+    def at_node(self, name: str, visit: int) -> "Here":
+        """Return a visit of a node of the graph that it is."""
+        path = (*self.path, (name, visit))
+        return self.inside(path, f"{self.address}/{name}" + (f"[{visit}]" if visit else ""))
+
 
 @dataclass(frozen=True, eq=False)
 class Said:
@@ -46,6 +51,11 @@ class Said:
     path: specs.Path = ()
     key: Any = field(default_factory=object)
     event: int | None = None
+
+    @property
+    def way(self) -> specs.Path:
+        """The run path of the agent that said it, whatever node of its graph did."""
+        return self.path if agent_at(self.address) == self.address else self.path[:-1]
 
     def shown_to(self, policy: str, me: str) -> specs.Rendered:
         """Return how it reaches an agent."""
@@ -168,7 +178,7 @@ class Lane:
 
     def begin(self, here: Here) -> int:
         """Return where begins what an agent said last, in the attempts before, too."""
-        tried = takewhile(lambda said: said.address in here.tries, reversed(self.history))
+        tried = takewhile(lambda said: agent_at(said.address) in here.tries, reversed(self.history))
         return len(self.history) - len(list(tried))
 
     def sight(self, leaf: specs.Leaf, here: Here, answered: tuple[Any, ...], begin: int) -> specs.Sight:
@@ -195,7 +205,7 @@ class Lane:
             before = without_transfers(before, leaf.name)
         last = [said for said in before if said.agent][-1:]
         chosen = {
-            "path": lambda said: here.path[: len(said.path)] == said.path,
+            "path": lambda said: here.path[: len(said.way)] == said.way,
             "own": lambda said: said.agent in (None, leaf.name),
             "last": lambda said: said in self.input + last,
             "input": lambda said: said in self.input,
@@ -213,6 +223,15 @@ def place(address: str) -> str:
     'loop/boss/writer#2'
     """
     return re.sub(r"\[[^\]]*\]|\{[^}]*\}", "", address)
+
+
+def agent_at(address: str | None) -> str:
+    """Return the address of an agent: of the graph where it is that of a node.
+
+    >>> agent_at("loop[0]/flat_graph_1{1}/then[1]")
+    'loop[0]/flat_graph_1{1}'
+    """
+    return re.sub(rf"/({'|'.join(specs.NODES)})(\[\d+\])?$", "", address or "")
 
 
 def paired(messages: Sequence[Seen], me: str) -> list[Seen]:

@@ -114,10 +114,18 @@ class Record:
             self.noted[what] += 1
 
     def tries(self, step: str) -> int:
-        """Record that a middleware may fail in a step, and return how often it was tried."""
+        """Record that a step of a middleware or graph may fail, and return how often it was tried."""
         with self.lock:
             self.tried[step] += 1
             return self.tried[step]
+
+    def may_fail(self, step: str, errors: Sequence[str]) -> None:
+        """Fail when a step of a graph is tried, with one error after the other; then it is done."""
+        again = (self.tries(step) - 1) % (len(errors) + 1)
+        if errors and scripts.is_collected(step):
+            raise FailedError(errors[0])
+        if again < len(errors):
+            raise FailedError(errors[again])
 
     def ends(self, args: Mapping[str, Any]) -> None:
         """Record that a tool call has ended."""

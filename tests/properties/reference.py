@@ -44,6 +44,8 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
             signal = checked(spec, here, lane)
         case specs.Chat():
             signal = group(spec, here, lane)
+        case specs.Function(is_graph=True):
+            signal = graph(spec, here, lane)
         case _:
             signal = leaf(spec, here, lane)
     return None if signal == "break_loop" and not here.in_loop else signal
@@ -167,8 +169,7 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
     signal, answered = None, ()
     lane.visited.add(here.address)
     for call in scripts.calls(spec, here.address, lane.sight(spec, here, (), lane.begin(here))):
-        if not (answered and is_graph(spec)):
-            lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
+        lane.saw[here.address].append(lane.sight(spec, here, answered, lane.begin(here)))
         for kind, data in call.items:
             if kind == "error" and scripts.is_collected(here.address):
                 collect(spec, here, lane, data, emitted=[kind for kind, _ in call.items])
@@ -187,9 +188,41 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
     return signal
 
 
-def is_graph(spec: specs.Leaf) -> bool:
-    """Return whether a leaf is a graph, which is called once."""
-    return isinstance(spec, specs.Function) and spec.kind == "graph"
+def graph(spec: specs.Function, here: Here, lane: Lane) -> None:
+    """Run a graph, which sees what there is at its beginning, and sets its value in the end."""
+    sight = lane.sight(spec, here, (), lane.begin(here))
+    lane.visited.add(here.address)
+    lane.saw[here.address].append(sight)
+    number, said = 0, []
+    for call in scripts.calls(spec, here.address, sight):
+        visit(spec, here, lane, number)
+        for kind, data in call.items:
+            at = part(spec, here, number, kind)
+            if kind == "error" and scripts.is_collected(here.address):
+                collect(spec, at, lane, data)
+            lane.emit(at, kind, data, kept=not call.fails)
+            if kind == "message":
+                lane.history.append(Said(data, spec.name, at.address, at.path))
+                said.append(data[1])
+        number += not call.fails
+    visit(spec, here, lane, max(1, number - 1))
+    lane.write({spec.output_key: said[-1]} if spec.output_key and said else {})
+
+
+def visit(spec: specs.Function, here: Here, lane: Lane, call: int) -> None:
+    """Note which nodes of a graph run for a call, if it is laid flat."""
+    if spec.is_flat:
+        nodes = [("ask", call - 1), ("then", call - 1)] if call else [("first", 0)]
+        lane.visited |= {here.at_node(*node).address for node in nodes}
+
+
+def part(spec: specs.Function, here: Here, call: int, kind: specs.Kind) -> Here:
+    """Return where a graph gives something in a call: one that is laid flat, in one of its nodes."""
+    if not spec.is_flat or (kind == "message" and spec.annotated):
+        return here
+    if kind == "interrupted":
+        return here.at_node("ask", call)
+    return here.at_node("then", call - 1) if call else here.at_node("first", 0)
 
 
 def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:

@@ -22,6 +22,8 @@ Place = Literal[
 """A method of a middleware."""
 RESPONSE = "leave it"
 """What a person answers in the place of a tool."""
+NODES = ("first", "ask", "then")
+"""The nodes of each graph."""
 UNDECLARED = ("u", "w")
 """The values that are not declared: those who write one side by side conflict."""
 SETTLED = "settled"
@@ -44,16 +46,27 @@ class Call:
 class Function:
     """A function agent; a script holds the calls of an activation, `@` in it is the address.
 
-    A graph says messages, may ask once, and says more; it sees what it sees when it begins.
+    A graph says messages, and may ask and say more, again and again; it sees what it sees when it
+    begins. Laid flat it has an address for each visit of a node.
     """
 
     name: str
-    kind: Literal["function", "async function", "generator", "async generator", "graph"]
+    kind: Literal["function", "async function", "generator", "async generator", "graph", "flat graph"]
     scripts: tuple[tuple[Call, ...], ...]
     history: Policy = "shared"
     output_key: str | None = None
     annotated: bool = False
     seconds: float = 0.0
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is a graph, which is called once."""
+        return "graph" in self.kind
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it is a graph that is laid flat."""
+        return self.kind == "flat graph"
 
 
 @dataclass(frozen=True)

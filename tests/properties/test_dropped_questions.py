@@ -11,7 +11,7 @@ from comparison import check_events, check_traces, errors, errors_in, expected_e
 from conversations import MOST_RESUMES, Case, Thread
 from helpers import Drive, Sync, unvoided
 from hypothesis import event, given
-from lanes import Kept, Lane, Said
+from lanes import Kept, Lane, Said, agent_at
 from langchain_core.messages import BaseMessage, ToolMessage
 from record import Record, rendered, steps
 from test_spine import DRIVES, cases, share
@@ -87,7 +87,7 @@ def _lane(
     history = []
     for message, plainly in zip(messages, rendered(messages), strict=True):
         at = message.response_metadata.get("agentgraph")
-        known = (name_at(at), at, paths[at]) if at else ()
+        known = (name_at(agent_at(at)), at, paths[at]) if at else ()
         history.append(Said(plainly, *known))
     first = [said for said in history if said.agent is None][:1]
     keys = {message.id: said.key for message, said in zip(messages, history, strict=True)}

@@ -5,9 +5,10 @@ was said in steps that ended is in the messages of the head. What a run gave of 
 under way is of the line if the parents of the head lead to that step, unless it ended in another line.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from forked import FORKS, Counted, Thread
@@ -15,6 +16,8 @@ from helpers import Async, Drive, Sync, unvoided
 from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import interrupt
 from test_spine import share
 
 import agentgraph as ag
@@ -38,20 +41,28 @@ class Stop(NamedTuple):
     questions: set[str]
 
 
+class Rounds(MessagesState):
+    """The state of a graph: how often its first node has run."""
+
+    rounds: Annotated[int, operator.add]
+
+
 class _Growing:
     """A tree that is being drawn; all that it ever says is said once."""
 
     def __init__(self, draw: Callable[..., Any]) -> None:
         self._draw, self._says, self._names, self._calls = draw, Counted(), count(), count()
 
-    def agent(self, depth: int) -> ag.Agent:
-        kinds = ["say", "ask"]
+    def agent(self, depth: int, *, says_once: bool = False) -> ag.Agent:
+        kinds = ["say", "ask"] if says_once else ["say", "ask", "graph"]
         kinds += ["sequential", "sequential", "parallel", "parallel", "loop", "caller"] if depth else []
         match self._pick(*kinds):
             case "say":
                 return self._says(self._name("say"))
             case "ask":
                 return ag.human(self._name("ask"), "Well?")
+            case "graph":
+                return self._graph()
             case "caller":
                 return self._caller()
             case "loop":
@@ -64,8 +75,12 @@ class _Growing:
         return [self.agent(depth - 1) for _ in range(self._pick(2, 2, 3))]
 
     def _caller(self) -> ag.Agent:
-        """Return a chat agent that calls agents, at once, and then says something."""
-        name, helpers = self._name("caller"), [self.agent(0) for _ in range(self._pick(1, 2))]
+        """Return a chat agent that calls agents, at once, and then says something.
+
+        Of what an agent says as a tool only the last text is in the history of the root.
+        """
+        several = range(self._pick(1, 2))
+        name, helpers = self._name("caller"), [self.agent(0, says_once=True) for _ in several]
 
         def reply(sent: Sequence[BaseMessage]) -> AIMessage:
             if sent[-1].type == "tool":
@@ -76,6 +91,21 @@ class _Growing:
         return ag.chat_agent(
             name, model, tools=[ag.agent_tool(h, description="Helps.") for h in helpers]
         )
+
+    def _graph(self) -> ag.Agent:
+        """Return a graph laid flat that says something, asks, and says something again."""
+        name = self._name("graph")
+
+        def say(state: Rounds) -> Any:
+            return {"rounds": 1, "messages": [AIMessage(f"{name}{next(self._calls)}")]}
+
+        def ask(state: Rounds) -> Any:
+            return {"messages": [AIMessage(f"{name}{interrupt('Well?')}")]}
+
+        builder = StateGraph(Rounds).add_node("say", say).add_node("ask", ask)
+        builder.add_edge(START, "say").add_edge("ask", "say")
+        builder.add_conditional_edges("say", lambda state: "ask" if state["rounds"] < 2 else END)
+        return ag.graph_agent(name, builder.compile(), flat=True)
 
     def _name(self, kind: str) -> str:
         return f"{kind}_{next(self._names)}_"

@@ -14,7 +14,16 @@ MOST_LEAVES = 12
 MOST_ACTIVATIONS = 40
 
 POLICIES = st.sampled_from(("shared", "shared", "path", "own", "last", "input", "entries"))
-KINDS = ("function", "generator", "async function", "async generator", "chat", "human", "graph")
+KINDS = (
+    "function",
+    "generator",
+    "async function",
+    "async generator",
+    "chat",
+    "human",
+    "graph",
+    "flat graph",
+)
 TEXTS = ("@", "more from @", "")
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 SIGNALS = (("break_loop", None), ("break_loop", None), ("exit", None))
@@ -126,8 +135,10 @@ class _Growing:
         if kind == "human":
             return specs.Human(name, self.pick("Go on?", "Go on with {x?}?"), key)
         annotated, number = self.pick(False, True), range(self.pick(1, 2, 3))
-        if kind == "graph":
-            scripts = tuple(self.graph_script(name, early=not annotated) for _ in number)
+        if "graph" in kind:
+            scripts = tuple(
+                self.graph_script(name, early=not annotated, flat=kind != "graph") for _ in number
+            )
             return specs.Function(name, kind, scripts, history, key, annotated)
         scripts = tuple(self.script(name, "generator" in kind) for _ in number)
         slow = self.pick(0.0, 0.0, 0.0, 0.002)
@@ -250,14 +261,18 @@ class _Growing:
             calls.append(specs.Call(tuple(items)))
         return tuple(calls)
 
-    def graph_script(self, name: str, *, early: bool) -> tuple[specs.Call, ...]:
-        """Draw what a graph says, before it asks only if it says that early."""
+    def graph_script(self, name: str, *, early: bool, flat: bool) -> tuple[specs.Call, ...]:
+        """Draw what a graph says, early or only in the end; one that is laid flat may fail."""
         said = st.lists(_items(name)[0], max_size=2)
-        if self.calm or self.pick(True, True, False):
-            return (specs.Call(tuple(self.draw(said))),)
-        before = self.draw(said) if early else []
-        asked = ("interrupted", {"ask": 0, "of": ["@"]})
-        return specs.Call((*before, asked)), specs.Call(tuple(self.draw(said)))
+        calls = []
+        for part in range(0 if self.calm else self.pick(0, 0, 1, 2)):
+            before = self.draw(said) if early else []
+            calls.append(specs.Call((*before, ("interrupted", {"ask": part, "of": ["@"]}))))
+        calls.append(specs.Call(tuple(self.draw(said))))
+        if flat and not self.calm and self.pick(*[False] * 4, True):
+            failing = specs.Call((("error", "@ fails"),))
+            calls.insert(self.pick(*range(len(calls))), failing)
+        return tuple(calls)
 
     def name(self, kind: str) -> str:
         """Return a name that no agent has."""

@@ -31,7 +31,7 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.saving import asave_result, save_result
-from agentgraph.graph.state import LaneState, Position, Update, stamped, with_id
+from agentgraph.graph.state import LaneState, Position, Update, home_at, speaker_at, stamped, with_id
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
@@ -205,7 +205,8 @@ class ForkNode(Runnable[LaneState, Update]):
         emitter = fork.new_emitter(is_concurrent=True)
         emitter.void_questions(self._inside(job))
         emitter.add_errors(marked)
-        instead = [stamped(message, at) for message in self.instead(shown)]
+        name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
+        instead = [stamped(message, at, name) for message in self.instead(shown)]
         for message in instead:
             emitter.add_message(message)
         result["messages"] = [*result["messages"], *instead]
