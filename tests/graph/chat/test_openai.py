@@ -166,11 +166,12 @@ def test_a_thread_whose_reader_left_early_continues_without_repeating(
     openai_server.script = ["Bees dance.", lambda body: Reply(slow()), "Too long."]
     runner = ag.Runner(report(chat_model(openai_server)))
     events: Any = Async.run(runner, "Go.", thread_id="t", values={"topic": "bees"}, stream=True)
-    while next(events).text != "Too ":
-        pass
+    chunk = next(event for event in events if event.text == "Too ")
     events.close()
     was_left.set()
-    assert transcript(runner.resume("t")) == ["report/writer/critic: Too long."]
+    void, said = runner.resume("t")
+    assert void.action.discarded == (chunk.step,)
+    assert transcript([said]) == ["report/writer/critic: Too long."]
     assert [event.agent_name for event in runner.events("t")] == ["writer", "critic"]
     assert list(runner.resume("t")) == []
 
