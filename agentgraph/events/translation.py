@@ -43,7 +43,7 @@ from agentgraph.graph.moments import (
     number_of,
     unaddressed,
 )
-from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, speaker_at
+from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, home_at, speaker_at
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import RunPaths, root_address
 from agentgraph.tree.places import Tree
@@ -251,7 +251,7 @@ class Translator:
         elif "failed" in ours:
             failure = Failure(*ours["failed"])
             self._failed[failure.address] = failure
-            if speaker_at(failure.address) not in self._chats:
+            if not self._is_chat(failure.address):
                 yield from self._unfinished([failure.address])
         elif isinstance(entry := ours["entry"], list | tuple):
             note = note_of(entry)
@@ -279,7 +279,7 @@ class Translator:
                 [event.id] if event.message else (event.action and event.action.discarded) or ()
             ):
                 begun.pop(each, None)
-            if event.message and event.agent_name in self._chats:
+            if event.message and self._is_chat(event.address):
                 yield from self._unfinished([event.address])
         if moment and moment.number > self.last.number:
             self.last = moment
@@ -301,7 +301,7 @@ class Translator:
         moment = Moment(turn, time_ns() // 1000, step)
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", moment, output=output)
-        if event.agent_name in self._chats and event.id not in self._begun.get(at, ()):
+        if self._is_chat(at) and event.id not in self._begun.get(at, ()):
             yield from self._unfinished([at])  # its models are asked one at a time
         if event.agent_name in self._voiding:
             self._begun.setdefault(at, {})[event.id] = None
@@ -311,6 +311,10 @@ class Translator:
     def _chats(self) -> set[str]:
         """The names of the chat agents."""
         return {place.name for place in self._tree.places if place.chat}
+
+    def _is_chat(self, at: str) -> bool:
+        """Return whether a chat agent is at an address; a node of a graph may have the name of one."""
+        return speaker_at(home_at(at, self._tree.inner_names)) in self._chats
 
     @cached_property
     def _voiding(self) -> set[str]:

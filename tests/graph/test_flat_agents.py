@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from helpers import Disk, Drive, failing, in_turn, lines, says, scripted, sees, unvoided
+from helpers import Disk, Drive, chat, failing, in_turn, lines, says, scripted, sees, unvoided
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
@@ -351,6 +351,22 @@ def test_models_in_its_nodes_stream_at_the_address_of_the_node(drive: Drive) -> 
     (unsaid,) = partial - {*whole}
     assert unsaid[0] == "job/think"
     assert [event.action.discarded for event in heard if event.kind == "discarded"] == [(unsaid[1],)]  # type: ignore[union-attr]
+
+
+def test_models_in_a_node_that_is_named_as_a_chat_agent_are_streamed_at_the_same_time(
+    drive: Drive,
+) -> None:
+    first, second = (scripted(text) for text in ("One text.", "Two texts."))
+
+    def writer(state: Any) -> Any:
+        two = zip(first.stream("Go."), second.stream("Go."), strict=True)
+        texts = [*zip(*((a.text, b.text) for a, b in two), strict=True)]
+        return {"messages": [AIMessage("".join(text)) for text in texts]}
+
+    tree = ag.sequential("s", [job(graph({"writer": writer})), chat("writer", "Hm.")])
+    heard = drive.run(ag.Runner(tree), "Go.", thread_id="t", stream=True)
+    kinds = [event.kind for event in heard if event.address == "s/job/writer" and not event.partial]
+    assert kinds == ["message", "message", "discarded"]
 
 
 def test_a_handoff_tool_of_its_leads_to_another_agent(drive: Drive) -> None:
