@@ -1,7 +1,11 @@
 """What is written to LangGraph's stream writer becomes custom events of the agent that wrote it."""
 
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from helpers import Drive, chat, failing, lines, unvoided
 from langchain.agents.middleware import before_model
 from langchain_core.messages import AIMessage
@@ -93,3 +97,23 @@ def test_in_a_stream_of_the_graph_custom_data_comes_unchanged_and_then_its_stamp
     for data, stamp in zip(given[::2], given[1::2], strict=True):
         assert list(stamp) == ["agentgraph"]
         assert data["n"] in stamp["agentgraph"]["entry"]
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("busy_threads")
+def test_nothing_is_lost_that_several_threads_of_a_function_write_at_the_same_time() -> None:
+    def fn(ctx: ag.Context) -> None:
+        write = get_stream_writer()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(write, range(4000)))
+
+    heard = ag.Runner(ag.function_agent("f", fn)).query("Go.")
+    assert sorted(event.output.custom for event in heard if event.output) == [*range(4000)]

@@ -18,6 +18,7 @@ node that fails or asks are voided by a `discarded` note.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any
@@ -109,7 +110,7 @@ class Emitter:
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
-        self._queued: list[Entry] = []
+        self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
         self._given: dict[str, Any] = {}
         self._is_over = False
@@ -204,12 +205,11 @@ class Emitter:
         self.flush()
 
     def _flush(self, *, is_streamed: bool) -> None:
-        queued, self._queued = self._queued, []
-        if not queued:
+        if not self._queued:
             return
         with self._clock.lock:
-            for entry in queued:
-                self._emit(entry, is_streamed)
+            while self._queued:
+                self._emit(self._queued.popleft(), is_streamed)
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
         moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
