@@ -353,6 +353,22 @@ def test_models_in_its_nodes_stream_at_the_address_of_the_node(drive: Drive) -> 
     assert [event.action.discarded for event in heard if event.kind == "discarded"] == [(unsaid[1],)]  # type: ignore[union-attr]
 
 
+def test_what_a_node_streams_and_then_hands_over_without_is_void(drive: Drive) -> None:
+    model = scripted("Not said.")
+
+    def leave(state: Any) -> Any:
+        model.invoke("Think.")
+        return Command(goto="boss", graph=Command.PARENT)
+
+    boss = chat(
+        "boss", calls(call("transfer_to_job")), "So.", sub_agents=[job(graph({"leave": leave}))]
+    )
+    heard = list(drive.run(ag.Runner(boss), "Go.", thread_id="t", stream=True))
+    streamed = {event.id for event in heard if event.partial and event.agent_name == "leave"}
+    (void,) = (event.action.discarded for event in heard if event.kind == "discarded" and event.action)
+    assert {*void} == streamed
+
+
 def test_models_in_a_node_that_is_named_as_a_chat_agent_are_streamed_at_the_same_time(
     drive: Drive,
 ) -> None:

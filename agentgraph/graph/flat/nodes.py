@@ -102,17 +102,20 @@ class FlatNode(LeafNode):
             keeps_edits=self.graph.keeps_state,
         )
 
-    def written(self, step: Step, given: Any, config: RunnableConfig, steps: int) -> Talk[list[Write]]:
+    def written(
+        self, step: Step, packet: Sequence[Any], config: RunnableConfig, steps: int
+    ) -> Talk[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
             step: The state before.
-            given: The input of the node.
+            packet: The input of the node, as the only item; empty if it gets the state.
             config: LangGraph's config of our node, or of the task in it.
             steps: How many nodes ran before in this activation.
         """
         writes: list[Write] = []
         read = self.graph.reading(step, steps, writes)
+        given = packet[0] if packet else self.graph.given_to(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
             yield Call(self._invoke, self._ainvoke, (given, configured))
@@ -227,7 +230,7 @@ class EntryNode(FlatNode):
             step.forget()
         elif isinstance(given, Mapping) and "messages" in given:
             given = {**given, "messages": self._answered(activation, step, given["messages"])}
-        writes = yield from self.written(step, given, activation.config, 0)
+        writes = yield from self.written(step, [given], activation.config, 0)
         if self.graph.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
@@ -275,23 +278,19 @@ class InnerGraphNode(FlatNode):
             writes = yield from self._written(activation, step, chunks)
         except ParentCommand as left:
             self._hand_over(activation, step, left.args[0])
-            return
-        step.merge_writes(writes)
-        self.go_on(activation, step, writes)
+        else:
+            step.merge_writes(writes)
+            self.go_on(activation, step, writes)
         chunks.void()
 
     def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
         """Run the node, and return what it wrote."""
         progress = activation.progress
-        steps, packets = progress.get("steps", 0), progress.get("packets")
-        if packets is not None and len(packets) > 1:
+        packets = progress.get("packets", [])
+        if len(packets) > 1:
             return (yield from self._sent(activation, step, chunks, packets))
-        if packets is not None:
-            given = packets[0]
-        else:
-            given = self.graph.given_to(self.inner, self.graph.reading(step, steps))
         config = self._marked(activation, activation.config, chunks)
-        return (yield from self.written(step, given, config, steps))
+        return (yield from self.written(step, packets, config, progress.get("steps", 0)))
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
@@ -328,7 +327,7 @@ class InnerGraphNode(FlatNode):
         with activation.reported(number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
-            writes = yield from self.written(step, given, config, activation.progress.get("steps", 0))
+            writes = yield from self.written(step, [given], config, activation.progress.get("steps", 0))
             writes = [*map(_with_ids, writes)]
             activation.check("what the node writes", writes)
             said = [activation.stamped(each) for each in self._new(step, writes)]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
+from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND, TASKS
 from langgraph.graph import END
 from langgraph.pregel._algo import PregelTaskWrites, local_read
@@ -28,8 +29,6 @@ from agentgraph.graph.chat.step import Channels, Step
 
 _TRIGGER = "branch:to:"
 """The beginning of the name of the channel that triggers a node."""
-_STEPS = 10_007
-"""LangGraph's default limit of supersteps, for a graph without one."""
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""
@@ -68,7 +67,7 @@ class FlatGraph:
         self.channels = Channels(graph.builder.channels, others=others)
         self.keeps_state = graph.checkpointer is True
         self.config: RunnableConfig = {**(graph.config or {})}  # type: ignore[typeddict-item]
-        self.most_steps = self.config.pop("recursion_limit", _STEPS)
+        self.most_steps = self.config.pop("recursion_limit", DEFAULT_RECURSION_LIMIT)
 
     def node(self, name: str) -> Any:
         """Return a node of the graph, LangGraph's `PregelNode`."""

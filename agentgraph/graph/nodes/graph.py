@@ -15,6 +15,7 @@ from langchain_core.messages import (
     BaseMessage,
 )
 from langchain_core.runnables import RunnableConfig
+from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
@@ -59,8 +60,6 @@ _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
-_STEPS = 10_007
-"""LangGraph's default limit of supersteps, for a graph without one."""
 
 
 class GraphNode(LeafNode):
@@ -184,7 +183,7 @@ class GraphNode(LeafNode):
         metadata = {**outer, **activation.mark}
         if self.agent.output is None:  # otherwise what models stream is not what the agent says
             metadata = {GRAPH_AGENT: activation.address, **metadata}
-        limit = own.get("recursion_limit", _STEPS)
+        limit = own.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
         if ran.kept is not None:
             config["configurable"] = ran.kept.configurable(config["configurable"])
