@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from agentgraph.events.events import AgentEvent
-from agentgraph.show.lines import event_text, outlined
+from agentgraph.show.lines import outlined, shown_text
 from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -295,7 +295,7 @@ class _Record:
     def add(self, event: AgentEvent) -> None:
         """Keep the text of an event; a chunk is appended to the chunks before it."""
         if not event.partial:
-            self.text, self._said, self._is_growing = event_text(event)[:_KEPT], event.id, False
+            self.text, self._said, self._is_growing = shown_text(event)[:_KEPT], event.id, False
         elif event.text:
             before = self.text if self._is_growing and self._said == event.id else ""
             self.text, self._said = (before + event.text)[-_KEPT:], event.id

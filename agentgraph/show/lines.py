@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.agents.agents import (
     Agent,
@@ -114,6 +114,19 @@ def event_text(event: AgentEvent) -> str:
             return f"[{kind}]"
 
 
+def shown_text(event: AgentEvent) -> str:
+    """Return an event as text for people: as `event_text`, and a tool's result names the tool.
+
+    `transcript` leaves the tool out: its lines are compared by tests.
+
+    Args:
+        event: The event.
+    """
+    if isinstance(event.message, ToolMessage):
+        return f"[result] {event.message.name or 'a tool'}: {event.text}"
+    return event_text(event)
+
+
 def _calls_text(message: BaseMessage | None) -> str:
     """Return the tool calls of a message without text: `[calls] search({"q": "bees"})`."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
@@ -159,7 +172,7 @@ def print_event(console: "Console", event: AgentEvent) -> None:
 
     before, slash, name = one_line(event.address).rpartition("/")
     style = _STYLES.get(event.kind, _ACTION_STYLE)
-    text = without_controls(event_text(event))
+    text = without_controls(shown_text(event))
     line = Text.assemble((before + slash, "dim"), (name, "cyan"), ": ", (text, style))
     if console.is_terminal:
         lines = line.wrap(console, max(console.width - len(_INDENT), 20))

@@ -15,7 +15,7 @@ def test_a_tool_call_is_decided_by_a_word_at_the_terminal(command: Commands) -> 
     typed = [(prompt, "yes\n"), (prompt, "approve\n")]
     ended = command.at_terminal("run", "agents.py:clerk", "go", "--thread", "t", typed=typed)
     assert ended.code == 0
-    assert {"clerk: mailed ann", "clerk: mailed bob"} <= set(ended.lines)
+    assert {"clerk: [result] mail: mailed ann", "clerk: [result] mail: mailed bob"} <= set(ended.lines)
 
 
 def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Commands) -> None:

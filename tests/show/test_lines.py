@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from helpers import chat, says
-from langchain_core.messages import AIMessage, ToolCall
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from rich.console import Console
 from walking import par, rounds, seq
 
@@ -93,6 +93,14 @@ def test_a_pipe_leads_an_event_by_its_address_and_a_transcript_by_its_run_path(
     assert event_text(shown) == text
     assert transcript([shown]) == [f"report/refine/write/critique/write: {text}"]
     assert printed(shown) == f"report/refine[1]/write: {text}\n"
+
+
+def test_a_result_of_a_tool_is_printed_with_the_name_of_the_tool() -> None:
+    result = event(output=ag.Output(message=ToolMessage("3 hives", tool_call_id="1", name="search")))
+    assert printed(result) == "report/refine[1]/write: [result] search: 3 hives\n"
+    assert transcript([result]) == ["report/refine/write/critique/write: 3 hives"]
+    nameless = event(output=ag.Output(message=ToolMessage("3 hives", tool_call_id="1")))
+    assert printed(nameless) == "report/refine[1]/write: [result] a tool: 3 hives\n"
 
 
 def test_on_a_terminal_a_long_text_is_wrapped_and_indented_and_an_event_coloured() -> None:
