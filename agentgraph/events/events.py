@@ -11,10 +11,13 @@ from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata
+from pydantic import GetCoreSchemaHandler, ValidatorFunctionWrapHandler
+from pydantic_core import CoreSchema, core_schema
 
 from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.events.event_data import AgentEventData
 from agentgraph.events.json_forms import as_json, from_json, message_as_json, message_from_json
-from agentgraph.safe_repr import cut
+from agentgraph.safe_repr import cut, reason
 
 Kind = Literal[
     "message",
@@ -102,6 +105,9 @@ class AgentEvent:
     ('writer', 'message', 'A draft.')
     >>> event.address, event.run_path
     ('refine[0]/writer', RunPath('refine/writer'))
+
+    It can be a field of a pydantic model, or what a FastAPI endpoint takes and returns: its JSON form
+    is that of `to_dict`, and has a schema.
 
     Attributes:
         agent_name: The agent.
@@ -227,3 +233,21 @@ class AgentEvent:
         kind = "partial" if self.partial else self.kind
         line_id = cut(" ".join(self.id.splitlines()), len(self.id))
         return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return how pydantic validates and serializes events: as `from_dict` and `to_dict` do."""
+        data = handler.generate_schema(AgentEventData)
+        to_dict = core_schema.plain_serializer_function_ser_schema(cls.to_dict, return_schema=data)
+        return core_schema.no_info_wrap_validator_function(_validated, data, serialization=to_dict)
+
+
+def _validated(value: Any, validate: ValidatorFunctionWrapHandler) -> AgentEvent:
+    """Return an event, or that of its JSON form; raise a `ValueError` where it does not fit."""
+    if isinstance(value, AgentEvent):
+        return value
+    data = validate(value)
+    try:
+        return AgentEvent.from_dict(data)
+    except Exception as error:
+        raise ValueError(f"this is not the form of AgentEvent.to_dict: {reason(error)}") from error
