@@ -46,7 +46,8 @@ from agentgraph.graph.nodes.schedule import (
     run_tasks,
     slots,
 )
-from agentgraph.graph.nodes.stopping import Contained, inner_stop, runs_in_threads, stoppable
+from agentgraph.graph.nodes.stoppable_graph import stoppable_node
+from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
 from agentgraph.tree.places import Place
 
@@ -77,6 +78,7 @@ class FlatNode(LeafNode):
         around = [around] if isinstance(around, RetryPolicy) else around
         several = [*(node.retry_policy or ()), *around]
         timeout = node.timeout or place.policy("timeout")
+        self._stoppable = stoppable_node(node)
         super().__init__(node_context, retry=several, timeout=timeout)
         if node.trace_policy is not None:
             self.policies["trace_policy"] = node.trace_policy
@@ -205,9 +207,7 @@ class FlatNode(LeafNode):
             self.graph.node(self.inner).node.invoke(given, config)
 
     async def _ainvoke(self, given: Any, config: RunnableConfig) -> None:
-        node = self.graph.node(self.inner)
-        with stoppable(is_thread=runs_in_threads(node.bound)):
-            await node.node.ainvoke(given, config)
+        await self._stoppable.ainvoke(given, config)
 
 
 class EntryNode(FlatNode):

@@ -6,8 +6,8 @@ replays the saved changes and compares that list with their result.
 """
 
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
+from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from langgraph.types import StateSnapshot
 
@@ -36,7 +37,8 @@ from agentgraph.graph.nodes.kept import KeptState, keeps_state
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
-from agentgraph.graph.nodes.stopping import runs_in_threads, stoppable
+from agentgraph.graph.nodes.stoppable_graph import stoppable_graph
+from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
     GRAPH_AGENT,
@@ -117,11 +119,13 @@ class GraphNode(LeafNode):
             return
         if ran.kept and (config := ran.kept.beginning(activation.config)):
             ran.kept.take(await self.agent.graph.aget_state(config))
-        with self._failing(activation, ran), stoppable(is_thread=runs_in_threads(self.agent.graph)):
+        is_local = isinstance(self.agent.graph, Pregel)
+        graph = self._stoppable if is_local else self._graph()
+        with self._failing(activation, ran), nullcontext() if is_local else stoppable():
             ran.open()
             with ran.handing_over():
                 config = self._config(activation, ran)
-                async for kind, part in self._graph().astream(ran.input, config, stream_mode=_MODES):
+                async for kind, part in graph.astream(ran.input, config, stream_mode=_MODES):
                     await keep(ran.read_part(kind, part))
             await keep(ran.handed_over())
         self._end(activation, ran)
@@ -141,6 +145,11 @@ class GraphNode(LeafNode):
         """Return the graph, or what runs it if it is remote."""
         graph: Any = self.agent.graph
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
+
+    @cached_property
+    def _stoppable(self) -> Any:
+        """The graph for async runs."""
+        return stoppable_graph(cast(Any, self.agent.graph))
 
     def _begun(self, activation: Activation) -> "_Run":
         given = graph_input(self.agent, activation)

@@ -30,10 +30,7 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphDrained
-from langgraph.graph import START
-from langgraph.pregel import Pregel
 from langgraph.runtime import RunControl, get_runtime
 
 RESUME_MAP = "__pregel_resume_map"
@@ -188,14 +185,6 @@ def stoppable(*, is_thread: bool = False) -> AbstractContextManager[None]:
     """
     control = get_runtime().control
     return _stoppable(control, is_thread) if isinstance(control, Stop) else nullcontext()
-
-
-def runs_in_threads(runnable: Any) -> bool:
-    """Return whether LangGraph runs a node, or all nodes of a graph, in threads."""
-    if isinstance(runnable, Pregel):
-        nodes = [node.bound for name, node in runnable.nodes.items() if name != START]
-        return all(map(runs_in_threads, nodes))
-    return getattr(getattr(runnable, "afunc", None), "func", None) is run_in_executor
 
 
 @contextmanager
