@@ -4,10 +4,24 @@ Chains are in `tests/transcripts/graph_agents.txt`.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, foreign, lines, retrying, says, scripted, unvoided
+from helpers import (
+    Async,
+    Disk,
+    Drive,
+    Sync,
+    chat,
+    failing,
+    foreign,
+    lines,
+    retrying,
+    says,
+    scripted,
+    unvoided,
+)
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, ToolMessage
@@ -56,6 +70,21 @@ def test_an_agent_of_langchains_emits_each_message_and_pauses_for_a_person(disk:
     after = lines(disk.resume(tree, APPROVED))
     assert after == [*at("s/", AFTER), "s/after: {'done': 'All done.'} 6"]
     assert disk.events(tree) == disk.heard
+
+
+@pytest.mark.parametrize(("first", "then"), [(Sync, Async), (Async, Sync)])
+def test_what_it_said_is_known_where_a_resume_is_sync_and_the_run_was_not(
+    tmp_path: Path, first: Drive, then: Drive
+) -> None:
+    def tree(name: str) -> ag.Agent:
+        return ag.graph_agent(name, foreign(lambda _: "Looked.", lambda _: interrupt("Well?")))
+
+    Disk(Sync, tmp_path / "other.db").run(tree("other"))
+    disk = Disk(first, tmp_path / "runs.db")
+    assert lines(disk.run(tree("desk"))) == ["desk: Looked.", "desk: [asks] Well?"]
+    disk.drive = then
+    assert lines(disk.resume(tree("desk"), "Yes.")) == ["desk: Yes."]
+    assert disk.events(tree("desk")) == disk.heard
 
 
 def test_its_tokens_are_streamed_under_its_address(drive: Drive) -> None:

@@ -81,8 +81,7 @@ class GraphNode(LeafNode):
             retry=node_context.place.policy("retry"),
             timeout=node_context.place.policy("timeout"),
         )
-        as_task: Any = task(name=node_context.place.call_task)
-        self.task, self.atask = as_task(_save_change), as_task(_asave_change)
+        self.task, self.atask = _saving_tasks(node_context.place.call_task)
         self._tried: dict[str, _Run] = {}
         self.caching = Caching(node_context, self.agent.graph) if self.agent.cache_policy else None
 
@@ -367,17 +366,25 @@ class _Run:
             yield from self._compare(add_messages(cast(Any, self._last), new))  # type: ignore[arg-type]
 
 
-def _save_change(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
-    """Emit a change, save it, and return it as the result of the task."""
-    with _emitted(emitter, result):
-        save_result(result, outer)
-    return result
+def _saving_tasks(name: str) -> tuple[Any, Any]:
+    """Return tasks, sync and async, that emit a change, save it, and return it as their result.
 
+    Their functions are made anew for each name: LangGraph writes the name on the function, and caches
+    the tasks of a module's functions. A task of another name would not find what was saved.
+    """
 
-async def _asave_change(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
-    with _emitted(emitter, result):
-        await asave_result(result, outer)
-    return result
+    def save(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
+        with _emitted(emitter, result):
+            save_result(result, outer)
+        return result
+
+    async def asave(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
+        with _emitted(emitter, result):
+            await asave_result(result, outer)
+        return result
+
+    as_task: Any = task(name=name)
+    return as_task(save), as_task(asave)
 
 
 @contextmanager
