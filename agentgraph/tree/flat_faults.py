@@ -38,8 +38,6 @@ def _faults(graph: Any, builder: Any) -> Iterator[str]:
         yield f"its graph waits for {' and '.join(map(repr, starts))} before {end!r};"
     if "__root__" in builder.channels:
         yield "the state of its graph has no named keys;"
-    if graph.interrupt_before_nodes or graph.interrupt_after_nodes:
-        yield "its graph stops before or after nodes; call interrupt() in a node, or"
     for name, node in builder.nodes.items():
         if node.cache_policy is not None:
             yield f"its node {name!r} has a cache_policy;"

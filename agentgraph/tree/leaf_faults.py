@@ -95,6 +95,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
             "the state of its graph has no 'messages'; add them, as in MessagesState, or pass output=, "
             "a function from the state to what the agent says"
         )
+    yield from _stop_faults(graph)
     yield from flat_faults(agent)
     if agent.input is not None and (not callable(agent.input) or is_async(agent.input)):
         yield f"input={shown(agent.input)} cannot be used; pass a sync function of a context"
@@ -105,6 +106,20 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
     yield from _cache_faults(agent.cache_policy)
     if isinstance(agent.history, Summarized):
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
+
+
+def _stop_faults(graph: Any, inside: str = "") -> Iterator[str]:
+    """Yield where a graph, or a graph in its nodes, stops without a question."""
+    for option in ("interrupt_before", "interrupt_after"):
+        if names := getattr(graph, f"{option}_nodes", ()):
+            yield (
+                f"its graph{inside} is compiled with {option}={shown(names)}, where it would stop "
+                "without a question; compile it without, and call interrupt() in a node, or put "
+                "human(...) before the agent"
+            )
+    for name, node in getattr(graph, "nodes", {}).items():
+        for inner in getattr(node, "subgraphs", ()):
+            yield from _stop_faults(inner, f" in the node {name!r}{inside}")
 
 
 def human_faults(agent: HumanAgent) -> Iterator[str]:

@@ -172,10 +172,6 @@ FAULTS: dict[str, tuple[Any, str]] = {
         built(("a", "b"), (["a", "b"], "c")),
         "its graph waits for 'a' and 'b' before 'c'; pass flat=False",
     ),
-    "a stop": (
-        built(("a", "b"), interrupt_before=["b"]),
-        "its graph stops before or after nodes; call interrupt() in a node, or pass flat=False",
-    ),
     "a cache": (
         built(("a", "b"), cached=CachePolicy()),
         "its node 'a' has a cache_policy; pass flat=False",

@@ -28,8 +28,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
     names = ("everything", "planned", "failing", "rounds", "asking", "cached")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
-    for name in ("remote_asking", "remote_counting", "remote_reporting", "remote_failing"):
-        config["graphs"][name] = f"./remote_graphs.py:{name}"
+    for name in ("asking", "counting", "reporting", "failing", "stopping"):
+        config["graphs"][f"remote_{name}"] = f"./remote_graphs.py:remote_{name}"
     config["graphs"]["random"] = "./random_graph.py:random_graph"
     (folder / "langgraph.json").write_text(json.dumps(config))
     port = _free_port()

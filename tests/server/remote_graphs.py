@@ -69,3 +69,6 @@ reporting = StateGraph(MessagesState, context_schema=Desk).add_node(report).add_
 remote_reporting = reporting.compile()
 failing = StateGraph(MessagesState).add_node(begin).add_node(fail_once).add_edge(START, "begin")
 remote_failing = failing.add_edge("begin", "fail_once").compile()
+stopping = StateGraph(MessagesState).add_node(begin).add_node("end", lambda state: says("I end."))
+stopping.add_edge(START, "begin").add_edge("begin", "end")
+remote_stopping = stopping.compile(interrupt_before=["end"])

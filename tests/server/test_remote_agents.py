@@ -147,6 +147,19 @@ def test_a_remote_graph_that_failed_goes_on_there_and_does_not_begin_again(
     assert transcript(on_thread(tree, "resume")) == ["far: Printed."]
 
 
+def test_a_remote_graph_that_stops_without_a_question_fails_its_agent_and_goes_on_there(
+    on_thread: Thread,
+) -> None:
+    def tree(far: Far) -> ag.Agent:
+        return ag.sequential("s", [far("remote_stopping"), says("last")])
+
+    with pytest.raises(
+        ag.InvalidOutputError, match="stopped before or after a node without a question"
+    ):
+        on_thread(tree, "run", "Go.")
+    assert transcript(on_thread(tree, "resume")) == ["s/far: I end.", "s/far/last: last"]
+
+
 def test_a_bare_graph_takes_the_answer_to_its_only_question(server: str) -> None:
     config: Any = {"configurable": {"thread_id": f"tuesday {uuid4()}"}}
     with get_sync_client(url=server) as client:

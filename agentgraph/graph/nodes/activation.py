@@ -396,6 +396,8 @@ class Activation:
         becomes the graph agent's own.
         """
         emitter.void_all()
+        if isinstance(error, GraphInterrupt) and not error.args[0]:
+            return self._report(self._left_by_stop())
         if isinstance(error, GraphInterrupt):
             self._check_questions(error.args[0])
             self._report_questions(error.args[0], call, emitter)
@@ -473,6 +475,15 @@ class Activation:
             f"{command.goto!r}, graph=Command.PARENT), but the tree decides where the run continues, "
             "and nothing of the command was written; end that graph without it, and hand over by "
             "TransferTo(name), from a tool or a function agent in the sub_agents of a chat agent"
+        )
+
+    def _left_by_stop(self) -> InvalidOutputError:
+        """Return the error for a graph that stopped without a question: nobody could answer it."""
+        name = self.node_context.place.home.name
+        return InvalidOutputError(
+            f"{self.address}: a LangGraph graph in the agent {name!r} stopped before or after a node "
+            "without a question: it is compiled or called with interrupt_before= or interrupt_after=; "
+            "leave these out, and call interrupt() in the node. A resume continues after the stop"
         )
 
 

@@ -93,6 +93,7 @@ class RemoteRun:
         self._graph, self._node_context = graph, node_context
         self._before: set[str] = set()
         self._asked: dict[str, Interrupt] = {}
+        self._is_stopped = False
 
     def stream(self, given: Any, config: RunnableConfig, **_: Any) -> Iterator[State]:
         """Yield the graph's states, without the messages that its thread had before the run.
@@ -209,7 +210,9 @@ class RemoteRun:
             yield self._state(data)
         if kind != "updates" or inside:
             return
-        for one in data.get(_INTERRUPT, ()) if isinstance(data, dict) else ():
+        stops = isinstance(data, dict) and _INTERRUPT in data
+        self._is_stopped = self._is_stopped or stops
+        for one in data[_INTERRUPT] if stops else ():
             schema = one.get("response_schema")
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
@@ -219,7 +222,7 @@ class RemoteRun:
         return "values", {**values, "messages": left} if self._before else values
 
     def _pause(self) -> None:
-        if self._asked:
+        if self._is_stopped:
             raise GraphInterrupt([*self._asked.values()])
 
 
