@@ -161,6 +161,28 @@ def _is_paired(messages: Sequence[BaseMessage]) -> bool:
     return not waiting
 
 
+def in_call_order(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return messages with the results of the calls of one message in the order of its calls.
+
+    >>> calls = [{"name": "search", "args": {}, "id": id, "type": "tool_call"} for id in "ab"]
+    >>> late, early = (ToolMessage(f"{id} ended.", tool_call_id=id) for id in "ab")
+    >>> [message.text for message in in_call_order([AIMessage("", tool_calls=calls), early, late])]
+    ['', 'a ended.', 'b ended.']
+    """
+    ordered, calls = list(messages), dict[str, tuple[int, int]]()
+    results: dict[int, list[tuple[int, int]]] = {}
+    for index, message in enumerate(ordered):
+        calls |= {call_id(call): (index, number) for number, call in enumerate(calls_of(message))}
+        if isinstance(message, ToolMessage) and message.tool_call_id in calls:
+            asking, number = calls[message.tool_call_id]
+            results.setdefault(asking, []).append((number, index))
+    for found in results.values():
+        moved = [ordered[index] for _, index in sorted(found)]
+        for (_, index), message in zip(found, moved, strict=True):
+            ordered[index] = message
+    return ordered
+
+
 def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
     """Return the calls of a message that need a result, invalid ones included."""
     if not isinstance(message, AIMessage):

@@ -14,14 +14,24 @@ save context. So each list is compared with the messages so far (`MessageLog`), 
 
 For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
 human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
+
+The list is there when a step of the graph has ended. A result of a call is said before, when its tool
+ends: the others of the step may take long, or ask. So results are said in the order of their ends, and
+in the history they are in the order of the graph's lists.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, convert_to_messages
+from langchain_core.messages import (
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 
-from agentgraph.graph.history import is_said, is_word
+from agentgraph.graph.history import call_id, calls_of, in_call_order, is_said, is_word
 from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
 from agentgraph.graph.values import is_same
 
@@ -43,7 +53,7 @@ class MessageLog:
     """The messages of a graph so far, to compare the next list with.
 
     Attributes:
-        said: The messages of the agent by id, in order.
+        said: The messages of the agent by id, as they were said.
         rewritten: The user's messages that the graph replaced, by id.
     """
 
@@ -70,6 +80,8 @@ class MessageLog:
         self._before = {*before, *self._given}
         self._ever: set[str] = set()
         self._settled: dict[str, BaseMessage] = {}
+        self._results: dict[str, str | None] = {}
+        self._listed: dict[str | None, int] = {}
 
     def know(self, messages: Iterable[BaseMessage]) -> None:
         """Take messages that the graph had before."""
@@ -86,13 +98,42 @@ class MessageLog:
             else:
                 self.said[key] = message
                 self._ever.add(key)
+                self._results |= dict.fromkeys(map(call_id, calls_of(message)))
+                if isinstance(message, ToolMessage):
+                    self._results[message.tool_call_id] = key
             self._settled.pop(key, None)
 
     def begin_anew(self) -> Iterator[Change]:
         """Void all messages of the agent: the graph starts again from its input."""
         self.rewritten.clear()
+        self._results.clear()
+        self._listed.clear()
         if void := list(self.said):
             yield self._taken([RemoveMessage(id=each) for each in void], void)
+
+    def in_order(self) -> list[BaseMessage]:
+        """Return the messages of the agent in the order of the graph's lists.
+
+        Results that are in none of them, as they were removed in their step, are in that of the calls.
+        """
+        said = in_call_order(self.said.values())
+        listed = [message for message in said if message.id in self._listed]
+        rest = iter(sorted(listed, key=lambda message: self._listed[message.id]))
+        return [next(rest) if message.id in self._listed else message for message in said]
+
+    def results(self, written: Iterable[BaseMessage], removed: Collection[str]) -> Iterator[Change]:
+        """Apply and yield the results, among messages that a node wrote, of calls that are said.
+
+        Args:
+            written: The messages.
+            removed: The ids of messages that were removed by id since the last list.
+        """
+        known = (removed, self._ever, self._before)
+        for message in written:
+            if isinstance(message, ToolMessage) and (key := message.id):
+                is_open = self._results.get(message.tool_call_id, "") is None
+                if is_open and not any(key in each for each in known):
+                    yield from self._changed(key, message)
 
     def changes(
         self,
@@ -108,12 +149,14 @@ class MessageLog:
             written: The messages written by its nodes since; a removal of all in the same step may have
                 dropped them from the list.
         """
+        left = {message.id for message in messages}
         for message in messages:
             key = str(message.id)
             if self._settled.get(key) is not message:
+                self._listed.setdefault(key, len(self._listed))
+                yield from self._repeated(key, message, left)
                 yield from self._changed(key, message)
                 self._settled[key] = message
-        left = {message.id for message in messages}
         for message in written:
             key = str(message.id)
             if message.id and not any(key in known for known in (left, removed, self._ever)):
@@ -132,6 +175,15 @@ class MessageLog:
                 yield self._taken([message], [])
         elif is_said(message):
             yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
+
+    def _repeated(
+        self, key: str, message: BaseMessage, left: Collection[str | None]
+    ) -> Iterator[Change]:
+        """Void the result of a call that ran again: a kill had lost it in the graph's own state."""
+        if isinstance(message, ToolMessage) and key not in self._ever and key not in self._before:
+            lost = self._results.get(message.tool_call_id)
+            if lost is not None and lost not in left and lost not in self._listed:
+                yield self._taken([RemoveMessage(id=lost)], [lost])
 
     def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
         was = self.rewritten.get(key, self._given.get(key))

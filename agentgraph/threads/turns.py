@@ -31,7 +31,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graphs import Admitted, unstamped
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.graph.values import check_mapping
@@ -187,7 +187,9 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
     messages = folded(messages)
     before = _before_inner(place, at, said)
     messages += [_unfinished(call, at) for call in _unanswered([*before, *messages]).values() if at]
-    return _joined(map(_written, results.values()))._replace(messages=messages, middleware=[])
+    return _joined(map(_written, results.values()))._replace(
+        messages=in_call_order(messages), middleware=[]
+    )
 
 
 def _of_lanes(

@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
+from langgraph._internal._constants import INTERRUPT
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
@@ -200,7 +201,7 @@ class GraphNode(LeafNode):
         return cast(RunnableConfig, config)
 
     def _end(self, activation: Activation, ran: "_Run") -> None:
-        said = [*ran.log.said.values()]
+        said = ran.log.in_order()
         activation.add_emitted([*ran.log.rewritten.values(), *said])
         text = str(said[-1].text) if said else None
         if ran.handoff is not None:
@@ -256,7 +257,7 @@ class _Run:
         known = as_messages(listed(given["messages"]), activation.address) if has_messages else []
         self.input = {**given, "messages": known} if has_messages or reads_messages else given
         self._last: list[BaseMessage] = known
-        self._removed: set[str] = set()
+        self._removed: dict[str, None] = {}
         self._written: list[BaseMessage] = []
         self._number: int = before._number if before else 0
         self.continues: bool = before.continues if before else False
@@ -296,16 +297,21 @@ class _Run:
                 self.input = {**self.input, "messages": [*results, *self._last]}
 
     def read_part(self, kind: str, part: Any) -> _Results:
-        """Read a part of the graph's stream, and yield its changes; updates show removals by id."""
+        """Read a part of the graph's stream, and yield its changes; updates show removals by id.
+
+        When a node asks, LangGraph streams the values without what other nodes of the step wrote.
+        """
         if kind == "values":
             self.final = part
         if not self._reads_messages:
             return
         if kind == "updates":
             for update in part.values():
-                self._removed.update(removed_in(update))
-                self._written += written_in(update)
-        elif isinstance(part, Mapping) and "messages" in part:
+                self._removed |= dict.fromkeys(removed_in(update))
+                written = [*written_in(update)]
+                self._written += written
+                yield from self._results(self.log.results(written, self._removed))
+        elif isinstance(part, Mapping) and "messages" in part and INTERRUPT not in part:
             yield from self._compare(as_messages(part["messages"], self._unnamed))
 
     def _compare(self, messages: list[BaseMessage]) -> _Results:
