@@ -159,3 +159,57 @@ def test_a_function_in_a_thread_is_waited_for_and_runs_once(graph: Any, flat: bo
 def test_a_coroutine_is_cancelled_at_once_and_runs_again(graph: Any, flat: bool) -> None:
     work = Work()
     assert (results(graph(work.coroutine), work, flat), work.times) == (["seen"], 2)
+
+
+def inside(graph: Any) -> Any:
+    """Return a graph with another one in its node."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("inner", graph)
+    builder.add_edge(START, "inner")
+    return builder.compile()
+
+
+@pytest.mark.parametrize("where", ["nested", "flat", "in a node"])
+def test_a_call_in_a_thread_beside_a_failing_one_runs_once(where: str) -> None:
+    work, cancelled = Work(), []
+
+    async def fail() -> str:
+        """Fail once."""
+        await asyncio.to_thread(work.begun.wait, PATIENCE)
+        if work.stopped.is_set():
+            return "tried again"
+        work.stopped.set()
+        raise ValueError("no")
+
+    async def wait() -> str:
+        """Wait until cancelled."""
+        if where != "flat" and not cancelled:
+            cancelled.append(True)
+            await until_cancelled()
+        return "waited"
+
+    asked = calls(call("look", "1", to="it"), call("fail", "2"), call("wait", "3"))
+    graph = create_agent(scripted(asked, "Done."), [look(work.sync), fail, wait])
+    graph = inside(graph) if where == "in a node" else graph
+    runner = ag.Runner(ag.graph_agent("a", graph, flat=where == "flat"))
+    failing(Async.run(runner, "Go.", thread_id="t"), ValueError)
+    [*Async.resume(runner, "t")]
+    said = [message.text for message in runner.thread("t").messages]
+    assert said == ["Go.", "", "seen", "tried again", "waited", "Done."]
+    assert work.times == 1
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_of_two_calls_side_by_side_one_is_waited_for_and_one_is_cancelled(flat: bool) -> None:
+    work, waits = Work(), []
+
+    async def wait() -> str:
+        """Wait until cancelled."""
+        waits.append(True)
+        if len(waits) == 1:
+            await until_cancelled()
+        return "waited"
+
+    asked = calls(call("look", "1", to="it"), call("wait", "2"))
+    graph = create_agent(scripted(asked, "Done."), [look(work.sync), wait])
+    assert (results(graph, work, flat), work.times, len(waits)) == (["seen"], 1, 2)

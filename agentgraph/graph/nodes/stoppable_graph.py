@@ -8,16 +8,23 @@ The rule: LangGraph begins no further step of a stopped graph, as for lanes, and
 or waited for according to what it runs. A `ToolNode` is waited for if one of the tools that it calls
 is sync, because it writes the results of all its calls at once.
 
+A node that fails lets LangGraph cancel the others of its step. So its failure waits for those that run
+in threads, in the same graph or in graphs inside it.
+
 Graphs that a user's function calls are part of that function.
 """
 
+import asyncio
 import copy
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from itertools import accumulate
+from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
+from langgraph.errors import GraphBubbleUp
 from langgraph.graph import START
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
@@ -28,50 +35,110 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.stopping import stoppable
 
 
-def stoppable_graph(graph: Pregel[Any, Any, Any, Any]) -> Pregel[Any, Any, Any, Any]:
-    """Return a copy of a graph for async runs whose nodes stop by themselves; of a tree, the tree."""
+class _Threads:
+    """The nodes of a graph, and of the graphs inside it, that run in threads now."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[Any, str], set[asyncio.Future[None]]] = {}
+
+    @contextmanager
+    def running(self, config: RunnableConfig) -> Iterator[None]:
+        """Hold back failures beside a node while a `with` block waits for its thread."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        runs = [(loop, namespace) for namespace in accumulate(_enclosing(config), "{}|{}".format)]
+        for run in runs:
+            self._running.setdefault(run, set()).add(ended)
+        try:
+            yield
+        finally:
+            ended.set_result(None)
+            for run in runs:
+                self._running[run].discard(ended)
+                if not self._running[run]:
+                    del self._running[run]
+
+    async def ended(self, config: RunnableConfig) -> None:
+        """Wait until no node beside a failed one runs in a thread."""
+        run = asyncio.get_running_loop(), "|".join(_enclosing(config))
+        while running := self._running.get(run):
+            await asyncio.wait(running)
+
+
+def _enclosing(config: RunnableConfig) -> list[str]:
+    """Return the parts of the namespace of a node's graph."""
+    return str(config["configurable"]["checkpoint_ns"]).split("|")[:-1]
+
+
+def stoppable_graph(
+    graph: Pregel[Any, Any, Any, Any], threads: _Threads | None = None
+) -> Pregel[Any, Any, Any, Any]:
+    """Return a copy of a graph for async runs whose nodes stop by themselves; of a tree, the tree.
+
+    Args:
+        graph: The graph.
+        threads: The nodes in threads of the graph around it, if there is one.
+    """
     if isinstance(graph, RootGraph):
         return graph
-    copied = copy.copy(graph)
-    copied.nodes = {name: _copied(name, node) for name, node in graph.nodes.items()}
+    copied, threads = copy.copy(graph), threads or _Threads()
+    copied.nodes = {name: _copied(name, node, threads) for name, node in graph.nodes.items()}
     return copied
 
 
-def stoppable_node(node: Any) -> Runnable[Any, Any]:
+def stoppable_node(node: Any, threads: _Threads | None = None) -> Runnable[Any, Any]:
     """Return the runnable of a node (LangGraph's `PregelNode`) that stops by itself in async runs."""
+    threads = threads or _Threads()
     if isinstance(node.bound, Pregel):
-        inner = node.copy({"bound": stoppable_graph(node.bound)})
-        return cast(Runnable[Any, Any], inner.node)
-    return _StoppableNode(node)
+        inner = node.copy({"bound": stoppable_graph(node.bound, threads)})
+        return _StoppableNode(inner, threads, nullcontext)
+    return _StoppableNode(node, threads, stoppable)
 
 
-def _copied(name: str, node: Any) -> Any:
+def _copied(name: str, node: Any, threads: _Threads) -> Any:
     if name == START:
         return node
     copied = node.copy({})
-    copied.node = stoppable_node(node)  # in the place of LangGraph's cached property
+    copied.node = stoppable_node(node, threads)  # in the place of LangGraph's cached property
     return copied
 
 
 class _StoppableNode(Runnable[Any, Any]):
     """A node of a graph that is cancelled when the run stops, or waited for if it runs in a thread."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Any, threads: _Threads, scope: Callable[[], Any]) -> None:
         self._bound, self._node = node.bound, node.node
+        self._threads, self._scope = threads, scope
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         return self._node.invoke(input, config, **options)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        with stoppable(is_thread=_runs_in_threads(self._bound, input)):
+        async with self._guarded(input, config or {}):
             return await self._node.ainvoke(input, config, **options)
 
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
-        with stoppable(is_thread=_runs_in_threads(self._bound, input)):
+        async with self._guarded(input, config or {}):
             async for part in self._node.astream(input, config, **options):
                 yield part
+
+    @asynccontextmanager
+    async def _guarded(self, given: Any, config: RunnableConfig) -> AsyncIterator[None]:
+        try:
+            if _runs_in_threads(self._bound, given):
+                with stoppable(is_thread=True), self._threads.running(config):
+                    yield
+            else:
+                with self._scope():
+                    yield
+        except GraphBubbleUp:
+            raise
+        except Exception:
+            with stoppable():
+                await self._threads.ended(config)
+            raise
 
 
 def _runs_in_threads(bound: Any, given: Any) -> bool:
