@@ -4,6 +4,7 @@ Whatever the saver raises, and wherever: it leaves the run as a `SaverError`, it
 and a resume goes on as after a kill. `AGENTGRAPH_EXAMPLES=100000` lets each call fail, in all ways.
 """
 
+import asyncio
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -12,16 +13,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from campaign import EXAMPLES, WAYS, Heard, Watched, World, check_again, in_turn, line, shown
+from campaign import EXAMPLES, WAYS, Heard, Watched, World, check_again, ended, in_turn, line, shown
+from helpers import THREAD
 from langchain_core.messages import ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from saved_trees import FULL, TREES
 
 import agentgraph as ag
 
-STEP = 1 if EXAMPLES else 7
-"""Each call fails; without examples, each seventh one."""
+STEP = 1 if EXAMPLES else 13
+"""Each call fails; without examples, each 13th one."""
 MOST_CALLS = 8
 """After so many runs and resumes a thread has come to its end."""
+
+
+MODES, DRIVES = ("sync", "async", "exit"), ("sync", "async")
 
 
 class OwnError(Exception):
@@ -183,10 +189,71 @@ def check_failing(whole: Failing, driven: Failing, fails: set[str]) -> None:
 def test_a_saver_that_fails_is_nobodys_failure(tree: str, how: str, way: str, tmp_path: Path) -> None:
     whole = Failing(tree, way, tmp_path / "whole", Faults(how, 0))
     fails = blamed(whole.finish())
-    for number in range(1, whole.faults.calls + 1, STEP):
+    for number in range(1 + len(tree + how) % STEP, whole.faults.calls + 1, STEP):
         driven = Failing(tree, way, tmp_path / str(number), Faults(how, number))
         try:
             check_failing(whole, driven, fails)
         except BaseException as error:
             error.add_note(f"The call {number} of {whole.faults.calls} failed.")
             raise
+
+
+ALONE = [name for name in TREES if name not in ("asks", "asks in a tool", "undone")]
+"""The trees that a graph runs without a `Runner` to the end."""
+
+
+@pytest.mark.parametrize(("tree", "durability", "drive"), in_turn(ALONE, MODES, DRIVES, every=6))
+def test_a_saver_that_fails_under_a_graph_is_nobodys_failure(
+    tree: str, durability: str, drive: str
+) -> None:
+    """Without a `Runner` the graph raises the same error, and LangGraph's own resume goes on."""
+    whole = Alone(tree, durability, drive, Faults("once", 0))
+    whole.finish()
+    for number in range(1, whole.faults.calls + 1, STEP):
+        driven = Alone(tree, durability, drive, Faults("once", number))
+        for error in driven.finish():
+            assert type(error) is ag.SaverError, f"call {number}: {error!r}"
+            assert error.__cause__ is driven.faults.how.error
+        done, most = driven.world.done, {name: n + 1 for name, n in whole.world.done.items()}
+        if durability == "sync":  # the others do more before they notice
+            assert whole.world.done <= done <= Counter(most), f"call {number}"
+        assert done.keys() == whole.world.done.keys(), f"call {number}"
+        assert driven.said == whole.said, f"call {number}"
+
+
+class Alone:
+    """A thread of a graph without a `Runner`, whose saver fails until it has failed.
+
+    Attributes:
+        said: The history, once the graph has ended.
+    """
+
+    said: list[tuple[str, str]]
+
+    def __init__(self, tree: str, durability: str, drive: str, faults: Faults) -> None:
+        self.world, self.faults, self.saver = World(), faults, InMemorySaver()
+        self.graph = ag.compile_agent(TREES[tree](self.world), checkpointer=self.saver)
+        self.durability, self.prefix = durability, "a" if drive == "async" else ""
+
+    def finish(self) -> list[BaseException]:
+        """Run the graph until it ends, and return what it raised before."""
+        errors: list[BaseException] = []
+        while len(errors) < MOST_CALLS:
+            begins = self.saver.get_tuple(THREAD) is None
+            if not self.faults.times:
+                self.faults.put_on(self.saver, self.prefix)
+            error = ended(lambda begins=begins: self._invoke({"messages": ["Go."]} if begins else None))
+            self.faults.take_off(self.saver, self.prefix)
+            if error is None:
+                state = self.graph.get_state(THREAD)
+                assert not state.next
+                self.said = [(each.type, each.text) for each in state.values["messages"]]
+                return errors
+            errors.append(error)
+        raise AssertionError(f"the graph does not come to its end: {shown(errors[-1])}")
+
+    def _invoke(self, given: Any) -> None:
+        if self.prefix:
+            asyncio.run(self.graph.ainvoke(given, THREAD, durability=self.durability))
+        else:
+            self.graph.invoke(given, THREAD, durability=self.durability)
