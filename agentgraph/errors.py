@@ -272,7 +272,10 @@ class RemoteRunError(AgentGraphError):
 class SaverError(AgentGraphError):
     """The saver failed: a file that cannot be opened, read or written, or an unreachable database.
 
-    What was saved before is unchanged. The saver's own error is the `__cause__`.
+    What was saved before is unchanged. The saver's own error is the `__cause__`. Where the saver fails
+    in a run, wherever that is, the run ends with this error: it is no agent's failure, so it is not
+    reported as an event, collected, retried, undone for, or told to a model. A resume goes on as after
+    a kill.
 
     Attributes:
         thread_id: The thread that was read or run, if there was one.

@@ -29,6 +29,7 @@ from agentgraph.agents.agents import (
     Middleware,
 )
 from agentgraph.agents.run_path import RunPath, RunStep
+from agentgraph.errors import SaverError
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
@@ -359,8 +360,9 @@ def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def is_of_an_agent(error: BaseException) -> bool:
-    """Return whether an exception is reported; not if the caller closes the stream with it."""
-    return isinstance(error, Exception) or bool(failures(error))
+    """Return whether an exception is reported; not the saver's, or if the caller closes the stream."""
+    is_of_saver = isinstance(error, SaverError)
+    return bool(failures(error)) or (isinstance(error, Exception) and not is_of_saver)
 
 
 def _what(tree: Tree, note: Note) -> dict[str, Any]:

@@ -10,7 +10,8 @@ a node that runs lanes has a picture there: a graph with the lanes as its nodes,
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -18,8 +19,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
+from langgraph._internal._config import ensure_config
 from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
 from langgraph.cache.base import BaseCache
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
@@ -27,9 +30,11 @@ from langgraph.types import Command, Send
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
+from agentgraph.graph.guarded_saver import GuardedSaver
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.saving import SAVER
 from agentgraph.graph.state import STAMP, LaneState, address_of
 from agentgraph.graph.values import Reducers, check_mapping
 
@@ -104,7 +109,9 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        return super().stream(self._checked(from_outside(input)), config, **options)
+        config, saver = self._guarded(config)
+        stream = super().stream(self._checked(from_outside(input)), config, **options)
+        return stream if saver is None else _raising(stream, saver)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -117,7 +124,22 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        return super().astream(self._checked(from_outside(input)), config, **options)
+        config, saver = self._guarded(config)
+        stream = super().astream(self._checked(from_outside(input)), config, **options)
+        return stream if saver is None else _araising(stream, saver)
+
+    def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
+        """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
+
+        There is nothing without a saver, or if the graph is part of a run that has a guard already.
+        """
+        found = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
+        if not isinstance(saver, BaseCheckpointSaver) or isinstance(saver, GuardedSaver) or not found:
+            return config, None
+        guarded, given = GuardedSaver(saver, found.get("thread_id")), dict(config or {})
+        given["configurable"] = {**(given.get("configurable") or {}), SAVER: guarded}
+        return given, guarded
 
     def _checked(self, given: Any) -> Any:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
@@ -166,6 +188,19 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
+
+
+def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
+    """Yield the parts of a run, and raise the error of its saver where that fails."""
+    with saver.raising():
+        yield from stream
+
+
+async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
+    with saver.raising():
+        async with aclosing(stream):
+            async for part in stream:
+                yield part
 
 
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):

@@ -17,7 +17,7 @@ from langgraph.config import get_config
 from agentgraph.errors import InvalidOutputError
 from agentgraph.safe_repr import shown
 
-_SAVER = "__pregel_checkpointer"
+SAVER = "__pregel_checkpointer"
 """The key of a run's saver in LangGraph's config."""
 DURABILITY = "__pregel_durability"
 """The key of when a run saves."""
@@ -39,20 +39,20 @@ class Serializer(Protocol):
 
 def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
     """Return the serializer of a run's saver; None if nothing is saved."""
-    saver = config.get("configurable", {}).get(_SAVER)
+    saver = config.get("configurable", {}).get(SAVER)
     found: Serializer | None = getattr(saver, "serde", None)
     return found
 
 
 def has_saver(config: Mapping[str, Any]) -> bool:
     """Return whether a run has a saver."""
-    return isinstance(config.get("configurable", {}).get(_SAVER), BaseCheckpointSaver)
+    return isinstance(config.get("configurable", {}).get(SAVER), BaseCheckpointSaver)
 
 
 def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
-    saver = configurable.get(_SAVER)
+    saver = configurable.get(SAVER)
     is_used = isinstance(saver, BaseCheckpointSaver) and configurable.get(DURABILITY) != "exit"
     return saver if is_used else None
 

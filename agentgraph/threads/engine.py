@@ -13,9 +13,10 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.saving import save_fault
+from agentgraph.graph.saving import SAVER, save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_types, checked_id
@@ -41,7 +42,7 @@ from agentgraph.threads.requests import (
     SaverRequest,
 )
 from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers import saver_error, saver_fault
+from agentgraph.threads.savers import saver_fault
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
@@ -130,13 +131,16 @@ class Engine:
         given = yield from reads
         yield from check_types(self.reducers, given)
         on = yield from continuation(self.tree, thread_id, given)
-        execution = Execution(self.tree, self.saver, thread_id, on, how.on_part)
+        saver = GuardedSaver(self.saver, thread_id)
+        execution = Execution(self.tree, saver, thread_id, on, how.on_part)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
-        options = self._options(thread_id, how, on.before)
+        options = self._options(thread_id, how, saver, on.before)
         execution.stream = stream(given, control=execution.control, **options)
         return execution
 
-    def _options(self, thread_id: str, how: RunOptions, before: Before) -> dict[str, Any]:
+    def _options(
+        self, thread_id: str, how: RunOptions, saver: GuardedSaver, before: Before
+    ) -> dict[str, Any]:
         """Return the options of LangGraph's stream: each step is saved before the next one starts.
 
         Only the stream modes that the tree needs are requested: every mode except "updates" makes
@@ -148,7 +152,9 @@ class Engine:
             *["messages"] * how.stream,
             *["tasks"] * (how.on_part is not None),
         ]
-        further = {EMITTED_BEFORE: before, **({} if how.limits is None else {LIMITS: how.limits})}
+        further = {SAVER: saver, EMITTED_BEFORE: before}
+        if how.limits is not None:
+            further[LIMITS] = how.limits
         context = context_as(self.graph.context_schema, how.context)
         return {
             "config": merged(thread_id, self.config, how.config, further=further),

@@ -22,16 +22,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from agentgraph.errors import SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures
+from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.requests import CloseStream, GetNextPart, Request
-from agentgraph.threads.savers import is_of_database, saver_error
 from agentgraph.threads.threads import save_failure, save_notes
 from agentgraph.tree.places import Tree
 
@@ -65,7 +65,7 @@ class Execution:
     def __init__(
         self,
         tree: Tree,
-        saver: BaseCheckpointSaver[Any],
+        saver: GuardedSaver,
         thread_id: str,
         continuation: Continuation,
         on_part: PartHook | None,
@@ -94,8 +94,10 @@ class Execution:
             if on.checkpoint is not None:
                 yield from save_notes(on.checkpoint, on.notes_after)
             yield from self._streamed()
-        except GeneratorExit:  # its event loop is gone: no request can be answered
-            self.heard_until = None
+        except BaseException as error:
+            is_of_saver = isinstance(error, SaverError) and not failures(error)
+            if is_of_saver or isinstance(error, GeneratorExit):  # the latter if its event loop is gone
+                self.heard_until = None  # as after a kill: no request can be answered
             raise
         finally:
             with suppress(Exception):  # without the mark the next run replays more
@@ -108,6 +110,7 @@ class Execution:
             with self.control.raising():
                 while (part := (yield GetNextPart(self.stream))) is not None:
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
+            self._saver.check()
             if not self.control.drain_requested:
                 self.heard_until = inf
         except GeneratorExit:
@@ -115,28 +118,28 @@ class Execution:
         except BaseException as error:
             was_stopped = self.control.drain_requested
             self.control.stop(_STOP_REASON)
-            yield CloseStream(self.stream)  # after the stop, so that no further step is awaited
+            with suppress(SaverFailure):
+                yield CloseStream(self.stream)  # after the stop, so that no further step is awaited
+            if (leaves := self._saver.error(error)) is not None:
+                raise leaves from leaves.__cause__
             if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
                 self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
             elif isinstance(error, KeyboardInterrupt):
                 yield from translator.unfinished()
-            if is_of_database(error):
-                self.heard_until = None  # the saver cannot store it
-                raise saver_error(error, self._saver, self._thread_id) from error
             raise
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.
 
         An agent's failure is saved before its events are yielded. Any other is saved after them, so
-        only if the caller has read them; a failure of the saver's database is not saved.
+        only if the caller has read them.
         """
         failed = list(translator.fail(error))
         if failures(error):
             yield from save_failure(error, translator.failures)
         yield from failed
-        if not (failures(error) or is_of_database(error)):
+        if not failures(error):
             yield from save_failure(error, translator.failures)
 
 

@@ -15,8 +15,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agentgraph.errors import SaverError
+from agentgraph.graph.guarded_saver import way_out
 from agentgraph.safe_repr import reason
-from agentgraph.threads.savers import way_out
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"

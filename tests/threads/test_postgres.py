@@ -3,10 +3,11 @@
 import asyncio
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
-from helpers import Async, Drive, Sync, asks, lines, says
+from helpers import Async, Drive, Sync, asks, lines, says, unvoided
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
@@ -90,3 +91,69 @@ def test_a_database_without_tables_is_named(server: str) -> None:
         ag.Runner(TREE, checkpointer=saver).events("monday")
     assert 'UndefinedTable: relation "checkpoints" does not exist' in str(caught.value)
     assert (caught.value.thread_id, caught.value.path) == ("monday", None)
+
+
+CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+
+
+def cut_all(uri: str) -> None:
+    """Have the server end all connections but the one that asks for it."""
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute(CUT)
+
+
+def cut_in(uri: str, *, on_error: str) -> ag.Agent:
+    """Return a tree in which a function of a branch cuts all connections, the first time."""
+    left = [uri]
+
+    def fn(ctx: ag.Context) -> str:
+        if left:
+            cut_all(left.pop())
+        return "b2"
+
+    branch = ag.sequential("b", [says("b1"), ag.function_agent("b2", fn), says("b3")])
+    return ag.sequential("s", [says("a"), ag.parallel("p", [branch], on_error=on_error), says("c")])
+
+
+@pytest.mark.parametrize("on_error", ["fail", "collect"])
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_no_branch_is_blamed_for_a_lost_connection(server: str, drive: Drive, on_error: str) -> None:
+    tree, heard = cut_in(server, on_error=on_error), list[ag.AgentEvent]()
+    thread_id = f"{drive.__name__} {on_error}"
+    with pytest.raises(ag.SaverError, match=r"its saver .*PostgresSaver failed") as caught:
+        use(server, drive, tree, heard, "run", "Go.", thread_id=thread_id)
+    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+    assert lines(heard)[:2] == ["s/a: a", "s/p/b/b1: b1"]
+    assert "error" not in {event.kind for event in heard}
+    use(server, drive, tree, heard, "resume", thread_id)
+    again: list[ag.AgentEvent] = []
+    use(server, drive, tree, again, "events", thread_id)
+    assert unvoided(heard) == again
+    assert lines(again) == ["s/a: a", "s/p/b/b1: b1", "s/p/b/b2: b2", "s/p/b/b3: b3", "s/c: c"]
+
+
+def use(
+    uri: str,
+    drive: Drive,
+    tree: ag.Agent,
+    heard: list[ag.AgentEvent],
+    method: str,
+    *args: Any,
+    **options: Any,
+) -> None:
+    """Hear the events of a call of a runner with a connection of its own."""
+    if drive is Sync:
+        with PostgresSaver.from_conn_string(uri) as saver:
+            saver.setup()
+            heard.extend(getattr(ag.Runner(tree, checkpointer=saver), method)(*args, **options))
+        return
+
+    async def hear() -> None:
+        async with AsyncPostgresSaver.from_conn_string(uri) as saver:
+            await saver.setup()
+            async for event in getattr(ag.Runner(tree, checkpointer=saver), f"a{method}")(
+                *args, **options
+            ):
+                heard.append(event)
+
+    asyncio.run(hear())

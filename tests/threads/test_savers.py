@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Drive, Sync, asks, collect, fresh, says, yields
+from helpers import Drive, Sync, asks, collect, fresh, says
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
-from agentgraph.threads.savers import is_of_database, saver_error
+from agentgraph.graph.guarded_saver import saver_error
 
 TREE = ag.sequential("s", [says("a"), asks("h")])
 PRAGMAS = {"journal_mode": "wal", "synchronous": 1, "busy_timeout": 30_000}
@@ -234,12 +234,3 @@ def test_any_other_error_of_a_saver_carries_the_thread_and_the_file(tmp_path: Pa
     assert str(error).endswith(
         "disk I/O error; try again when the saver works; what was saved before is kept"
     )
-
-
-def test_a_database_error_that_an_agent_raised_is_not_the_savers(drive: Drive) -> None:
-    error = sqlite3.OperationalError("no such table: bees")
-    assert is_of_database(error)
-    assert not is_of_database(ValueError("no"))
-    with pytest.raises(sqlite3.OperationalError):
-        list(drive.run(ag.Runner(yields("a", [error])), "Go."))
-    assert not is_of_database(error)

@@ -18,6 +18,7 @@ from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
+from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Changes, Record
 from agentgraph.graph.moments import (
@@ -393,9 +394,11 @@ class Activation:
         """Return the exception to raise for one from this activation, with the address added.
 
         A question also gets the number of the tool call that asks. A question from inside a graph agent
-        becomes the graph agent's own.
+        becomes the graph agent's own. Whatever leaves once the saver has failed is the saver's.
         """
         emitter.void_all()
+        if (failure := saver_failure(self._given, error)) is not None:
+            return failure
         if isinstance(error, GraphInterrupt) and not error.args[0]:
             return self._report(self._left_by_stop())
         if isinstance(error, GraphInterrupt):

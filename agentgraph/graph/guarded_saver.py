@@ -1,0 +1,224 @@
+"""The saver of a run, guarded: what it raises leaves the run, and is nobody's failure.
+
+The problem: LangGraph calls the saver in the middle of a run, and so do nodes. What it raises there
+looks like the failure of whatever was running: a branch, a step, a tool. It would be collected,
+retried, undone for, or told to a model, although no agent did anything wrong. The type of the exception
+does not tell: a tool may have a database of its own, and a saver may raise anything.
+
+The rule: what counts is where it was raised. Each run calls its saver through a `GuardedSaver`. It is
+passed in LangGraph's config, so lanes, foreign graphs and graphs that tools run have it, too.
+
+- What the saver raises becomes a `SaverFailure`. That is a `BaseException`: no `except Exception` of a
+  tool, a retry or a middleware takes it for a failure that it could handle.
+- After the first failure all calls of this run fail. So the run ends even if somebody did swallow the
+  failure, and nothing is saved after it: a resume goes on as if the process had been killed there.
+- Where the run ends, the failure becomes a `SaverError`, with what the saver raised as its cause.
+
+An exception of the serializer is not the saver's: the value that cannot be saved is at fault.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from agentgraph.errors import SaverError
+from agentgraph.graph.saving import SAVER, arose_in_saving
+from agentgraph.safe_repr import reason
+
+_READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
+"""The methods that a run calls, and `list`."""
+_OTHERS = ("delete_thread", "delete_for_runs", "copy_thread", "prune")
+"""The other methods that `BaseCheckpointSaver` has, but `get_next_version`."""
+_ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
+"""Exceptions that end a process, a generator or a task: no other takes their place."""
+_WAYS_OUT = {
+    "SQLITE_NOTADB": "it is not a SQLite database: name another file, or put a copy in its place",
+    "SQLITE_CORRUPT": "the file is damaged: put a copy in its place, or start another file",
+    "SQLITE_BUSY": "another process holds the file: try again when that is done",
+    "SQLITE_LOCKED": "another connection holds the file: try again when that is done",
+    "SQLITE_READONLY": "the file cannot be written: change its permissions, or use a copy",
+    "SQLITE_FULL": "the disk is full: make room",
+    "SQLITE_CANTOPEN": "look whether its folder is there, and the file may be read and written",
+}
+_CLOSED = ("closed", "no active connection")
+
+
+class SaverFailure(BaseException):
+    """Carries the error of a run's saver out of the run, past all code that handles exceptions."""
+
+    def __init__(self, error: SaverError) -> None:
+        super().__init__(error)
+        self.__cause__ = error
+
+
+class GuardedSaver(BaseCheckpointSaver[Any]):
+    """The saver of one run. Once it has failed it stays failed.
+
+    Its methods are attributes, made of those of the saver: so they have the same parameters, which
+    LangGraph looks at, and only one more call each.
+
+    Attributes:
+        inner: The saver.
+    """
+
+    def __init__(
+        self,
+        inner: BaseCheckpointSaver[Any],
+        thread_id: str | None = None,
+        failed: list[SaverError] | None = None,
+    ) -> None:
+        """Guard a saver.
+
+        Args:
+            inner: The saver.
+            thread_id: The thread that is run, for the error.
+            failed: Holds the error, if the saver has failed; guards of one run share it.
+        """
+        self.inner, self._thread_id = inner, thread_id
+        self._failed: list[SaverError] = [] if failed is None else failed
+        own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
+        for name in _OTHERS:
+            own |= {each: getattr(inner, each) for each in (name, f"a{name}")}
+        for name in (*_READS, *_WRITES):
+            writes = name in _WRITES
+            own[name] = self._guarded(getattr(inner, name), writes=writes)
+            own[f"a{name}"] = self._aguarded(getattr(inner, f"a{name}"), writes=writes)
+        vars(self).update(own)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "inner"), name)
+
+    @property
+    def config_specs(self) -> list[Any]:
+        """What the saver reads in LangGraph's config."""
+        return self.inner.config_specs
+
+    def list(self, *args: Any, **options: Any) -> Iterator[Any]:
+        """Yield checkpoints, as the saver does."""
+        self.check()
+        try:
+            yield from self.inner.list(*args, **options)
+        except Exception as error:
+            raise self._raised(error, writes=False)  # noqa: B904
+
+    async def alist(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        """Yield checkpoints, as the saver does."""
+        self.check()
+        try:
+            async for saved in self.inner.alist(*args, **options):
+                yield saved
+        except Exception as error:
+            raise self._raised(error, writes=False)  # noqa: B904
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
+        """Return a guard for the same run of a saver that may read more types."""
+        return GuardedSaver(self.inner.with_allowlist(extra_allowlist), self._thread_id, self._failed)
+
+    def check(self) -> None:
+        """Raise the failure of the saver, if it has failed."""
+        if self._failed:
+            raise SaverFailure(self._failed[0])
+
+    def error(self, raised: BaseException) -> SaverError | None:
+        """Return the error of the saver, to leave the run in place of `raised`; None if it works."""
+        return self._failed[0] if self._failed and not isinstance(raised, _ENDING) else None
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise the error of the saver, if it has failed, where the run in a `with` block ends."""
+        try:
+            yield
+            self.check()
+        except BaseException as error:
+            if (leaves := self.error(error)) is None:
+                raise
+            raise leaves from leaves.__cause__
+
+    def _guarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+        @wraps(method)
+        def call(*args: Any, **options: Any) -> Any:
+            if self._failed:
+                raise SaverFailure(self._failed[0])
+            try:
+                return method(*args, **options)
+            except Exception as error:
+                raise self._raised(error, writes=writes)  # noqa: B904
+
+        return call
+
+    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+        @wraps(method)
+        async def call(*args: Any, **options: Any) -> Any:
+            if self._failed:
+                raise SaverFailure(self._failed[0])
+            try:
+                return await method(*args, **options)
+            except Exception as error:
+                raise self._raised(error, writes=writes)  # noqa: B904
+
+        return call
+
+    def _raised(self, error: Exception, *, writes: bool) -> BaseException:
+        """Return what to raise for an exception of the saver; that of the serializer stays."""
+        if writes and arose_in_saving(error):
+            return error
+        named = error
+        if not isinstance(named, SaverError):
+            named = saver_error(error, self.inner, self._thread_id)
+            named.__cause__ = error
+        self._failed.append(named)
+        return SaverFailure(self._failed[0])
+
+
+def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailure | None:
+    """Return what leaves an agent in place of `error`, if the saver of its run has failed.
+
+    Args:
+        config: LangGraph's config of the node.
+        error: What is about to leave the agent.
+    """
+    if isinstance(error, SaverFailure):
+        return error
+    saver = config.get("configurable", {}).get(SAVER)
+    found = saver.error(error) if isinstance(saver, GuardedSaver) else None
+    return SaverFailure(found) if found else None
+
+
+def saver_error(
+    error: BaseException, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
+) -> SaverError:
+    """Return the error to raise from an exception of a saver.
+
+    ```
+    except sqlite3.Error as error:
+        raise saver_error(error, saver, thread_id) from error
+    ```
+
+    Args:
+        error: What the saver raised.
+        saver: The saver.
+        thread_id: The thread that was read or run; None or empty if it was none.
+    """
+    path: str | None = getattr(saver, "path", None)
+    at = f", the file {path}," if path else ""
+    whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
+    return SaverError(
+        f"{whose} {type(saver).__name__.lstrip('_')}{at} failed with {type(error).__name__}: "
+        f"{reason(error)}; {way_out(error)}; what was saved before is kept",
+        thread_id=thread_id or None,
+        path=path,
+    )
+
+
+def way_out(error: BaseException) -> str:
+    """Return what to do about an exception of a saver."""
+    code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
+    if code in _WAYS_OUT:
+        return _WAYS_OUT[code]
+    if any(word in reason(error) for word in _CLOSED):
+        return "use the runner while its saver is open"
+    return "try again when the saver works"

@@ -1,0 +1,269 @@
+"""Trees whose saver fails: in each, somebody else would collect, retry, undo or be told a failure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from campaign import World, chain, leaf
+from langchain.agents import create_agent
+from langchain.agents.middleware import ToolRetryMiddleware
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import RetryPolicy
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+Build = Callable[[World], ag.Agent]
+FULL = "database or disk is full"
+"""What a saver of this campaign fails with."""
+RETRY = RetryPolicy(max_attempts=3, initial_interval=0.001, jitter=False, retry_on=Exception)
+
+
+def again() -> ToolRetryMiddleware:
+    """Return a middleware that makes each call that fails once more, and then tells the model."""
+    return ToolRetryMiddleware(max_retries=1, retry_on=(Exception,), initial_delay=0.0, jitter=False)
+
+
+def pair(name: str, world: World) -> ag.Agent:
+    """Return a sequence of two functions, the second of which emits as it goes."""
+    return ag.sequential(name, [leaf(f"{name}1", world), leaf(f"{name}2", world, shape="generator")])
+
+
+def fails(name: str) -> ag.Agent:
+    def fail(ctx: ag.Context) -> str:
+        raise ValueError(f"{name} never works")
+
+    return ag.function_agent(name, fail)
+
+
+def answering(world: World, response: Callable[[list[BaseMessage]], Any]) -> ScriptedChatModel:
+    """Return a model that counts what it is told of the saver."""
+
+    def answer(sent: list[BaseMessage]) -> Any:
+        if any(FULL in str(message.content) for message in sent):
+            world.add("the model is told")
+        return response(sent)
+
+    return ScriptedChatModel(responses=answer)
+
+
+def caller(name: str, world: World, tools: list[Any], *names: str, **options: Any) -> ag.Agent:
+    """Return a chat agent that calls tools, once each and all in one message, and then ends."""
+    return ag.chat_agent(name, answering(world, _calling(names)), tools=tools, **options)
+
+
+def _calling(names: tuple[str, ...]) -> Callable[[list[BaseMessage]], Any]:
+    def response(sent: list[BaseMessage]) -> Any:
+        if any(isinstance(m, ToolMessage) or "inner2 is done" in m.text for m in sent):
+            return "All is done."
+        asked = {"request": "Look."}
+        return calls(*(call(n, n, **(asked if n.startswith("inner") else {})) for n in names))
+
+    return response
+
+
+def loop(world: World) -> ag.Agent:
+    return chain(world, ag.loop("l", [leaf("a", world), leaf("b", world)], max_iterations=2))
+
+
+def parallel(on_error: str) -> Build:
+    """Return a parallel; of a "first" one branch fails, so that always the same wins."""
+
+    def build(world: World) -> ag.Agent:
+        beside = fails("never") if on_error == "first" else pair("y", world)
+        return chain(world, ag.parallel("fork", [pair("x", world), beside], on_error=on_error))
+
+    return build
+
+
+def collected(world: World) -> ag.Agent:
+    """Return a parallel in a parallel, in which a branch fails and is collected."""
+    inner = ag.parallel("fork_inner", [fails("never"), pair("x", world)], on_error="collect")
+    return chain(world, ag.parallel("fork", [inner, leaf("beside", world)], on_error="wait"))
+
+
+def workflow(on_error: str) -> Build:
+    def build(world: World) -> ag.Agent:
+        undo = leaf("undo", world)
+        steps = [
+            ag.step(leaf("find", world), compensate=undo),
+            ag.step(pair("x", world), depends_on=["find"]),
+            ag.step(leaf("c", world), depends_on=["find"], retry=RETRY),
+            ag.step(leaf("write", world), depends_on=["x", "c"]),
+        ]
+        return chain(world, ag.workflow("fork", steps, on_error=on_error))
+
+    return build
+
+
+def undone(world: World) -> ag.Agent:
+    """Return a workflow whose last step fails, and whose first ones are undone."""
+    steps = [
+        ag.step(leaf("one", world), compensate=leaf("undo_one", world)),
+        ag.step(leaf("two", world), depends_on=["one"], compensate=leaf("undo_two", world)),
+        ag.step(fails("three"), depends_on=["two"]),
+    ]
+    return ag.workflow("fork", steps)
+
+
+def agent_tool(inner: Callable[[World], ag.Agent], *middleware: Any, **options: Any) -> Build:
+    def build(world: World) -> ag.Agent:
+        tools = [ag.agent_tool(inner(world))]
+        writer = caller("writer", world, tools, "inner", middleware=middleware, **options)
+        return chain(world, writer)
+
+    return build
+
+
+def inner_fork(world: World) -> ag.Agent:
+    return ag.parallel("inner", [leaf("i1", world), pair("x", world)], on_error="collect")
+
+
+def two_agent_tools(world: World) -> ag.Agent:
+    tools = [ag.agent_tool(pair("inner", world)), ag.agent_tool(pair("inner_b", world))]
+    return chain(world, caller("writer", world, tools, "inner", "inner_b"))
+
+
+def tools(world: World) -> ag.Agent:
+    """Return an agent with two tools; one is retried as LangChain does it."""
+
+    def work() -> str:
+        """Work."""
+        return world.add("work")
+
+    def other() -> str:
+        """Do something else."""
+        return world.add("other")
+
+    retried = tool(work).with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+    given = [retried, other]
+    return chain(world, caller("writer", world, given, "work", "other", middleware=[again()]))
+
+
+def graph_of(world: World, *names: str) -> Any:
+    """Return a graph of somebody else's whose nodes do one thing each."""
+    builder = StateGraph(MessagesState)
+    for number, name in enumerate(names):
+
+        def node(state: Any, name: str = name) -> Any:
+            return {"messages": [AIMessage(world.add(name))]}
+
+        builder.add_node(name, node, retry_policy=RETRY)
+        builder.add_edge(names[number - 1] if number else START, name)
+    return builder.compile()
+
+
+def foreign(**options: Any) -> Build:
+    return lambda world: chain(
+        world, ag.graph_agent("made", graph_of(world, "one", "two"), retry=RETRY, **options)
+    )
+
+
+def foreign_branch(world: World) -> ag.Agent:
+    made = ag.graph_agent("made", graph_of(world, "one", "two"))
+    return chain(world, ag.parallel("fork", [made, pair("x", world)], on_error="collect"))
+
+
+def graph_in_a_tool(world: World) -> ag.Agent:
+    """Return an agent with a tool that runs a graph, which saves where the run does."""
+    graph = graph_of(world, "one", "two")
+
+    def work() -> str:
+        """Work."""
+        try:
+            return str(graph.invoke({"messages": []})["messages"][-1].text)
+        except Exception as error:
+            return f"It did not work: {error}"
+
+    return chain(world, caller("writer", world, [work], "work", middleware=[again()]))
+
+
+def langchain_agent(**options: Any) -> Build:
+    """Return LangChain's agent with a tool that runs a graph, and retries it."""
+
+    def build(world: World) -> ag.Agent:
+        graph = graph_of(world, "one", "two")
+
+        def work() -> str:
+            """Work."""
+            return str(graph.invoke({"messages": []})["messages"][-1].text)
+
+        made = create_agent(answering(world, _calling(("work",))), [work], middleware=[again()])
+        return chain(world, ag.graph_agent("made", made, **options))
+
+    return build
+
+
+def compiled(world: World) -> ag.Agent:
+    """Return a tree with a tree that was compiled before, as a graph."""
+    inner = ag.parallel("fork_inner", [pair("x", world), pair("y", world)], on_error="collect")
+    return chain(world, ag.graph_agent("made", ag.compile_agent(chain_of("inner", world, inner))))
+
+
+def chain_of(name: str, world: World, *agents: ag.Agent) -> ag.Agent:
+    return ag.sequential(name, [leaf(f"{name}_first", world), *agents])
+
+
+def validated(world: World) -> ag.Agent:
+    return chain(world, ag.validated(pair("x", world), lambda text: None))
+
+
+def helped(world: World) -> ag.Agent:
+    return chain(world, ag.with_helpers(leaf("main", world), [pair("x", world), pair("y", world)]))
+
+
+def planned(world: World) -> ag.Agent:
+    planner = ag.function_agent("planner", lambda ctx: '["one", "two"]')
+    replanner = ag.function_agent("replanner", lambda ctx: None)
+    plan = ag.plan_execute(
+        "pe", planner=planner, executor=pair("x", world), replanner=replanner, max_iterations=2
+    )
+    return chain(world, plan)
+
+
+def supervised(mode: str) -> Build:
+    def build(world: World) -> ag.Agent:
+        name = "inner" if mode == "tools" else "transfer_to_inner"
+        decides = answering(world, _calling((name,)))
+        return chain(world, ag.supervisor("boss", decides, [pair("inner", world)], mode=mode))
+
+    return build
+
+
+def asks(world: World) -> ag.Agent:
+    branch = ag.sequential("x", [leaf("x1", world), ag.human("chief", "Go on?"), leaf("x2", world)])
+    return chain(world, ag.parallel("fork", [branch, pair("y", world)], on_error="collect"))
+
+
+def asks_in_a_tool(world: World) -> ag.Agent:
+    inner = ag.sequential("inner", [leaf("i1", world), ag.human("chief", "Go on?"), leaf("i2", world)])
+    return chain(world, caller("writer", world, [ag.agent_tool(inner)], "inner", middleware=[again()]))
+
+
+TREES: dict[str, Build] = {
+    "loop": loop,
+    **{f"parallel {each}": parallel(each) for each in ("fail", "collect", "wait", "first")},
+    "collected": collected,
+    **{f"workflow {each}": workflow(each) for each in ("fail", "wait")},
+    "undone": undone,
+    "agent tool": agent_tool(lambda world: pair("inner", world)),
+    "agent tool retried": agent_tool(lambda world: pair("inner", world), again()),
+    "agent tool raise": agent_tool(lambda world: pair("inner", world), on_tool_error="raise"),
+    "fork in a tool": agent_tool(inner_fork, again()),
+    "two agent tools": two_agent_tools,
+    "tools": tools,
+    "foreign": foreign(),
+    "foreign flat": foreign(flat=True),
+    "foreign in a branch": foreign_branch,
+    "graph in a tool": graph_in_a_tool,
+    "langchain": langchain_agent(),
+    "langchain flat": langchain_agent(flat=True),
+    "compiled": compiled,
+    "validated": validated,
+    "helped": helped,
+    "planned": planned,
+    **{f"supervised {each}": supervised(each) for each in ("tools", "handoff")},
+    "asks": asks,
+    "asks in a tool": asks_in_a_tool,
+}
