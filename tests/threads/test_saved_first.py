@@ -73,8 +73,8 @@ def test_messages_of_a_graph_that_cannot_be_saved_are_void(drive: Drive) -> None
     builder.add_edge(START, "one")
     builder.add_edge("one", "two")
     runner = ag.Runner(ag.graph_agent("g", builder.compile()), checkpointer=FullSaver())
-    events, error = failing(drive.run(runner, "Go.", thread_id="t"), OSError)
-    assert str(error) == "disk full"
+    events, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.SaverError)
+    assert str(error.__cause__) == "disk full"
     events += drive.resume(runner, "t")
     assert [each.text for each in unvoided(events) if each.message] == ["one", "two"]
     assert list(runner.events("t")) == unvoided(events)
