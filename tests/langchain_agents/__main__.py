@@ -22,9 +22,11 @@ SOURCE = BUILD / f"langchain-{VERSION}"
 PYTHON = BUILD / "venv" / "bin" / "python"
 NEEDED = [
     *("blockbuster", "langchain-openai", "langchain-tests", "psutil", "pytest", "pytest-asyncio"),
-    *("pytest-mock", "pytest-socket", "pytest-timeout", "syrupy", "toml"),
+    *("pytest-mock", "pytest-socket", "pytest-timeout", "pytest-xdist", "syrupy", "toml"),
 ]
-"""What LangChain's tests of agents import."""
+"""What LangChain's tests of agents import, and what bounds them."""
+SECONDS = 60
+"""How long a test may take. One that takes longer ends with its worker, so that none can hang the run."""
 
 
 def main() -> int:
@@ -62,17 +64,10 @@ def set_up() -> None:
 def failing(name: str, *options: str) -> set[str]:
     """Run the tests, and return those that fail, as `middleware.core.test_x.TestY::test_z`."""
     report = BUILD / f"{name}.xml"
-    command = [str(PYTHON), "-m", "pytest", "tests/unit_tests/agents", "--quiet", "--timeout=10"]
-    quiet = [
-        "-p",
-        "no:cacheprovider",
-        "--tb=no",
-        "-o",
-        "faulthandler_timeout=60",
-        f"--junitxml={report}",
-    ]
+    command = [str(PYTHON), "-m", "pytest", "tests/unit_tests/agents", "--quiet", "--tb=no"]
+    bounded = ["--numprocesses=2", f"--timeout={SECONDS}", "--timeout-method=thread"]
     subprocess.run(
-        [*command, *quiet, *options],
+        [*command, *bounded, "-p", "no:cacheprovider", f"--junitxml={report}", *options],
         cwd=SOURCE,
         env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.DEVNULL,

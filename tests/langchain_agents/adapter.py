@@ -29,6 +29,8 @@ ORIGINAL = langchain.agents.create_agent
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 MODEL = "model"
 """The name of a chat agent that is given none: what `create_agent` calls the node of the model."""
+MODEL_CALLS = 50
+"""How often a model is asked: more than any test needs, so that one that repeats itself ends."""
 
 
 class FlatGraph:
@@ -145,7 +147,7 @@ def create_agent(
         instruction=system_prompt or "",
         tools=tools or (),
         middleware=middleware,
-        max_iterations=None,
+        max_iterations=MODEL_CALLS,
         on_tool_error="raise",
         **(
             {"output_key": "structured_response", "output_schema": response_format}
