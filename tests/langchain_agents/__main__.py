@@ -26,7 +26,7 @@ NEEDED = [
 ]
 """What LangChain's tests of agents import, and what bounds them."""
 SECONDS = 60
-"""How long a test may take. One that takes longer ends with its worker, so that none can hang the run."""
+"""How long a test may take. One that takes longer ends with its worker; so none can hang the run."""
 
 
 def main() -> int:

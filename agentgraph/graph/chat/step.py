@@ -133,12 +133,12 @@ class Step:
 
         Args:
             values: The values of the run; None for those that the node sees.
-            updates: Updates of the middleware's state that are merged first.
+            updates: Updates of tool calls that are merged first.
         """
         values = dict(self._values) if values is None else values
         if updates:
             after = self.copied()
-            after.merge(updates)
+            after.merge_calls(updates)
             return after.state(values)
         state = {**values, **self.own}
         for name, value in self._channels.defaults.items():
@@ -198,6 +198,14 @@ class Step:
                 elif key in self._channels.shared:
                     self._write_value(key, value)
 
+    def merge_calls(self, updates: Iterable[Mapping[str, Any]]) -> None:
+        """Merge updates of tool calls; a message that one removes may be gone by another."""
+        for update in updates:
+            given = update.get("messages", ())
+            there = {message.id for message in (*self.messages, *given) if _is_kept(message)}
+            left = [each for each in given if _is_kept(each) or each.id in there]
+            self.merge({**update, "messages": left} if given else update)
+
     def note_said(self, ids: Iterable[str | None]) -> None:
         """Note the ids of messages that are emitted already, and may be merged later."""
         self._said |= {*ids}
@@ -244,6 +252,18 @@ class Step:
                 said.add(message.id)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
+
+    def keep_edits(self, said: Sequence[BaseMessage]) -> None:
+        """Save the changes as edits, for an activation that has said by itself what is to be said.
+
+        Args:
+            said: What it said: new and replaced messages, and removals.
+        """
+        now = {m.id: m for m in said if not isinstance(m, RemoveMessage)}
+        gone = {m.id for m in said if isinstance(m, RemoveMessage)}
+        visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
+        seen = [now.get(each.id, each) for each in self.messages]
+        self.edits = edits_between(visible, seen, now.keys())
 
     def _say_appended(self) -> bool:
         """Emit new messages if nothing else has changed; otherwise do nothing, and return False."""
@@ -340,6 +360,10 @@ class Step:
             self._activation.check(f"the state {key!r}", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
+
+
+def _is_kept(message: BaseMessage) -> bool:
+    return not isinstance(message, RemoveMessage) or is_remove_all(message)
 
 
 def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
