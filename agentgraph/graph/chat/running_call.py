@@ -16,7 +16,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
-from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
@@ -136,7 +136,7 @@ class RunningCall:
         own = {key: value for key, value in update.items() if key in self.built.channels.own}
         self.updates += [own] if own else []
         rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
-        self.set_values({**update.get("values", {}), **rest})
+        self.set_values({**values_in(update, self.activation.address), **rest})
 
     def _update_messages(self, given: Sequence[BaseMessage]) -> None:
         """Say what is new in an update, and change what the agent sees by the rest."""
