@@ -379,8 +379,8 @@ def values_in(update: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     values = update.get("values")
     if not isinstance(values, Mapping | None):
         raise InvalidOutputError(
-            f"{where}: an update of the state has values={shown(values)}; give the values of the run as "
-            "a dict, such as {'topic': 'bees'}"
+            f"{where}: an update of the state has values={shown(values)}; give the values of the run "
+            "as a dict, such as {'topic': 'bees'}"
         )
     return values or {}
 
