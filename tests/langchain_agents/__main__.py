@@ -54,16 +54,19 @@ def set_up() -> None:
         run(sys.executable, "-m", "pip", "download", *options, f"langchain=={VERSION}")
         with tarfile.open(BUILD / f"langchain-{VERSION}.tar.gz") as source:
             source.extractall(BUILD, filter="data")
-    if not PYTHON.exists():
+    ready, needed = BUILD / "ready", [f"langchain=={VERSION}", *NEEDED]
+    if not ready.exists() or ready.read_text() != " ".join(needed):
         uv = str(Path(sys.executable).with_name("uv"))
-        run(uv, "venv", "--quiet", str(PYTHON.parents[1]))
+        run(uv, "venv", "--quiet", "--clear", str(PYTHON.parents[1]))
         options = ["--quiet", "--python", str(PYTHON), "--editable", str(REPOSITORY)]
-        run(uv, "pip", "install", *options, f"langchain=={VERSION}", *NEEDED)
+        run(uv, "pip", "install", *options, *needed)
+        ready.write_text(" ".join(needed))
 
 
 def failing(name: str, *options: str) -> set[str]:
     """Run the tests, and return those that fail, as `middleware.core.test_x.TestY::test_z`."""
     report = BUILD / f"{name}.xml"
+    report.unlink(missing_ok=True)
     command = [str(PYTHON), "-m", "pytest", "tests/unit_tests/agents", "--quiet", "--tb=no"]
     bounded = ["--numprocesses=2", f"--timeout={SECONDS}", "--timeout-method=thread"]
     subprocess.run(
