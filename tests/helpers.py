@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from contextlib import aclosing, closing, nullcontext
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
@@ -596,3 +597,16 @@ class Session:
         at: Any = {"configurable": {"thread_id": self.id}}
         found = self.use(lambda r: r.graph.get_state(at), lambda r: r.graph.aget_state(at))
         return dict(found.values)
+
+
+def tidies(changes: Callable[[Any], Any], name: str = "tidy", **options: Any) -> BaseTool:
+    """Return a tool whose command changes the messages that it sees, and may go elsewhere."""
+
+    def tidy(
+        state: Annotated[dict[str, Any], InjectedState],
+        tool_call_id: Annotated[str, InjectedToolCallId],
+    ) -> Command[Any]:
+        done = ToolMessage("tidied", tool_call_id=tool_call_id)
+        return Command(update={"messages": [*changes(state["messages"]), done]}, **options)
+
+    return StructuredTool.from_function(tidy, name=name, description=f"The tool {name}.")

@@ -79,8 +79,23 @@ def _names_writer(code: Any) -> bool:
 
 def gives_command(fn: Callable[..., Any]) -> bool:
     """Return whether the return annotation of `fn` names a LangGraph `Command`."""
-    hints = (typing.get_origin(hint) or hint for hint in _members(_return_hint(fn)))
-    return any(getattr(hint, "__name__", "") == "Command" for hint in hints)
+    return any(_name(hint) == "Command" for hint in _members(_return_hint(fn)))
+
+
+def may_give_command(fn: Callable[..., Any]) -> bool:
+    """Return whether `fn` may return a LangGraph `Command`: its return annotation names it, or is open.
+
+    >>> def look(topic: str) -> str: ...
+    >>> may_give_command(look), may_give_command(lambda topic: topic)
+    (False, True)
+    """
+    kinds = {kind for hint in _members(_return_hint(fn)) for kind in _given(hint)}
+    is_open = not kinds or bool(kinds & {Any, object, *_STREAMS, *_AWAITED})
+    return is_open or any(_name(kind) == "Command" for kind in kinds)
+
+
+def _name(hint: Any) -> str:
+    return getattr(typing.get_origin(hint) or hint, "__name__", "")
 
 
 def allowed(fn: Callable[..., Any]) -> Capabilities:

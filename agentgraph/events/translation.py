@@ -34,6 +34,7 @@ from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.moments import (
+    ANSWERED,
     Entry,
     Moment,
     Note,
@@ -243,6 +244,8 @@ class Translator:
                         del self._failed[at]
                 for entry in sorted(entries_in(update or {}), key=number_of):
                     moment = moment_of(entry)
+                    if isinstance(entry, Note) and entry.kind == ANSWERED:
+                        continue
                     if moment and not moment.streamed and moment.number > self.last.number:
                         yield from self._events_of(entry)
 

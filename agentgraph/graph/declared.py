@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapte
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_json
 
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import reason, shown
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,14 @@ class Declared:
     name: str
     hint: Any
     default: Callable[[], Any] | None = None
+
+    def type_fault(self) -> str | None:
+        """Return why values cannot be checked against the type; None if they can."""
+        try:
+            self._adapter.rebuild(raise_errors=True)  # a name in the type may not have been known
+        except Exception as error:
+            return reason(error)
+        return None
 
     def fault(self, value: Any) -> str | None:
         """Return why a value does not fit; None if it fits.

@@ -6,7 +6,7 @@ anyway. So what the state has already is left out: written again, it would doubl
 and say other agents' messages a second time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -44,28 +44,24 @@ def update_of(command: Command[Any]) -> dict[str, Any]:
 
 
 def handed_on(command: Command[Any], state: State) -> dict[str, Any]:
-    """Return what is new in the update of a handoff."""
+    """Return the update of a handoff: all its messages, and of the other keys what is new."""
     update = update_of(command)
     if not update:
         return {}
     known = state()
     messages = convert_to_messages(update.pop("messages", []))
-    ids = {message.id for message in known["messages"]}
-    new = [m for m in messages if not isinstance(m, RemoveMessage) and (not m.id or m.id not in ids)]
     rest = {
         key: value
         for key, value in update.items()
         if key != _ACTIVE and not (key in known and is_same(value, known[key]))
     }
-    return {**rest, "messages": new}
+    return {**rest, "messages": messages}
 
 
-def new_messages(messages: Sequence[BaseMessage], state: State) -> list[BaseMessage]:
-    """Return the messages of an update without those that the state has already, unchanged."""
-    if not any(message.id for message in messages):
-        return list(messages)
-    known = {message.id: message for message in state()["messages"]}
-    return [m for m in messages if not (m.id and m.id in known and m == known[m.id])]
+def new_messages(messages: Iterable[BaseMessage], known: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that are new: no removals, and none under the id of a known message."""
+    ids = {message.id for message in known if message.id}
+    return [m for m in messages if not isinstance(m, RemoveMessage) and m.id not in ids]
 
 
 def transferred(message: BaseMessage, target: str) -> BaseMessage:

@@ -14,6 +14,10 @@ MOMENT = "agentgraph_told"
 """The key of a message's moment in its `response_metadata`."""
 
 
+ANSWERED = "answered"
+"""The kind of the note that a chat agent has ended with a structured answer."""
+
+
 class Moment(NamedTuple):
     """When something was emitted: the numbers give the order of a thread's events.
 
@@ -42,7 +46,8 @@ class Note(NamedTuple):
 
     Attributes:
         id: Its id.
-        kind: "custom", "exit", "break_loop", "transfer_to", "interrupted", "discarded" or "error".
+        kind: "custom", "exit", "break_loop", "transfer_to", "interrupted", "discarded" or "error"; or
+            `ANSWERED`, which is saved, and no event.
         data: Its data, by kind.
         address: The address of the agent.
         moment: When it was emitted; None before.

@@ -207,7 +207,8 @@ def declared(schema: Any) -> Reducers:
     `jump_to`, which LangChain's `AgentState` has for hooks.
 
     Raises:
-        InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have.
+        InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have, or
+            has a type that pydantic cannot check.
     """
     if schema is None:
         return Reducers()
@@ -234,6 +235,14 @@ def declared(schema: Any) -> Reducers:
         if isinstance(channel, BinaryOperatorAggregate) and name not in _NOT_VALUES
     }
     fields = {n: each for n, each in declared_fields(schema).items() if n not in _NOT_VALUES}
+    faults = [
+        f"values: pydantic cannot check the type of the field {name!r} ({why}); use a type that it "
+        "knows, or Any"
+        for name, each in fields.items()
+        if (why := each.type_fault())
+    ]
+    if faults:
+        raise InvalidAgentError(faults)
     return Reducers(with_reducer, fields)
 
 

@@ -51,7 +51,7 @@ from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, entries_in, question_note
-from agentgraph.graph.moments import Entry, Moment, Note, moment_of, number_of, step_name
+from agentgraph.graph.moments import ANSWERED, Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import address_of, clock_in
@@ -109,6 +109,18 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
 
+def last_answer(tree: Tree, thread_id: str) -> Reads[Note | None]:
+    """Return the note of the last structured answer in a thread's last turn; None if there is none.
+
+    Raises as `open_thread` does.
+    """
+    yield from open_thread(tree, thread_id)
+    every = yield from _of_lanes(tree)
+    turn = max((_turn(saved) for saved in every), default=0)
+    answers = [note for note in _answers(every) if note.moment and note.moment.turn == turn]
+    return answers[-1] if answers else None
+
+
 def _of_lanes(tree: Tree) -> Reads[list[CheckpointTuple]]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
@@ -130,7 +142,18 @@ def _entries_and_failures(
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     every = without_past_attempts(every)
     entries = _all_entries(every)
-    return _without_void(entries), [*_failures(tree, every, entries)]
+    events = [each for each in _without_void(entries) if not _is_answer(each)]
+    return events, [*_failures(tree, every, entries)]
+
+
+def _answers(every: Iterable[CheckpointTuple]) -> list[Note]:
+    """Return the notes of structured answers in the steps after some checkpoints, in order."""
+    entries = _without_void(_all_entries(without_past_attempts(every)))
+    return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
+
+
+def _is_answer(entry: Entry) -> bool:
+    return isinstance(entry, Note) and entry.kind == ANSWERED
 
 
 def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -320,7 +343,7 @@ def _continue_step(
         begin=Moment(turn + is_turn, clock.last, ""),
         replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
-        before=(clock.last, [_as_before(each, left) for each in entries]),
+        before=(clock.last, [_as_before(each, left) for each in (*entries, *_answers(every))]),
         notes_before=mark,
         notes_after=[
             *(open_[each] for each in answered),

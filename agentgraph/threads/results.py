@@ -1,18 +1,17 @@
 """What `invoke` returns: the `Result` of a run, with the tokens that it used."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.events.events import AgentEvent, Interrupt
-from agentgraph.graph.history import ANSWER
+from agentgraph.graph.state import speaker_at
 from agentgraph.threads.pending import pending
-from agentgraph.threads.replay import replayed
+from agentgraph.threads.replay import last_answer
 from agentgraph.threads.requests import GetState, Reads
 from agentgraph.tree.places import Tree
 
@@ -59,7 +58,8 @@ class Result:
         pending: The questions that wait for answers, in the order of the tree.
         values: The values of the run, as plain data.
         output: The answer of the last agent with an `output_schema` that ended in this turn, as an
-            object of its type; None if there is none.
+            object of its type; None if there is none. It is LangChain's `structured_response`, whoever
+            gave it: the model, a tool that ended the agent, or middleware.
     """
 
     thread_id: str
@@ -95,10 +95,10 @@ def result(tree: Tree, thread_id: str, events: Sequence[AgentEvent]) -> Reads[Re
     questions = (yield from pending(tree, thread_id)) if asked else []
     values = (yield GetState()).values.get("values", {})
     output, schemas = None, _output_schemas(tree)
-    if schemas:
-        every = yield from replayed(tree, thread_id)
-        turn = every[-1].turn if every else 0
-        output = _output_of([each for each in every if each.turn == turn], schemas)
+    if schemas and (answer := (yield from last_answer(tree, thread_id))):
+        from agentgraph.graph.chat.output import restored, wanted_by
+
+        output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
     return Result(thread_id, tuple(events), tuple(questions), values, output)
 
 
@@ -108,21 +108,3 @@ def _output_schemas(tree: Tree) -> dict[str, Any]:
     return {
         name: agent.output_schema for name, agent in chats.items() if agent.output_schema is not None
     }
-
-
-def _output_of(events: Sequence[AgentEvent], schemas: Mapping[str, Any]) -> Any:
-    """Return the last answer in events that fits the schema of its agent; None if there is none."""
-    for event in reversed(events):
-        if event.agent_name in schemas and event.message and _may_answer(event.message):
-            from agentgraph.graph.chat.output import wanted_by
-
-            wanted = wanted_by(schemas[event.agent_name])
-            with suppress(ValueError):
-                return wanted and wanted.read(event.text)
-    return None
-
-
-def _may_answer(message: BaseMessage) -> bool:
-    if isinstance(message, ToolMessage):
-        return ANSWER in message.additional_kwargs
-    return isinstance(message, AIMessage) and not message.tool_calls

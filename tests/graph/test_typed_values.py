@@ -1,9 +1,11 @@
 """Declared values: their types are checked where they are written, they have defaults, and schemas."""
 
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
+from random import Random
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -218,3 +220,50 @@ def test_a_tool_that_writes_a_wrong_type_fails_its_agent(drive: Drive) -> None:
     boss = ag.chat_agent("boss", ScriptedChatModel(responses=[calls(call("write"))]), tools=[write])
     with pytest.raises(ag.InvalidOutputError, match="boss: the value 'topic' does not fit"):
         list(drive.run(ag.Runner(boss, values=Values), "Go."))
+
+
+class Unchecked:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+        raise TypeError("no schema")
+
+
+class Nested(TypedDict):
+    part: Unchecked
+
+
+@dataclass
+class Holding:
+    part: Nested | None = None
+
+
+class Forward(BaseModel):
+    part: "Unknown"  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    "unchecked",
+    [
+        *[Unchecked, Nested, Holding, Forward, list[Nested], dict[str, Nested | None]],
+        Annotated[list[Nested], operator.add],
+    ],
+    ids=str,
+)
+def test_a_type_that_pydantic_cannot_check_is_a_fault_before_the_run(unchecked: Any) -> None:
+    """Such as a nested `typing.TypedDict` before Python 3.12: pydantic's error names what to import."""
+    make: Any = TypedDict
+    with pytest.raises(ag.InvalidAgentError) as refused:
+        ag.Runner(sees(), values=make("Values", {"plan": unchecked, "topic": str}))
+    given = "typing_extensions.TypedDict|no schema|'Unknown' is not defined"
+    assert re.fullmatch(
+        rf"values: pydantic cannot check the type of the field 'plan' \(.*({given}).*\); use a type "
+        "that it knows, or Any",
+        str(refused.value),
+    )
+
+
+def test_a_type_that_is_not_pydantics_is_checked_by_its_class() -> None:
+    make: Any = TypedDict
+    runner = ag.Runner(sees(), values=make("Values", {"rng": Random}))
+    with pytest.raises(ag.AgentGraphError, match="'rng' does not fit its declared type"):
+        runner.invoke("Go.", values={"rng": 5})

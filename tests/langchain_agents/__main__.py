@@ -22,9 +22,11 @@ SOURCE = BUILD / f"langchain-{VERSION}"
 PYTHON = BUILD / "venv" / "bin" / "python"
 NEEDED = [
     *("blockbuster", "langchain-openai", "langchain-tests", "psutil", "pytest", "pytest-asyncio"),
-    *("pytest-mock", "pytest-socket", "pytest-timeout", "syrupy", "toml"),
+    *("pytest-mock", "pytest-socket", "pytest-timeout", "pytest-xdist", "syrupy", "toml"),
 ]
-"""What LangChain's tests of agents import."""
+"""What LangChain's tests of agents import, and what bounds them."""
+SECONDS = 60
+"""How long a test may take. One that takes longer ends with its worker; so none can hang the run."""
 
 
 def main() -> int:
@@ -52,27 +54,23 @@ def set_up() -> None:
         run(sys.executable, "-m", "pip", "download", *options, f"langchain=={VERSION}")
         with tarfile.open(BUILD / f"langchain-{VERSION}.tar.gz") as source:
             source.extractall(BUILD, filter="data")
-    if not PYTHON.exists():
+    ready, needed = BUILD / "ready", [f"langchain=={VERSION}", *NEEDED]
+    if not ready.exists() or ready.read_text() != " ".join(needed):
         uv = str(Path(sys.executable).with_name("uv"))
-        run(uv, "venv", "--quiet", str(PYTHON.parents[1]))
+        run(uv, "venv", "--quiet", "--clear", str(PYTHON.parents[1]))
         options = ["--quiet", "--python", str(PYTHON), "--editable", str(REPOSITORY)]
-        run(uv, "pip", "install", *options, f"langchain=={VERSION}", *NEEDED)
+        run(uv, "pip", "install", *options, *needed)
+        ready.write_text(" ".join(needed))
 
 
 def failing(name: str, *options: str) -> set[str]:
     """Run the tests, and return those that fail, as `middleware.core.test_x.TestY::test_z`."""
     report = BUILD / f"{name}.xml"
-    command = [str(PYTHON), "-m", "pytest", "tests/unit_tests/agents", "--quiet", "--timeout=10"]
-    quiet = [
-        "-p",
-        "no:cacheprovider",
-        "--tb=no",
-        "-o",
-        "faulthandler_timeout=60",
-        f"--junitxml={report}",
-    ]
+    report.unlink(missing_ok=True)
+    command = [str(PYTHON), "-m", "pytest", "tests/unit_tests/agents", "--quiet", "--tb=no"]
+    bounded = ["--numprocesses=2", f"--timeout={SECONDS}", "--timeout-method=thread"]
     subprocess.run(
-        [*command, *quiet, *options],
+        [*command, *bounded, "-p", "no:cacheprovider", f"--junitxml={report}", *options],
         cwd=SOURCE,
         env={"PYTHONPATH": str(HERE), "PATH": "/usr/bin:/bin"},
         stdout=subprocess.DEVNULL,

@@ -29,13 +29,16 @@ ORIGINAL = langchain.agents.create_agent
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 MODEL = "model"
 """The name of a chat agent that is given none: what `create_agent` calls the node of the model."""
+MODEL_CALLS = 50
+"""How often a model is asked: more than any test needs, so that one that repeats itself ends."""
 
 
 class FlatGraph:
     """A compiled tree of one chat agent, as a graph of `create_agent`."""
 
-    def __init__(self, graph: Any, schema: Any, builder: Any, name: str | None) -> None:
-        self._graph, self._schema, self._name = graph, schema, name
+    def __init__(self, graph: Any, response_format: Any, builder: Any, name: str | None) -> None:
+        self._graph, self._schema, self._name = graph, _type_of(response_format), name
+        self._has_text = not response_format
         self._inputs = set(builder.schemas[builder.input_schema])
         self._outputs = set(builder.schemas[builder.output_schema])
 
@@ -91,6 +94,8 @@ class FlatGraph:
                 output._replace(value=self._flat(output.value)) if hasattr(output, "value") else output
             )
         values = {k: v for k, v in output.get("values", {}).items() if k in self._outputs}
+        if self._has_text and isinstance(values.get("structured_response"), str):
+            del values["structured_response"]  # not an answer: what the agent said
         if "structured_response" in values and self._schema is not None:
             values["structured_response"] = TypeAdapter(self._schema).validate_python(
                 values["structured_response"]
@@ -145,13 +150,10 @@ def create_agent(
         instruction=system_prompt or "",
         tools=tools or (),
         middleware=middleware,
-        max_iterations=None,
+        max_iterations=MODEL_CALLS,
         on_tool_error="raise",
-        **(
-            {"output_key": "structured_response", "output_schema": response_format}
-            if response_format
-            else {}
-        ),
+        output_key="structured_response",
+        output_schema=response_format or None,
     )
     graph = ag.compile_agent(
         agent,
@@ -166,7 +168,7 @@ def create_agent(
     )
     if name:
         graph = graph.with_config(metadata={"lc_agent_name": name})
-    return FlatGraph(graph, _type_of(response_format), its_own, name)
+    return FlatGraph(graph, response_format, its_own, name)
 
 
 def _carrying(schema: Any) -> AgentMiddleware[Any, Any, Any]:

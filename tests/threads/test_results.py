@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import asks, chat, fails, lines, says
+from helpers import asks, chat, echo, enforcing, fails, lines, middleware, says
+from langchain.agents.middleware import ModelResponse
+from langchain.agents.structured_output import ProviderStrategy
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 import agentgraph as ag
+from agentgraph.testing import call, calls
 
 Call = Callable[..., Any]
 
@@ -80,6 +83,112 @@ def test_a_turn_and_its_resume_have_results(runner_of: Make, method: Call) -> No
     assert done.message.text == "Printed."
     assert done.output == Report(title="Bees")  # of the whole turn
     assert done.usage.total["total_tokens"] == 0
+
+
+class Excuse(BaseModel):
+    why: str
+
+
+def answers(name: str = "w", *, title: str = "Rome", **options: Any) -> ag.Agent:
+    """Return a chat agent whose middleware gives the structured answer: its text is another one."""
+    given = ModelResponse(result=[AIMessage("Done.")], structured_response=Report(title=title))
+    gives = middleware("Gives", wrap_model_call=lambda request: given)
+    return chat(name, "Never.", output_schema=Report, middleware=[gives], **options)
+
+
+def changes(title: str) -> Any:
+    return middleware("Changes", after_agent=lambda state: {"structured_response": Report(title=title)})
+
+
+ASKED = calls(call("Report", title="Rome"))
+OUTPUTS: dict[str, tuple[Callable[[], ag.Agent], Any]] = {
+    "of middleware": (answers, Report(title="Rome")),
+    "of middleware, with a key": (lambda: answers(output_key="report"), Report(title="Rome")),
+    "of the last agent": (
+        lambda: ag.sequential("s", [chat("v", ASKED, output_schema=Report), answers(title="Pisa")]),
+        Report(title="Pisa"),
+    ),
+    "of a branch": (lambda: ag.parallel("p", [answers(), says("z")]), Report(title="Rome")),
+    "of a loop": (
+        lambda: ag.loop(
+            "l", [chat("w", ASKED, '{"title": "Pisa"}', output_schema=Report)], max_iterations=2
+        ),
+        Report(title="Pisa"),
+    ),
+    "changed by a hook": (
+        lambda: chat("w", ASKED, output_schema=Report, middleware=[changes("Pisa")]),
+        Report(title="Pisa"),
+    ),
+    "of the provider": (
+        lambda: ag.chat_agent(
+            "w", enforcing('{"title": "Rome"}'), output_schema=ProviderStrategy(Report)
+        ),
+        Report(title="Rome"),
+    ),
+    "of one of two types": (
+        lambda: chat("w", calls(call("Excuse", why="No.")), output_schema=Report | Excuse),
+        Excuse(why="No."),
+    ),
+    "of a tool that ends the agent": (
+        lambda: chat(
+            "w",
+            calls(call("echo", text='{"title": "Rome"}')),
+            output_schema=Report,
+            tools=[echo],
+            return_directly=["echo"],
+        ),
+        Report(title="Rome"),
+    ),
+    "of an agent as a tool": (
+        lambda: chat("w", calls(call("f", request="x")), "Ok.", tools=[ag.agent_tool(answers("f"))]),
+        Report(title="Rome"),
+    ),
+    "of a list": (lambda: chat("w", "[1, 2]", output_schema=list[int]), [1, 2]),
+    "that does not fit": (
+        lambda: chat(
+            "w",
+            calls(call("echo", text="x")),
+            output_schema=Report,
+            tools=[echo],
+            return_directly=["echo"],
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_the_output_is_the_structured_answer_whoever_gave_it(
+    runner_of: Make, method: Call, kind: str
+) -> None:
+    """Also of an agent that ended before the turn paused; the answer itself is no event."""
+    make, output = OUTPUTS[kind]
+    runner = runner_of(ag.sequential("job", [make(), asks("boss"), says("last")]))
+    paused = method(runner, "invoke", "Go.", thread_id="t")
+    done = method(runner, "invoke", thread_id="t", answers="yes")
+    assert [paused.output, done.output] == [output, output]
+    events = [*paused.events, *done.events]
+    assert [(e.id, e.kind) for e in runner.events("t")] == [(e.id, e.kind) for e in events]
+    assert method(ag.Runner(make()), "invoke", "Go.").output == output
+    assert method(runner_of(says("other")), "invoke", "Go.").output is None
+
+
+def test_the_output_of_an_exit_is_its_final_result(runner_of: Make, method: Call) -> None:
+    leaving = calls(call("exit", final_result='{"title": "Rome"}'))
+    runner = runner_of(chat("w", leaving, output_schema=Report, exit_tool=True))
+    assert method(runner, "invoke", "Go.").output == Report(title="Rome")
+
+
+def test_the_output_is_of_this_turn_and_not_of_a_branch_that_lost(method: Call) -> None:
+    tree = ag.parallel(
+        "p", [says("fast"), ag.sequential("slow", [answers(), asks("boss")])], on_error="first"
+    )
+    runner = ag.Runner(tree)
+    assert method(runner, "invoke", "Go.", thread_id="t").output is None
+    once = ag.function_agent("once", lambda ctx: ag.Exit() if len(ctx.messages) > 1 else "Go on.")
+    runner = ag.Runner(ag.sequential("s", [once, answers()]))
+    assert method(runner, "invoke", "Go.", thread_id="t").output == Report(title="Rome")
+    assert method(runner, "invoke", "Go.", thread_id="t").output is None
 
 
 def test_what_invoke_refuses(method: Call) -> None:

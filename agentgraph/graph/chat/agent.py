@@ -10,13 +10,20 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolNode
 
-from agentgraph.agents.agents import ChatAgent
+from agentgraph.agents.agents import AgentTool, ChatAgent
 from agentgraph.agents.around_tools import AroundTool, Passed
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
+from agentgraph.agents.functions import may_give_command
 from agentgraph.agents.middleware import Mode, any_has, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
-from agentgraph.agents.tools import provider_tools, run_tools, transfers_text, without_tools
+from agentgraph.agents.tools import (
+    function_of,
+    provider_tools,
+    run_tools,
+    transfers_text,
+    without_tools,
+)
 from agentgraph.errors import AgentGraphError, InvalidOutputError, LimitError
 from agentgraph.graph.chat.laid_flat import FlatAgent, laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
@@ -43,6 +50,8 @@ class BuiltAgent:
         wraps_model: Whether middleware wraps model calls.
         wraps_tools: Whether middleware wraps tool calls.
         runs_tools: Whether it has any tools to run.
+        keeps_record: Whether what it sees may differ from the history: it has middleware, or a tool
+            that may return a command.
         wanted: What its answer must fit; None for any text.
         takes_node: Whether LangChain's node asks the model.
         models: Its model, or how to get it.
@@ -61,6 +70,7 @@ class BuiltAgent:
         self.models = Models(self.agent)
         self._transfers = transfers_text(without_tools(self.agent, node_context.target_agents))
         self.runs_tools = node_context.place.has_tools
+        self.keeps_record = bool(self.middleware) or any(map(_may_command, self.agent.tools))
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
@@ -199,6 +209,10 @@ class BuiltAgent:
             text = fill(given, values, self.agent.name)
             given = SystemMessage(text) if text or self._transfers else None
         return with_text(given, self._transfers) if self._transfers else given
+
+
+def _may_command(tool: Any) -> bool:
+    return not isinstance(tool, AgentTool | Mapping) and may_give_command(function_of(tool))
 
 
 def _last_text(activation: Activation, step: Step) -> str:

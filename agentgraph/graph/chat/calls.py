@@ -1,6 +1,6 @@
 """Finds the open tool calls of a chat agent's last message, and repairs calls that models get wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -56,23 +56,32 @@ def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMes
     faults: dict[int, str] = {}
     for call in calls_of(message):
         if serializer is not None and (fault := save_fault(serializer, call["args"])):
-            faults[id(call)] = fault
+            why = f"they cannot be saved ({fault}); give very large numbers as texts, and nest less"
+            faults[id(call)] = why
     if not faults:
         return message
-    broken = [call for call in calls_of(message) if id(call) in faults]
-    ids, content = [call["id"] for call in broken], message.content
+    ids, content = [call["id"] for call in calls_of(message) if id(call) in faults], message.content
     if isinstance(content, list):
         content = [_emptied(block) if _call_id_of(block) in ids else block for block in content]
+    return _with_invalid(message, faults).model_copy(update={"content": content})
+
+
+def with_answers_refused(message: AIMessage, names: Collection[str], fault: str) -> AIMessage:
+    """Return a message in which calls of some names are invalid calls, with a fault as the reason."""
+    why = f"they do not fit the schema ({fault})"
+    return _with_invalid(message, {id(c): why for c in message.tool_calls if c["name"] in names})
+
+
+def _with_invalid(message: AIMessage, faults: Mapping[int, str]) -> AIMessage:
+    """Return a message in which some calls are invalid ones; `faults` are by the `id` of the object."""
     valid = [call for call in message.tool_calls if id(call) not in faults]
     invalid = [call for call in message.invalid_tool_calls if id(call) not in faults]
-    invalid += [_invalid(call, faults[id(call)]) for call in broken]
-    update = {"content": content, "tool_calls": valid, "invalid_tool_calls": invalid}
-    return message.model_copy(update=update)
+    invalid += [_invalid(call, faults[id(call)]) for call in calls_of(message) if id(call) in faults]
+    return message.model_copy(update={"tool_calls": valid, "invalid_tool_calls": invalid})
 
 
 def _invalid(call: Any, fault: str) -> InvalidToolCall:
-    why = f"they cannot be saved ({fault}); give very large numbers as texts, and nest less"
-    args, error = _in_ascii(call["args"]), call.get("error") or why
+    args, error = _in_ascii(call["args"]), call.get("error") or fault
     return InvalidToolCall(
         type="invalid_tool_call", name=call["name"], args=args, id=call["id"], error=error
     )

@@ -46,7 +46,7 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.functions import takes_two
 from agentgraph.agents.templates import with_text
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.chat.calls import with_ids, without_calls
+from agentgraph.graph.chat.calls import with_answers_refused, with_ids, without_calls
 from agentgraph.graph.chat.output import Wanted, wanted_by
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, invoked, run_talk
@@ -250,6 +250,9 @@ class Asking:
     ) -> Talk[AIMessage]:
         """Ask a model; ask it again if its reply does not fit the wanted answer.
 
+        If the reply also calls tools, these calls run, and the call with the answer gets the error as
+        its result, as in LangChain.
+
         Raises:
             InvalidOutputError: No reply fits.
         """
@@ -267,8 +270,15 @@ class Asking:
             fault = None if wanted is None else self._fault(reply, wanted)
             if wanted is None or fault is None:
                 return reply
+            if self._runs_others(reply, wanted):
+                return with_answers_refused(reply, wanted.schemas, str(wanted.call_fault(reply)))
             sent = [*sent, reply, *_again(reply, fault, wanted)]
         raise unfit(self.activation, fault)
+
+    def _runs_others(self, reply: AIMessage, wanted: Wanted) -> bool:
+        """Return whether a reply has readable calls of tools beside its answer: these are run."""
+        others = [call for call in reply.tool_calls if call["name"] not in wanted.schemas]
+        return self.runs_tools and not self.is_last and bool(others)
 
     def _hooked(
         self, hook: Callable[..., Sequence[BaseMessage]], messages: list[BaseMessage]

@@ -96,7 +96,7 @@ class ModelNode(ChatNode):
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
-        has_step = self.built.middleware or self.node is not None
+        has_step = self.built.middleware or self.node is not None or activation.record
         step = asking.step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:

@@ -21,13 +21,13 @@ from agentgraph.agents.schemas import (
     answer_name,
     answer_tools,
     json_schema,
-    plain,
     read_json,
     schema_fault,
     schema_in,
     typed,
 )
 from agentgraph.graph.history import ANSWER
+from agentgraph.graph.moments import ANSWERED
 from agentgraph.graph.nodes.activation import Activation
 
 
@@ -156,11 +156,12 @@ def _specs(strategy: Any) -> list[Any]:
 
 def saved_answer(activation: Activation, answer: Any) -> SavedAnswer | None:
     """Return an answer as plain data; None for None."""
-    if answer is None:
-        return None
-    return SavedAnswer(
-        of=type(answer).__name__, data=activation.plain("the structured response", answer)
-    )
+    return None if answer is None else _saved(activation, answer)
+
+
+def _saved(activation: Activation, answer: Any) -> SavedAnswer:
+    data = activation.plain("the structured response", answer)
+    return SavedAnswer(of=type(answer).__name__, data=data)
 
 
 def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> Any:
@@ -194,15 +195,14 @@ def write_value(
     wanted: Wanted | None,
     text: str,
 ) -> None:
-    """Write the agent's answer under its `output_key`; without one its last text, if that fits."""
-    value: Any = text
-    if not agent.output_key:
-        return
-    if answer is not None:
-        value = answer["data"]
-    elif wanted is not None:
-        try:
-            value = plain(wanted.read(text))
-        except ValueError:
-            return
-    activation.set_values({agent.output_key: value})
+    """Save the agent's answer, also as its `output_key`; without one its last text, if that fits.
+
+    `Result.output` reads the saved answer.
+    """
+    if wanted is not None and answer is None:
+        with suppress(ValueError):
+            answer = _saved(activation, wanted.read(text))
+    if wanted is not None and answer is not None:
+        activation.emitter.save_note(ANSWERED, dict(answer))
+    if agent.output_key and (answer is not None or wanted is None):
+        activation.set_values({agent.output_key: answer["data"] if answer is not None else text})

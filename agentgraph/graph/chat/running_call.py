@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, cast
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.prebuilt.tool_node import msg_content_output
@@ -15,14 +16,14 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
-from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
-from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped
-from agentgraph.graph.values import Write
+from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped, with_id
+from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 
 
@@ -131,22 +132,37 @@ class RunningCall:
 
     def update(self, update: Mapping[str, Any]) -> None:
         """Apply an update: messages, state of the middleware; other keys are values of the run."""
-        messages = convert_to_messages(update.get("messages", []))
-        for message in new_messages(messages, self.state):
-            self._add_message(self._named(message))
+        self._update_messages(convert_to_messages(update.get("messages", [])))
         own = {key: value for key, value in update.items() if key in self.built.channels.own}
         self.updates += [own] if own else []
         rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
-        self.set_values({**update.get("values", {}), **rest})
+        self.set_values({**values_in(update, self.activation.address), **rest})
 
-    def _add_message(self, message: BaseMessage) -> None:
-        """Add a message, or replace or remove the one with its id.
+    def _update_messages(self, given: Sequence[BaseMessage]) -> None:
+        """Say what is new in an update, and change what the agent sees by the rest."""
+        messages = [self._named(message) for message in given]
+        if not any(message.id for message in messages):
+            self._messages += messages
+            return
+        known = {message.id: message for message in self.state()["messages"]}
+        messages = [each if each.id else with_id(each, str(uuid4())) for each in messages]
+        changed = [each for each in messages if not is_same(known.get(each.id), each)]
+        for message in changed:
+            self._add_message(message, is_seen=message.id in known)
+        if any(each.id in known or isinstance(each, RemoveMessage) for each in changed):
+            self._check_changes()
+            self.updates.append({"messages": messages})
 
-        Only the agent's own texts and the user's input can change, not calls, results or other agents.
+    def _add_message(self, message: BaseMessage, *, is_seen: bool) -> None:
+        """Add a message, or replace or remove the one with its id in the history.
+
+        There only the agent's own texts and the user's input can change, not calls, results or what
+        other agents said; a message that is seen and not there is context.
         """
-        was = self.activation.current_message(message.id) if message.id else None
+        was = self.activation.current_message(message.id)
         if was is None:
-            self._messages += [] if isinstance(message, RemoveMessage) else [message]
+            is_new = not is_seen and not isinstance(message, RemoveMessage)
+            self._messages += [message] if is_new else []
         elif address_of(was) is None:
             if was.type == message.type == "human" and was in self.activation.written_here:
                 self._rewritten.add(str(was.id))
@@ -187,6 +203,14 @@ class RunningCall:
         if self.transfers:
             result["transfers"] = self.transfers
         return result
+
+    def _check_changes(self) -> None:
+        if not self.built.keeps_record:
+            raise InvalidOutputError(
+                f"{self.activation.address}: the tool {self.opened.call['name']!r} returned a Command "
+                "that replaces or removes messages, which its return annotation does not name; add it, "
+                "as in `-> str | Command`, so that the graph keeps what the agent sees"
+            )
 
     def _check_acts(self, capabilities: Capabilities) -> None:
         where = f"{self.activation.address}: the tool {self.opened.call['name']!r} returned"
@@ -237,7 +261,8 @@ class RunningCall:
             return refused
         update = handed_on(item, self.state)
         said = convert_to_messages(update.get("messages", []))
-        results = [message for message in said if isinstance(message, ToolMessage)]
+        new = new_messages(said, self.state()["messages"]) if said else []
+        results = [message for message in new if isinstance(message, ToolMessage)]
         result = results[-1] if results else self.message(f"Transferred to {target}.")
         others = [message for message in said if message is not result]
         done = transferred(result, target)

@@ -8,7 +8,7 @@ sees.
 
 After the node, edits and state are saved in the agent's record, as changes. Untracked state goes to a
 channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
-compile too is a value of the run.
+compile too is a value of the run; so is all in the key `values`, as in what tools return.
 
 LangGraph gives each task one function to read channels and one to write them; deepagents stores its
 files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
@@ -30,12 +30,14 @@ from langgraph.errors import EmptyChannelError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
 
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
 from agentgraph.graph.values import copied, is_same
+from agentgraph.safe_repr import shown
 
 _LANGCHAINS = ("messages", "jump_to", "structured_response")
 """The channels of LangChain's agents that are not their middleware's."""
@@ -133,12 +135,12 @@ class Step:
 
         Args:
             values: The values of the run; None for those that the node sees.
-            updates: Updates of the middleware's state that are merged first.
+            updates: Updates of tool calls that are merged first.
         """
         values = dict(self._values) if values is None else values
         if updates:
             after = self.copied()
-            after.merge(updates)
+            after.merge_calls(updates)
             return after.state(values)
         state = {**values, **self.own}
         for name, value in self._channels.defaults.items():
@@ -196,7 +198,17 @@ class Step:
                 elif key == "structured_response":
                     self.answer = value
                 elif key in self._channels.shared:
-                    self._write_value(key, value)
+                    self._write_values({key: value})
+                elif key == "values" and not is_same(value, self._values):  # it may be handed back
+                    self._write_values(values_in(update, self._activation.address))
+
+    def merge_calls(self, updates: Iterable[Mapping[str, Any]]) -> None:
+        """Merge updates of tool calls; a message that one removes may be gone by another."""
+        for update in updates:
+            given = update.get("messages", ())
+            there = {message.id for message in (*self.messages, *given) if _is_kept(message)}
+            left = [each for each in given if _is_kept(each) or each.id in there]
+            self.merge({**update, "messages": left} if given else update)
 
     def note_said(self, ids: Iterable[str | None]) -> None:
         """Note the ids of messages that are emitted already, and may be merged later."""
@@ -244,6 +256,18 @@ class Step:
                 said.add(message.id)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
         self.edits = edits_between(visible, self.messages, said)
+
+    def keep_edits(self, said: Sequence[BaseMessage]) -> None:
+        """Save the changes as edits, for an activation that has said by itself what is to be said.
+
+        Args:
+            said: What it said: new and replaced messages, and removals.
+        """
+        now = {m.id: m for m in said if not isinstance(m, RemoveMessage)}
+        gone = {m.id for m in said if isinstance(m, RemoveMessage)}
+        visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
+        seen = [now.get(each.id, each) for each in self.messages]
+        self.edits = edits_between(visible, seen, now.keys())
 
     def _say_appended(self) -> bool:
         """Emit new messages if nothing else has changed; otherwise do nothing, and return False."""
@@ -329,9 +353,9 @@ class Step:
         dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
         self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
 
-    def _write_value(self, key: str, value: Any) -> None:
-        self._activation.set_values({key: value})
-        self._values = self._activation.node_context.reducers.applied(self._values, {key: value})
+    def _write_values(self, values: Mapping[str, Any]) -> None:
+        self._activation.set_values(values)
+        self._values = self._activation.node_context.reducers.applied(self._values, values)
 
     def _reduce(self, key: str, values: Sequence[Any]) -> None:
         channel = _channel(self._channels.own, self.own, key)
@@ -340,6 +364,25 @@ class Step:
             self._activation.check(f"the state {key!r}", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
+
+
+def _is_kept(message: BaseMessage) -> bool:
+    return not isinstance(message, RemoveMessage) or is_remove_all(message)
+
+
+def values_in(update: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return what an update has under `values`: values of the run.
+
+    Raises:
+        InvalidOutputError: It is not a mapping; the error begins with `where`.
+    """
+    values = update.get("values")
+    if not isinstance(values, Mapping | None):
+        raise InvalidOutputError(
+            f"{where}: an update of the state has values={shown(values)}; give the values of the run "
+            "as a dict, such as {'topic': 'bees'}"
+        )
+    return values or {}
 
 
 def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:

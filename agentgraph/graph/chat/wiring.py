@@ -25,7 +25,8 @@ def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNod
     """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
     built = BuiltAgent(node_context)
     place, agent = node_context.place, built.agent
-    reads = ("middleware", "untracked") if built.middleware else ()
+    reads: tuple[str, ...] = ("middleware",) if built.keeps_record else ()
+    reads += ("untracked",) if built.middleware else ()
     last, again = place.after_agent_node, [place.round_node]
     if place.after_model_node:
         model = LaneNode(ModelNode(built), None, [place.after_model_node])

@@ -123,6 +123,11 @@ class Emitter:
         """Queue a note; the next flush or the end emits it."""
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
+    def save_note(self, kind: str, data: Any) -> None:
+        """Save a note that is no event: it has a number, and can be voided, but is not streamed."""
+        with self._clock.lock:
+            self._emit(Note(str(uuid4()), kind, data, self._address), is_streamed=False)
+
     def flush(self) -> None:
         """Emit what is queued, on the stream."""
         self._flush(is_streamed=True)

@@ -7,7 +7,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.handoffs import handed_on, sole_target, transferred
+from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 
@@ -49,7 +49,9 @@ def handoff_of(
             f"agent, by its name; possible: {names}"
         )
     handed = handed_on(command, lambda: {"messages": messages})
-    new = handed.pop("messages", []) or _result_of_open_call(messages, str(target))
+    new = new_messages(handed.pop("messages", []), messages) or _result_of_open_call(
+        messages, str(target)
+    )
     return Handoff(str(target), [transferred(each, str(target)) for each in new], handed)
 
 

@@ -5,7 +5,20 @@ import threading
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, ask_person, chat, echo, failing, lines, results, scripted, sent, tool
+from helpers import (
+    Disk,
+    Drive,
+    ask_person,
+    chat,
+    echo,
+    failing,
+    lines,
+    removal,
+    results,
+    scripted,
+    sent,
+    tool,
+)
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.runnables import RunnableConfig, RunnableLambda
@@ -281,6 +294,24 @@ def test_an_action_that_the_annotation_does_not_name_is_refused(
         f"add it, as in `-> str | {name}`, so that the graph has an edge for it"
     )
     assert lines(events)[1:] == [f"l[0]/writer: [error] {raised!r}"]
+
+
+def test_a_change_of_messages_that_the_annotation_does_not_name_is_refused(drive: Drive) -> None:
+    """Such a tool costs nothing: only where one may return a command the graph keeps what is seen."""
+
+    def tidy(tool_call_id: Annotated[str, InjectedToolCallId]) -> str:
+        """Tidy up."""
+        messages = [removal(), ToolMessage("tidied", tool_call_id=tool_call_id)]
+        return Command(update={"messages": messages})  # type: ignore[return-value]
+
+    runner = ag.Runner(chat("w", calls(call("tidy")), tools=[tidy]))
+    assert "middleware" not in runner.graph.channels
+    _, raised = failing(drive.run(runner, "Go."), ag.InvalidOutputError)
+    assert str(raised) == (
+        "w: the tool 'tidy' returned a Command that replaces or removes messages, which its return "
+        "annotation does not name; add it, as in `-> str | Command`, so that the graph keeps what the "
+        "agent sees"
+    )
 
 
 COMMAND = (
