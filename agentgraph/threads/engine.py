@@ -21,7 +21,8 @@ from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
-from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
+from agentgraph.threads.locks import ThreadLock, is_locked
+from agentgraph.threads.nesting import await_outside, call_outside
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.requests import (
     CloseStream,
@@ -97,13 +98,16 @@ class Engine:
         """Check and start a run, and return its events."""
         self.check_sync()
         check_limits(how.limits)
-        held = lock_thread(self.saver, thread_id)
+        lock = ThreadLock(self.saver, thread_id)
         try:
-            execution = self._read(self._admitted(begin(), thread_id, how, "sync"), thread_id)
+            lock.acquire()
+            admitted = self._admitted(begin(), thread_id, how, "sync")
+            execution = call_outside(self._read, admitted, thread_id)
+            advance = partial(call_outside, self._read, execution.generator, thread_id)
+            return Run(execution, lock, advance)
         except BaseException:
-            held.release()
+            lock.release()
             raise
-        return Run(execution, held, partial(self._read, execution.generator, thread_id))
 
     def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
@@ -112,15 +116,17 @@ class Engine:
             check_limits(how.limits)
             if fault := self.tree.mode_faults["async"]:
                 raise AgentGraphError(fault)
-            held = await alock_thread(self.saver, thread_id)
+            lock = ThreadLock(self.saver, thread_id)
             try:
+                await lock.aacquire()
                 execution = await self.aread(
                     self._admitted(begin(), thread_id, how, "async"), thread_id
                 )
+                advance = partial(self._aread, execution.generator, thread_id)
+                return Driver(execution, lock, advance)
             except BaseException:
-                held.release()
+                lock.release()
                 raise
-            return Driver(execution, held, partial(self._aread, execution.generator, thread_id))
 
         return AsyncRun(admit)
 
@@ -170,16 +176,20 @@ class Engine:
         self.check_saver()
         with ExitStack() as held:
             for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
-                held.enter_context(lock_thread(self.saver, each))
-            return self._read(reads, thread_id)
+                lock = ThreadLock(self.saver, each)
+                held.callback(lock.release)
+                lock.acquire()
+            return call_outside(self._read, reads, thread_id)
 
     async def alocked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
         """Answer the requests of a generator on the event loop, as `locked` does."""
         self.check_saver("async")
         with ExitStack() as held:
             for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
-                held.enter_context(await alock_thread(self.saver, each))
-            return await self._aread(reads, thread_id)
+                lock = ThreadLock(self.saver, each)
+                held.callback(lock.release)
+                await lock.aacquire()
+            return await await_outside(self._aread(reads, thread_id))
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
@@ -201,12 +211,12 @@ class Engine:
     def read(self, reads: Reads[T], thread_id: str) -> T:
         """Answer the requests of a generator, and return its result."""
         self.check_saver()
-        return self._read(reads, thread_id)
+        return call_outside(self._read, reads, thread_id)
 
     async def aread(self, reads: Reads[T], thread_id: str) -> T:
         """Answer the requests of a generator on the event loop, and return its result."""
         self.check_saver("async")
-        return await self._aread(reads, thread_id)
+        return await await_outside(self._aread(reads, thread_id))
 
     def _read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
         """Answer the requests of a generator, and return its result, or the next event that it yields.

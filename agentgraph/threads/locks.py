@@ -13,88 +13,115 @@ import sys
 import threading
 from concurrent.futures import Future
 from typing import Any, Self
+from weakref import WeakValueDictionary
+
+from langgraph.runtime import RunControl
 
 from agentgraph.errors import SaverError, ThreadBusyError
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checks import checked_id
+from agentgraph.threads.nesting import is_within
 
 _guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
-_locks: "dict[tuple[str | int, str], ThreadLock]" = {}
+_locks: "WeakValueDictionary[tuple[str | int, str], ThreadLock]" = WeakValueDictionary()
 """The locks, by the saver's file (or its `id` if it has none) and the thread's id."""
 _lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
 
 
 class ThreadLock:
-    """The lock of one run on a thread of a saver.
+    """A lock of a thread of a saver, for one run or call; it is not locked yet.
+
+    An exception may come between any two steps of Python: that of a signal handler. So make the lock,
+    and acquire it where an exception releases it. A lock to which nothing refers any more is released.
 
     Attributes:
         released: Done when the thread is unlocked.
-        closing: The event loop on which the run is ending after it was closed; None before that.
+        closing: The control of the run that has locked the thread, once it was closed and is ending.
+        loop: The event loop on which that run ends; None if it needs none.
     """
 
-    def __init__(self, key: tuple[str | int, str]) -> None:
-        self._key = key
+    _is_held = False
+
+    def __init__(self, saver: Any, thread_id: str) -> None:
         self.released: Future[None] = Future()
-        self.closing: asyncio.AbstractEventLoop | None = None
+        self.released.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
+        self.closing: RunControl | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        path: str | None = getattr(saver, "path", None)
+        self._path, self._thread_id = path, checked_id(thread_id)
+        self._key = _key(saver, thread_id)
+
+    def acquire(self) -> None:
+        """Lock the thread; wait for a run on it that was closed and is still ending.
+
+        Raises:
+            ThreadBusyError: Another run has locked it.
+            SaverError: The lock file cannot be opened.
+        """
+        while (released := self._take()) is not None:
+            released.result()
+
+    async def aacquire(self) -> None:
+        """Lock the thread as `acquire` does, without blocking the event loop."""
+        while (released := self._take(waits_on_loop=True)) is not None:
+            await asyncio.wrap_future(released)
+
+    def release(self) -> None:
+        """Unlock the thread; a second call does nothing."""
+        with _guard:
+            if self._is_held and _locks.get(self._key, self) is self:
+                if self._path:
+                    _unlock_in_file(self._path, self._thread_id)
+                _locks.pop(self._key, None)
+            self._is_held = False
+            if not self.released.done():
+                self.released.set_result(None)
+
+    def __del__(self) -> None:
+        if self._is_held:
+            self.release()
 
     def __enter__(self) -> Self:
+        self.acquire()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def release(self) -> None:
-        """Unlock the thread; a second call does nothing."""
+    def _take(self, *, waits_on_loop: bool = False) -> Future[None] | None:
+        """Lock the thread, or return the future that is done when a run that is closing has ended."""
         with _guard:
-            if not self.released.done():
-                del _locks[self._key]
-                path, thread_id = self._key
-                if isinstance(path, str):
-                    _unlock_in_file(path, thread_id)
-                self.released.set_result(None)
-
-
-def lock_thread(saver: Any, thread_id: str) -> ThreadLock:
-    """Lock a thread of a saver; wait for a run on it that was closed and is still ending.
-
-    Raises:
-        ThreadBusyError: Another run has locked it.
-    """
-    while isinstance(taken := _acquire(saver, thread_id), Future):
-        taken.result()
-    return taken
-
-
-async def alock_thread(saver: Any, thread_id: str) -> ThreadLock:
-    """Lock a thread as `lock_thread` does, without blocking the event loop."""
-    while isinstance(taken := _acquire(saver, thread_id, waits_on_loop=True), Future):
-        await asyncio.wrap_future(taken)
-    return taken
-
-
-def _acquire(saver: Any, thread_id: str, *, waits_on_loop: bool = False) -> ThreadLock | Future[None]:
-    """Return the lock, or the future that is done when a run that is closing has ended."""
-    path: str | None = getattr(saver, "path", None)
-    key = (path or id(saver), checked_id(thread_id))
-    with _guard:
-        if (other := _locks.get(key)) is not None:
-            if other.closing is not None and (waits_on_loop or other.closing is not _running_loop()):
+            other = _locks.get(self._key)
+            if other is None:
+                self._is_held = True
+                _locks[self._key] = self
+                if not self._path or _lock_in_file(self._path, self._thread_id):
+                    return None
+                self.release()
+            elif other._is_ending(waits_on_loop=waits_on_loop):
                 return other.released
-        elif not path or _lock_in_file(path, thread_id):
-            _locks[key] = ThreadLock(key)
-            return _locks[key]
-    raise ThreadBusyError(
-        f"thread {shown(thread_id)} is busy: another run is under way on it; wait for its end (an "
-        "iterator that was left early ends when it is closed), or use another thread_id",
-        thread_id,
-    )
+        raise ThreadBusyError(
+            f"thread {shown(self._thread_id)} is busy: another run is under way on it; wait for its "
+            "end (an iterator that was left early ends when it is closed), or use another thread_id",
+            self._thread_id,
+        )
+
+    def _is_ending(self, *, waits_on_loop: bool) -> bool:
+        """Return whether the caller may wait: it is ending, and needs nothing of the caller."""
+        if self.closing is None or is_within(self.closing):
+            return False
+        return waits_on_loop or self.loop is None or self.loop is not _running_loop()
+
+
+def _key(saver: Any, thread_id: str) -> tuple[str | int, str]:
+    return getattr(saver, "path", None) or id(saver), checked_id(thread_id)
 
 
 def is_locked(saver: Any, thread_id: str) -> bool:
     """Return whether a run has locked a thread of a saver."""
     path: str | None = getattr(saver, "path", None)
     with _guard:
-        held = (path or id(saver), checked_id(thread_id)) in _locks
+        held = _key(saver, thread_id) in _locks
     return held or (path is not None and _is_locked_in_file(path, thread_id))
 
 
@@ -121,7 +148,8 @@ def _lock_in_file(path: str, thread_id: str) -> bool:
 
 def _unlock_in_file(path: str, thread_id: str) -> None:
     """Unlock a thread of a SQLite file."""
-    _unlock_byte(_lock_files[path], _offset(thread_id))
+    if path in _lock_files:
+        _unlock_byte(_lock_files[path], _offset(thread_id))
 
 
 def _is_locked_in_file(path: str, thread_id: str) -> bool:

@@ -14,22 +14,26 @@ run on that thread waits for it.
 """
 
 import asyncio
+import sys
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import anyio
 
-from agentgraph.errors import SaverError
+from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.threads.locks import ThreadLock
+from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.requests import CloseStream, GetNextPart, Request
 from agentgraph.threads.threads import save_failure, save_notes
@@ -41,6 +45,10 @@ Advance = Callable[[], Any]
 PartHook = Callable[[Any], Any]
 """Called with each part of the stream before it is translated; returns the part to translate."""
 
+_ASKED_TWICE = (
+    "an event of this run is being asked for already, by other code or by the run itself; ask for one "
+    "at a time"
+)
 _STOP_REASON = "the run was left"
 """The reason that branches which are still running see when they stop after their step."""
 
@@ -151,44 +159,108 @@ class Run(Iterator[AgentEvent]):
     """An iterator of a run's events, each as it happens.
 
     The thread is locked until the iterator ends, is closed, or is garbage-collected. As a context
-    manager it closes itself.
+    manager it closes itself. One thread at a time can ask for an event; any may close the run.
     """
 
     def __init__(
         self, execution: Execution, lock: ThreadLock, advance: Callable[..., AgentEvent | None]
     ) -> None:
-        self._execution, self._lock, self._advance = execution, lock, advance
+        self._execution, self._advance = execution, advance
+        self._turn = threading.RLock()  # in a `with` block, so that no signal comes between
+        self._reader: int | None = None  # the thread that has the turn
+        self._lock = lock
 
     def __next__(self) -> AgentEvent:
         """Return the next event.
 
         Raises:
             Exception: An agent failed; raised after its error event.
+            AgentGraphError: Another thread, or the run itself, asks for an event already.
         """
-        try:
-            if (event := self._advance()) is None:
-                raise StopIteration
-        except BaseException:
-            self._lock.release()
-            raise
-        self._execution.delivered(event)
-        return event
+        if self._reader is not None or self._execution.is_closed:
+            self._refuse()
+        with self._turn:
+            try:
+                self._reader = threading.get_ident()
+                event = self._advance()
+                if event is not None and not self._execution.is_closed:
+                    self._execution.delivered(event)
+                    return event
+                self._end(_RunClosed())
+            except BaseException as error:
+                self._end(error)
+                if not (self._execution.is_closed and isinstance(error, Exception)):
+                    raise
+            finally:
+                self._reader = None
+        raise StopIteration
 
     def close(self) -> None:
-        """Stop the run. Functions that are running are waited for, and their results are saved."""
-        try:
-            with suppress(_RunClosed):
-                self._advance(partial(self._execution.generator.throw, _RunClosed()))
-        finally:
-            self._lock.release()
+        """Stop the run. Functions that are running are waited for, and their results are saved.
 
-    __del__ = close
+        Another thread that waits for an event finds the iterator at its end. A run that is closed by
+        its own code, or by a signal handler while an event is awaited, ends after this call.
+        """
+        if not self._is_over:
+            self._stop()
+            if self._reader == threading.get_ident() or is_within(self._execution.control):
+                self._finish_beside()
+            else:
+                self._finish()
+
+    def __del__(self) -> None:
+        if not hasattr(self, "_lock") or self._is_over:
+            return
+        self._stop()
+        if (is_collecting() or is_within(self._execution.control)) and not sys.is_finalizing():
+            self._finish_beside()
+        else:
+            self._finish()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._lock.released.done()
+
+    def _refuse(self) -> NoReturn:
+        if self._execution.is_closed:
+            raise StopIteration
+        raise AgentGraphError(_ASKED_TWICE)
+
+    def _stop(self) -> None:
+        """Have the run stop as soon as it can, and the next one on the thread wait for that."""
+        self._execution.is_closed = True
+        self._lock.closing = self._execution.control
+        self._execution.control.stop(_STOP_REASON)
+
+    def _finish(self) -> None:
+        with self._turn:
+            try:
+                self._reader = threading.get_ident()
+                self._end(_RunClosed())
+            finally:
+                self._reader = None
+
+    def _finish_beside(self) -> None:
+        """Finish in another thread: this code may hold what is needed for it."""
+        threading.Thread(target=self._finish, name="agentgraph-close").start()
+
+    def _end(self, error: BaseException) -> None:
+        """Throw an exception into the generator unless that has ended, and unlock the thread."""
+        generator = self._execution.generator
+        step: Advance | None = partial(generator.throw, error)
+        try:
+            with suppress(_RunClosed):
+                while getgeneratorstate(generator) != GEN_CLOSED:
+                    self._advance(step)
+                    step = None  # nobody reads the events of the end
+        finally:
+            self._lock.release()
 
 
 class AsyncRun(AsyncIterator[AgentEvent]):
@@ -272,11 +344,13 @@ class Driver(AsyncIterator[AgentEvent]):
         """
         if self._execution.is_closed or (self._task is not None and self._task.done()):
             raise StopAsyncIteration
+        if self._answer is not None and not self._answer.done():
+            raise AgentGraphError(_ASKED_TWICE)
         answer: asyncio.Future[AgentEvent | None] = self._loop.create_future()
         self._answer = answer
         self._wanted.set()
         if self._task is None:
-            self._task = self._loop.create_task(self._drive())
+            self._task = self._loop.create_task(self._drive(), context=outside())
         try:
             event = await answer
         except asyncio.CancelledError:
@@ -288,8 +362,14 @@ class Driver(AsyncIterator[AgentEvent]):
 
     async def aclose(self) -> None:
         """Close the run and wait until it has ended; a second cancellation ends the wait."""
+        is_inside = is_within(self._execution.control)
+        if asyncio.get_running_loop() is not self._loop:
+            self.drop()
+            if not is_inside:
+                await asyncio.wrap_future(self._lock.released)
+            return
         self._close()
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or is_inside:
             return
         with anyio.CancelScope(shield=True):  # anyio repeats a cancellation until it takes effect
             try:
@@ -300,7 +380,7 @@ class Driver(AsyncIterator[AgentEvent]):
 
     def drop(self) -> None:
         """Close the run without waiting, from any thread."""
-        self._lock.closing = self._loop
+        self._mark()
         if self._loop.is_closed():
             self._lock.release()
         elif not (self._execution.is_closed or (self._task is not None and self._task.done())):
@@ -310,10 +390,14 @@ class Driver(AsyncIterator[AgentEvent]):
         if self._task is None:
             self._lock.release()
         elif not self._execution.is_closed and not self._task.done():
-            self._lock.closing = self._loop
+            self._mark()
             self._execution.control.stop(_STOP_REASON)
         self._execution.is_closed = True
         self._wanted.set()
+
+    def _mark(self) -> None:
+        """Have the next run on the thread wait until this one has ended."""
+        self._lock.loop, self._lock.closing = self._loop, self._execution.control
 
     async def _drive(self) -> None:
         try:
@@ -341,7 +425,7 @@ class Driver(AsyncIterator[AgentEvent]):
         self._lock.release()
         if self._answer is None or self._answer.done():
             return
-        if error is None:
+        if error is None or (self._execution.is_closed and isinstance(error, Exception)):
             self._answer.set_result(None)
         else:
             self._answer.set_exception(error)

@@ -6,7 +6,7 @@ import pytest
 from helpers import says
 
 import agentgraph as ag
-from agentgraph.threads.locks import lock_thread
+from agentgraph.threads.locks import ThreadLock
 
 
 def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
@@ -26,12 +26,12 @@ def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
 
 def test_a_thread_is_locked_for_all_savers_of_its_file_and_no_other_thread_is(tmp_path: Path) -> None:
     with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
-        with lock_thread(one, "t"):
-            with pytest.raises(ag.ThreadBusyError), lock_thread(two, "t"):
+        with ThreadLock(one, "t"):
+            with pytest.raises(ag.ThreadBusyError), ThreadLock(two, "t"):
                 pass
-            with lock_thread(two, "other"):
+            with ThreadLock(two, "other"):
                 pass
-        with lock_thread(two, "t"):
+        with ThreadLock(two, "t"):
             pass
 
 
@@ -39,8 +39,8 @@ def test_savers_in_memory_do_not_share_their_threads() -> None:
     with (
         ag.sqlite_saver(":memory:") as one,
         ag.sqlite_saver(":memory:") as two,
-        lock_thread(one, "t"),
-        lock_thread(two, "t"),
+        ThreadLock(one, "t"),
+        ThreadLock(two, "t"),
     ):
         pass
 

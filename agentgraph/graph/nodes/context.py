@@ -250,22 +250,25 @@ class ActivationContext(Context[Any]):
     ) -> None:
         self._place, self._cursor, self._paths = place, cursor, paths
         self._messages, self._history, self._under_way = messages, history, under_way
+        self._visible: list[BaseMessage] | None = None
         self.values = MappingProxyType(dict(values))
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
 
-    @cached_property
+    @property  # the lock of a `cached_property` (Python 3.11) is that of all runs: `history` may run agents
     @override
     def messages(self) -> list[BaseMessage]:
-        return visible(
-            self._messages,
-            self._history,
-            self._place.name,
-            self.address,
-            self._paths.of,
-            self._under_way,
-            inner_names=self._paths.inner_names,
-        )
+        if self._visible is None:
+            self._visible = visible(
+                self._messages,
+                self._history,
+                self._place.name,
+                self.address,
+                self._paths.of,
+                self._under_way,
+                inner_names=self._paths.inner_names,
+            )
+        return self._visible
 
     @property
     @override

@@ -53,7 +53,7 @@ class Stop(RunControl):
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
         self._waits: set[Callable[[], None]] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a signal handler may close a run
 
     def begin_step(self, config: RunnableConfig) -> None:
         """Check once more whether a node may begin: LangGraph asked some time ago.
