@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
@@ -92,6 +93,33 @@ def throws(make: Make, count: Count) -> None:
             break
 
 
+def closes_elsewhere(make: Make, count: Count) -> None:
+    """Close the run in one thread while another waits for what comes after the n-th event."""
+    run, reached, raised = make(), threading.Event(), list[BaseException]()
+
+    def read() -> None:
+        try:
+            for _ in run:
+                if count.leaves():
+                    reached.set()
+        except BaseException as error:
+            raised.append(error)
+        reached.set()
+
+    reader, closer = threading.Thread(target=read), threading.Thread(target=run.close)
+    if count.left:
+        reached.set()
+    reader.start()
+    reached.wait()
+    if count.left:
+        closer.start()
+        closer.join(0.01)
+        count.world.gate.set()
+        closer.join()
+    reader.join()
+    assert raised == [], "its iteration does not just end"
+
+
 async def reads(make: Make, count: Count) -> Any:
     """Return a run that was read up to the event at which it is left."""
     run = make()
@@ -109,6 +137,25 @@ async def acloses(make: Make, count: Count) -> None:
 
 async def adrops(make: Make, count: Count) -> None:
     await reads(make, count)
+
+
+async def acloses_elsewhere(make: Make, count: Count) -> None:
+    """Close the run in one task while another waits for what comes after the n-th event."""
+    run = make()
+    consumer = await asks_for_the_next(lambda: run, count)
+    open_soon(count.world)
+    if count.left:
+        await run.aclose()
+    await consumer
+
+
+async def acloses_on_another_loop(make: Make, count: Count) -> None:
+    run = make()
+    consumer = await asks_for_the_next(lambda: run, count)
+    open_soon(count.world)
+    if count.left:
+        await asyncio.to_thread(asyncio.run, run.aclose())
+    await consumer
 
 
 async def is_cancelled(make: Make, count: Count) -> None:
@@ -132,8 +179,15 @@ async def times_out(make: Make, count: Count) -> None:
                     open_soon(count.world)
 
 
-SYNC = {"close": closes, "drop": drops, "throw": throws}
-ASYNC = {"aclose": acloses, "drop": adrops, "cancel": is_cancelled, "timeout": times_out}
+SYNC = {"close": closes, "drop": drops, "throw": throws, "close elsewhere": closes_elsewhere}
+ASYNC = {
+    "aclose": acloses,
+    "drop": adrops,
+    "cancel": is_cancelled,
+    "timeout": times_out,
+    "aclose elsewhere": acloses_elsewhere,
+    "aclose on another loop": acloses_on_another_loop,
+}
 
 
 async def asks_for_the_next(make: Make, count: Count) -> "asyncio.Task[None]":

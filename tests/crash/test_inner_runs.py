@@ -89,4 +89,6 @@ def test_a_run_inside_a_compiled_tree_is_one_of_its_own(place: str, saver: str, 
     check_told(inner)
     chunks = [data for _, mode, data in parts if mode == "messages"]
     assert not [seen for _, seen in chunks if str(seen.get("agent_name", "")).startswith("sub")]
-    assert "sub_" not in str([data for _, mode, data in parts if mode != "messages"])
+    rest = str([data for _, mode, data in parts if mode != "messages"])
+    assert "'sub/" not in rest
+    assert "'inner': 1" not in rest

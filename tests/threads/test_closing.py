@@ -1,0 +1,243 @@
+"""Runs that other code closes than the one that reads them; see also `crash/test_leaving.py`."""
+
+import asyncio
+import gc
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from helpers import says
+
+import agentgraph as ag
+
+
+class Gated:
+    """A tree with a function that waits in its step, which then may do something to its run.
+
+    Attributes:
+        done: How often the function has ended.
+        run: The run, once it was begun.
+    """
+
+    def __init__(self, act: Callable[["Gated"], Any] | None = None, *, in_branch: bool = False) -> None:
+        self.inside, self.may_end, self.done = threading.Event(), threading.Event(), 0
+        self.act, self.run = act, Any
+        slow: ag.Agent = ag.function_agent("slow", self.wait)
+        if in_branch:
+            slow = ag.parallel("both", [slow, says("quick")])
+        self.runner = ag.Runner(ag.sequential("s", [says("first"), slow, says("last")]))
+
+    def wait(self, ctx: ag.Context) -> str:
+        self.inside.set()
+        if self.act is None:
+            assert self.may_end.wait(20)
+        elif not self.done:
+            self.act(self)
+        self.done += 1
+        return "slow"
+
+    def begin(self) -> Any:
+        self.run = self.runner.run("Go.", thread_id="t")
+        return self.run
+
+    def check(self) -> None:
+        """Check that a resume ends the thread, and does not run the function again."""
+        list(self.runner.resume("t"))
+        assert self.done == 1
+        assert self.runner.thread("t").status == "done"
+
+
+class Beside:
+    """Calls a function in a thread of its own."""
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self.result: Any = None
+        self.raised: BaseException | None = None
+        self._thread = threading.Thread(target=self._call, args=(fn,), daemon=True)
+        self._thread.start()
+
+    def _call(self, fn: Callable[[], Any]) -> None:
+        try:
+            self.result = fn()
+        except BaseException as error:
+            self.raised = error
+
+    def ended(self, seconds: float = 20) -> Any:
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "it hangs"
+        if self.raised is not None:
+            raise self.raised
+        return self.result
+
+    @property
+    def is_waiting(self) -> bool:
+        self._thread.join(0.05)
+        return self._thread.is_alive()
+
+
+@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
+def test_a_run_that_another_thread_closes_ends_after_its_step_and_is_locked_until_then(
+    in_branch: bool,
+) -> None:
+    gated = Gated(in_branch=in_branch)
+    reader = Beside(lambda: [event.text for event in gated.begin()])
+    assert gated.inside.wait(20)
+    closer = Beside(gated.run.close)
+    assert closer.is_waiting
+    resumed = Beside(lambda: list(gated.runner.resume("t")))
+    assert resumed.is_waiting, "the thread is free while its run goes on"
+    gated.may_end.set()
+    closer.ended()
+    assert reader.ended()[:1] == ["first"]
+    assert resumed.ended()[-1].text == "last"
+    gated.check()
+
+
+def test_two_threads_do_not_ask_for_an_event_at_the_same_time() -> None:
+    gated = Gated()
+    reader = Beside(lambda: [event.text for event in gated.begin()])
+    assert gated.inside.wait(20)
+    with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
+        next(gated.run)
+    gated.may_end.set()
+    assert reader.ended() == ["first", "slow", "last"]
+
+
+def test_two_tasks_do_not_ask_for_an_event_at_the_same_time() -> None:
+    async def whole() -> list[str]:
+        entered, may_end = asyncio.Event(), asyncio.Event()
+
+        async def slow(ctx: ag.Context) -> str:
+            entered.set()
+            await may_end.wait()
+            return "slow"
+
+        run = await ag.Runner(ag.function_agent("slow", slow)).arun("Go.")
+        reader = asyncio.ensure_future(_texts(run))
+        await entered.wait()
+        with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
+            await anext(run)
+        may_end.set()
+        return await reader
+
+    assert asyncio.run(whole()) == ["slow"]
+
+
+async def _texts(run: Any) -> list[str]:
+    return [event.text async for event in run]
+
+
+def closes_itself(gated: Gated) -> None:
+    gated.run.close()
+
+
+def runs_a_runner_that_closes_it(gated: Gated) -> None:
+    ag.Runner(ag.function_agent("inner", lambda ctx: gated.run.close() or "x")).invoke("Go.")
+
+
+def resumes_itself(gated: Gated) -> None:
+    gated.run.close()
+    with pytest.raises(ag.ThreadBusyError):
+        gated.runner.resume("t")
+
+
+def reads_itself(gated: Gated) -> None:
+    with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
+        next(gated.run)
+    gated.run.close()
+
+
+def is_interrupted(gated: Gated) -> None:
+    """Have a signal handler close the run while the main thread waits for an event."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: gated.run.close())
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
+@pytest.mark.parametrize(
+    "act",
+    [closes_itself, runs_a_runner_that_closes_it, resumes_itself, reads_itself],
+)
+def test_a_run_that_its_own_code_closes_ends_after_the_step(act: Any, in_branch: bool) -> None:
+    gated = Gated(act, in_branch=in_branch)
+    reader = Beside(lambda: [event.text for event in gated.begin()])
+    assert "last" not in reader.ended()
+    gated.check()
+
+
+def test_a_run_that_a_signal_handler_closes_ends_after_the_step() -> None:
+    gated = Gated(is_interrupted)
+    assert "last" not in [event.text for event in gated.begin()]
+    gated.check()
+
+
+def test_a_run_that_the_garbage_collector_finds_does_not_wait_for_what_it_interrupted() -> None:
+    gated = Gated(in_branch=True)
+
+    class Holder:
+        pass
+
+    holder: Any = Holder()
+    holder.itself, holder.run = holder, gated.begin()
+    assert [next(holder.run).text, next(holder.run).text] == ["first", "quick"]
+    assert gated.inside.wait(20)
+    gated.run = None
+    del holder
+    gc.collect()  # the function waits; who collects does not
+    resumed = Beside(lambda: list(gated.runner.resume("t")))
+    assert resumed.is_waiting
+    gated.may_end.set()
+    resumed.ended()
+    gated.check()
+
+
+def test_an_async_run_that_its_own_code_closes_ends() -> None:
+    runs: list[ag.AsyncRun] = []
+    ended: list[str] = []
+
+    async def fn(ctx: ag.Context) -> str:
+        if not ended:
+            ended.append("once")
+            await runs[0].aclose()
+        return "slow"
+
+    async def whole() -> list[str]:
+        runner = ag.Runner(
+            ag.sequential("s", [says("first"), ag.function_agent("a", fn), says("last")])
+        )
+        runs.append(runner.arun("Go.", thread_id="t"))
+        heard = await asyncio.wait_for(_texts(runs[0]), 20)
+        assert "last" not in heard
+        return await _texts(runner.aresume("t"))
+
+    assert asyncio.run(whole())[-1] == "last"
+
+
+def test_who_waits_for_a_thread_and_is_cancelled_leaves_it_to_others() -> None:
+    gated = Gated()
+
+    async def whole() -> list[str]:
+        run = gated.runner.arun("Go.", thread_id="t")
+        await anext(run)
+        asking = asyncio.ensure_future(_texts(run))
+        assert await asyncio.to_thread(gated.inside.wait, 20)
+        closing = asyncio.ensure_future(run.aclose())
+        waiting = asyncio.ensure_future(_texts(gated.runner.aresume("t")))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        gated.may_end.set()
+        await closing
+        assert await asking == []
+        return await asyncio.wait_for(_texts(gated.runner.aresume("t")), 20)
+
+    assert asyncio.run(whole())[-1] == "last"
+    assert gated.done == 1
