@@ -1,7 +1,6 @@
 """Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
 
 from collections.abc import Generator
-from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -174,22 +173,29 @@ class Engine:
     def locked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
         """Answer the requests of a generator while no run can use the thread, or the others."""
         self.check_saver()
-        with ExitStack() as held:
-            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
-                lock = ThreadLock(self.saver, each)
-                held.callback(lock.release)
+        locks = self._locks(thread_id, *others)
+        try:
+            for lock in locks:
                 lock.acquire()
             return call_outside(self._read, reads, thread_id)
+        finally:
+            for lock in locks:
+                lock.release()
 
     async def alocked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
         """Answer the requests of a generator on the event loop, as `locked` does."""
         self.check_saver("async")
-        with ExitStack() as held:
-            for each in dict.fromkeys(map(checked_id, [thread_id, *others])):
-                lock = ThreadLock(self.saver, each)
-                held.callback(lock.release)
+        locks = self._locks(thread_id, *others)
+        try:
+            for lock in locks:
                 await lock.aacquire()
             return await await_outside(self._aread(reads, thread_id))
+        finally:
+            for lock in locks:
+                lock.release()
+
+    def _locks(self, *threads: str) -> list[ThreadLock]:
+        return [ThreadLock(self.saver, each) for each in dict.fromkeys(map(checked_id, threads))]
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""

@@ -62,6 +62,12 @@ class Runner:
     >>> [event.text for event in runner.resume("monday", "yes")]
     ['yes']
 
+    A runner may be used inside anything that LangGraph runs: a tool, a node, a function agent. There it
+    makes runs of their own, on their own threads and saver, as it would outside: nothing of them gets
+    into the stream, the questions or the limits of the run around them. Context variables are passed
+    on, so LangSmith and OpenTelemetry nest the traces. The callbacks of the config around are not: pass
+    those that should hear of a run in its `config`.
+
     Attributes:
         agent: The root of the tree.
         graph: The LangGraph graph that the tree was compiled to.
@@ -153,10 +159,10 @@ class Runner:
             limits: The limits of this turn; by default those of the runner.
 
         Returns:
-            An iterator of the events. It locks the thread until it is exhausted, closed or garbage
-            collected. An exception in an agent is yielded as an event, then raised; `resume` runs the
-            failed step again, but nothing that had finished. Exceptions of this library that can be
-            raised here: `MissingValueError`, `InvalidOutputError`, `MaxIterationsError`,
+            An iterator of the events. It locks the thread until it is exhausted, closed (by any thread)
+            or garbage collected. An exception in an agent is yielded as an event, then raised; `resume`
+            runs the failed step again, but nothing that had finished. Exceptions of this library that
+            can be raised here: `MissingValueError`, `InvalidOutputError`, `MaxIterationsError`,
             `CheckFailedError`, `StepFailedError`, `ValueConflictError` and `LimitError`.
 
         Raises:

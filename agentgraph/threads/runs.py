@@ -5,12 +5,12 @@ part of LangGraph's stream, something from the saver) and events; `Engine` answe
 sync or async calls, and `Run` or `AsyncRun` hands the events to the caller.
 
 **Runs that are closed early.** Nothing that has finished may run again when the thread is resumed. A
-sync run just stops: it only runs inside `__next__`. An async run has work in flight: coroutines can be
-cancelled, but functions in threads cannot, so they are awaited and their results saved
-(`graph/nodes/stopping.py`). Closing LangGraph's async stream would cancel its tasks without saving. So
-`Driver` reads the stream in a task of its own, one event for each one asked for. When the caller closes
-the run, the task reads on to the end, where stopping takes effect, and then unlocks the thread. A new
-run on that thread waits for it.
+sync run is advanced by one thread at a time: by `__next__`, or by `close`, which has it stop and waits
+for its turn. An async run has work in flight: coroutines can be cancelled, but functions in threads
+cannot, so they are awaited and their results saved (`graph/nodes/stopping.py`). Closing LangGraph's
+async stream would cancel its tasks without saving. So `Driver` reads the stream in a task of its own,
+one event for each one asked for. When the caller closes the run, the task reads on to the end, where
+stopping takes effect, and then unlocks the thread. A new run on that thread waits for it.
 """
 
 import asyncio

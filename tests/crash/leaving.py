@@ -40,14 +40,14 @@ class Count:
 
     def leaves(self) -> bool:
         """Count an event, and return whether to leave now."""
-        if self._counts():
+        if not self.left and self._counts():
             while not self._is_in_the_middle():
                 time.sleep(0.001)
         return self.left
 
     async def aleaves(self) -> bool:
         """Count an event as `leaves` does, on the event loop."""
-        if self._counts():
+        if not self.left and self._counts():
             while not self._is_in_the_middle():
                 await asyncio.sleep(0.001)
         return self.left

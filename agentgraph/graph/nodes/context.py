@@ -255,9 +255,10 @@ class ActivationContext(Context[Any]):
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
 
-    @property  # the lock of a `cached_property` (Python 3.11) is that of all runs: `history` may run agents
+    @property
     @override
     def messages(self) -> list[BaseMessage]:
+        # No `cached_property`: in Python 3.11 it locks for all, and `history` may run agents.
         if self._visible is None:
             self._visible = visible(
                 self._messages,

@@ -1,0 +1,128 @@
+"""A signal handler that raises, at each place in turn where Python runs signal handlers.
+
+Python runs them when a function begins, and after a call of one that is written in C. A profile
+function is called at the same places, and what it raises comes out there: so the places can be counted,
+and none is left to luck.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaign import EXAMPLES, ended, shown
+from helpers import says
+
+import agentgraph as ag
+from agentgraph.threads import engine, locks, runs
+
+FILES = {module.__file__ for module in (engine, locks, runs)}
+STEP = 1 if EXAMPLES else 13
+"""Each place is tried; without examples, each thirteenth one."""
+
+
+class HandlerError(BaseException):
+    """What the signal handler raises."""
+
+
+class Handler:
+    """Raises at the n-th place in the code of runs and locks.
+
+    Attributes:
+        raised: Whether it has raised.
+        is_lost: Whether what it raised came into a `__del__`, which Python does not let it leave.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.left, self.raised, self.is_lost = number, False, False
+
+    def __call__(self, frame: Any, event: str, _: Any) -> None:
+        if event not in ("call", "c_return") or frame.f_code.co_filename not in FILES:
+            return
+        self.left -= 1
+        if self.left == 0:
+            self.raised, self.is_lost = True, any(name == "__del__" for name in names(frame))
+            raise HandlerError
+
+    def met_in(self, act: Callable[[ag.Runner], None], runner: ag.Runner) -> bool:
+        """Do something, and return whether the handler raised meanwhile."""
+        came_out = False
+        sys.setprofile(self)
+        try:
+            act(runner)
+        except HandlerError:
+            came_out = True
+        finally:
+            sys.setprofile(None)
+        assert came_out == (self.raised and not self.is_lost)
+        return self.raised
+
+
+def names(frame: Any) -> Iterator[str]:
+    """Yield the names of the functions that are being called, the innermost first."""
+    while frame is not None:
+        yield frame.f_code.co_name
+        frame = frame.f_back
+
+
+def read(runner: ag.Runner) -> None:
+    list(runner.run("Go.", thread_id="t"))
+
+
+def leave(runner: ag.Runner) -> None:
+    with closing(runner.run("Go.", thread_id="t")) as run:
+        next(run)
+
+
+def drop(runner: ag.Runner) -> None:
+    for _ in runner.run("Go.", thread_id="t"):
+        break
+
+
+def look(runner: ag.Runner) -> None:
+    list(runner.run("Go.", thread_id="t"))
+    runner.copy("t", "other")
+    runner.delete("other")
+
+
+TREES = {
+    "a sequence": lambda: ag.sequential("s", [says("a"), says("b")]),
+    "branches": lambda: ag.parallel("p", [says("a"), says("b")]),
+}
+
+
+@pytest.mark.parametrize("saver", ["memory", "file"])
+@pytest.mark.parametrize("tree", TREES)
+@pytest.mark.parametrize("act", [read, leave, drop, look])
+def test_a_thread_is_free_after_a_signal_handler_raised(
+    act: Callable[[ag.Runner], None],
+    tree: str,
+    saver: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)  # that of pytest keeps frames
+    number, places = 1, 0
+
+    def tried() -> bool:
+        path = tmp_path / f"{number}.db" if saver == "file" else None
+        runner = ag.Runner(TREES[tree](), checkpointer=path)
+        try:
+            if not Handler(number).met_in(act, runner):
+                return False
+            list(runner.run("Again.", thread_id="t", drop_pending=True))
+            assert runner.thread("t").status == "done"
+        finally:
+            runner.close()
+        return True
+
+    results: list[bool] = []
+    while True:
+        error = ended(lambda: results.append(tried()))
+        assert error is None, f"at the place {number}: {shown(error)}"
+        if not results[-1]:
+            break
+        number, places = number + STEP, places + 1
+    assert places > 3
