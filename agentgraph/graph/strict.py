@@ -170,7 +170,7 @@ class StrictSerializer(JsonPlusSerializer):
             cause = _cause(error)
             if isinstance(cause, UnreadableError):
                 raise cause from None
-            raise UnreadableError(f"a value is malformed ({reason(cause)})") from cause
+            raise UnreadableError(f"malformed: a value ({reason(cause)})") from cause
 
     def _rebuilt(self, code: int, packed: bytes) -> Any:
         """Return the object that ormsgpack has found."""

@@ -16,7 +16,7 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
         command("copy", "agents.py:asking", "one", "two").out
         == "Copied: thread one to two in agentgraph.db.\n"
     )
-    assert command("resume", "agents.py:asking", "--thread", "one", "--answer", "yes").code == 0
+    assert command("resume", "agents.py:asking", "one", "--answer", "yes").code == 0
     assert command("run", "agents.py:failing", "Go.", "--thread", "three").code == FAILED
 
     listed = [line.split()[:2] for line in command("threads", "agents.py:asking").lines]
