@@ -177,8 +177,23 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             return self._object(code, self._unpacked(packed))
         except Exception as error:
-            _failure.error = error
+            _failure.error = self._refusal(code, packed) or error
             raise
+
+    def _refusal(self, code: int, packed: bytes) -> UnreadableError | None:
+        """Return the error for an object whose class is not allowed: what is in it comes second."""
+        if code in (EXT_DELTA_SNAPSHOT, EXT_NUMPY_ARRAY):
+            return None
+        try:
+            module, name, *_ = ormsgpack.unpackb(
+                packed, ext_hook=lambda *_: None, option=ormsgpack.OPT_NON_STR_KEYS
+            )
+            self._kind(module, name)
+        except UnreadableError as error:
+            return error
+        except (TypeError, ValueError):
+            return None
+        return None
 
     def _object(self, code: int, parts: Any) -> Any:
         if code == EXT_DELTA_SNAPSHOT:
