@@ -51,7 +51,7 @@ def tree_lines(agent: Agent) -> list[str]:
         agent: The root of the tree; it may have faults.
     """
     return [
-        f"{head}{printable(str(each.name)) if hasattr(each, 'name') else shown(each)} ({kind_of(each)})"
+        head + printable(f"{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})")
         for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
     ]
 
