@@ -26,11 +26,14 @@ _Version = str | int | float
 _Versions = dict[str, _Version]
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Moment = list[Any]
+_RESULT = {"messages", "values", "position"}
+"""What the results of our tasks have; users' functions run tasks too."""
 
 
 class _Checkpoint(TypedDict):
     """What is read of a checkpoint; it has more."""
 
+    v: int
     id: str
     ts: str
     channel_values: dict[str, Any]
@@ -103,9 +106,10 @@ def _check_channel(channel: str, value: Any) -> None:
                 _check(dict[str, Any], each, "the values of a run")
         case "__interrupt__":
             _check(tuple[Interrupt, ...], tuple(value) if _is_list(value) else value, "a question")
-        case "__return__" if isinstance(value, Mapping):
-            for name, inner in value.items():
-                _check_channel(name if name in ("position", "messages", "values") else "", inner)
+        case "__return__" if isinstance(value, Mapping) and value.keys() >= _RESULT:
+            _check(str | None, value.get("signal"), "how a lane ended")
+            for name in _RESULT:
+                _check_channel(name, value[name])
         case _ if channel == NOTES:
             _check(list[Any], value, "the notes of a run")
             _check_notes(value)
