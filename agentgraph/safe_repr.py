@@ -85,6 +85,17 @@ def cut(text: str, longest: int) -> str:
     return kept if len(text) <= longest else f"{kept}…"
 
 
+def printable(text: str) -> str:
+    r"""Return a text in which all that is not printable is escaped as in its `repr`.
+
+    >>> printable("a\x1bb"), printable("é")
+    ('a\\x1bb', 'é')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def _as_text(value: object) -> str:
     try:
         return str(value)

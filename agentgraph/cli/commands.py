@@ -12,7 +12,15 @@ from typing import Any
 import click
 
 from agentgraph.cli.answers import given_answers
-from agentgraph.cli.options import Refusal, db_option, existing, json_option, options, thread_option
+from agentgraph.cli.options import (
+    Refusal,
+    db_option,
+    existing,
+    json_object,
+    json_option,
+    options,
+    thread_argument,
+)
 from agentgraph.cli.saved import OF_THREADS
 from agentgraph.cli.session import (
     PAUSED,
@@ -46,25 +54,25 @@ class _Group(click.Group):
             sys.exit(STOPPED)
 
 
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not JSON ({error}).") from None
-    if not isinstance(values, dict):
-        raise click.BadParameter(f'{text!r} is not a JSON object such as {{"topic": "bees"}}.')
-    return values
-
-
 _run_options = options(
     click.option(
         "--values",
         metavar="JSON",
-        type=_json_object,
+        type=json_object,
         help="""Values of the run, such as '{"topic": "bees"}'.""",
+    ),
+    click.option(
+        "--context", metavar="JSON", type=json_object, help="LangGraph's runtime context, ctx.context."
+    ),
+    click.option(
+        "--config",
+        metavar="JSON",
+        type=json_object,
+        help="""LangGraph's config, such as '{"configurable": {"model": "gpt-5"}}'.""",
     ),
     db_option,
     json_option,
+    click.option("--stream", is_flag=True, help="Print the replies of models as they grow."),
     click.option("--no-input", is_flag=True, help="Pause at questions instead of asking them."),
     click.option(
         "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
@@ -89,13 +97,14 @@ def commands() -> None:
 @click.argument("text", metavar="INPUT")
 @click.option("--thread", metavar="ID", help="The thread; by default a new one.")
 @_run_options
-@click.option("--stream", is_flag=True, help="Print the replies of models as they grow.")
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
 def run(
     target: Target,
     text: str,
     thread: str | None,
     values: dict[str, Any] | None,
+    context: dict[str, Any] | None,
+    config: dict[str, Any] | None,
     db: str,
     as_json: bool,
     stream: bool,
@@ -105,7 +114,7 @@ def run(
     """Run a tree on INPUT, or on standard input if INPUT is -."""
     agent = target.load()
     thread_id = new_thread_id() if thread is None else thread
-    where = Whereabouts(target=target, thread_id=thread_id, db=db)
+    where = Whereabouts(target=target, thread_id=thread_id, db=db, config=config, context=context)
     given = _standard_input() if text == "-" else text
     screen = screen_of(as_json=as_json, streams=stream)
     with open_session(agent, where, screen, **options) as session:
@@ -114,7 +123,7 @@ def run(
 
 @commands.command()
 @takes_target
-@thread_option
+@thread_argument
 @click.option(
     "--answer",
     "answers",
@@ -128,29 +137,35 @@ def resume(
     thread: str,
     answers: tuple[str, ...],
     values: dict[str, Any] | None,
+    context: dict[str, Any] | None,
+    config: dict[str, Any] | None,
     db: str,
     as_json: bool,
+    stream: bool,
     **options: bool,
 ) -> None:
-    """Resume a thread at its questions, or at the step that failed.
+    """Resume THREAD at its questions, or at the step that failed.
 
     TEXT is parsed as JSON if it is JSON, unless the question asks for text. `approve` and `reject`
     decide on all tool calls of a question, `approve, reject` on each in order. A TEXT that
     begins like NAME= needs ADDRESS= before it.
     """
     agent = target.load()
-    where = Whereabouts(target=target, thread_id=thread, db=existing(db))
-    with open_session(agent, where, screen_of(as_json=as_json), **options) as session:
+    where = Whereabouts(
+        target=target, thread_id=thread, db=existing(db), config=config, context=context
+    )
+    screen = screen_of(as_json=as_json, streams=stream)
+    with open_session(agent, where, screen, **options) as session:
         given = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
         sys.exit(session.go(answers=given, values=values))
 
 
 @commands.command()
 @takes_target
-@thread_option
+@thread_argument
 @options(db_option, json_option)
 def events(target: Target, thread: str, db: str, as_json: bool) -> None:
-    """Print the events of a thread again."""
+    """Print the events of THREAD again."""
     agent, screen = target.load(), screen_of(as_json=as_json)
     where = Whereabouts(target=target, thread_id=thread, db=existing(db))
     with open_session(agent, where, screen) as session:

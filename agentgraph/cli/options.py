@@ -1,5 +1,6 @@
 """What commands share: their options, and how they refuse."""
 
+import json
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -8,7 +9,11 @@ from typing import Any, TypeVar
 import click
 
 from agentgraph.cli.session import WRONG_USE
+from agentgraph.safe_repr import cut
 from agentgraph.show.lines import without_controls
+
+_SHOWN = 200
+"""How many characters of a wrong option are repeated."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,7 +33,23 @@ def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-thread_option = click.option("--thread", metavar="ID", required=True, help="The thread.")
+def json_object(text: str) -> dict[str, Any]:
+    """Return the JSON object that an option is.
+
+    Raises:
+        click.BadParameter: It is none.
+    """
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{cut(text, _SHOWN)!r} is not JSON ({error}).") from None
+    if not isinstance(values, dict):
+        shown = cut(text, _SHOWN)
+        raise click.BadParameter(f'{shown!r} is not a JSON object such as {{"topic": "bees"}}.')
+    return values
+
+
+thread_argument = click.argument("thread", metavar="THREAD")
 db_option = click.option(
     "--db",
     metavar="PATH",

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from agentgraph.cli.options import db_option, existing
+from agentgraph.cli.options import db_option, existing, thread_argument
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.safe_repr import as_json as as_text
@@ -18,14 +18,13 @@ from agentgraph.threads.results import Usage
 from agentgraph.threads.runner import Runner
 
 _STATUSES = ("running", "paused", "failed", "stopped", "done")
-_thread = click.argument("thread", metavar="THREAD")
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, a line for each thread."
 )
 
 
 def _runner(target: Target, db: str) -> Runner:
-    return Runner(target.load(), checkpointer=existing(db))
+    return Runner(target.load(), checkpointer=existing(db), allow=target.types())
 
 
 @click.command()
@@ -43,11 +42,11 @@ def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
 
 @click.command()
 @takes_target
-@_thread
+@thread_argument
 @db_option
 @_json_option
 def show(target: Target, thread: str, db: str, as_json: bool) -> None:
-    """Show a thread: its status, turns, pending questions, values and tokens."""
+    """Show THREAD: its status, turns, pending questions, values and tokens."""
     with _runner(target, db) as runner:
         found = runner.thread(thread)
         if found.status == "new":
@@ -60,10 +59,10 @@ def show(target: Target, thread: str, db: str, as_json: bool) -> None:
 
 @click.command()
 @takes_target
-@_thread
+@thread_argument
 @db_option
 def delete(target: Target, thread: str, db: str) -> None:
-    """Delete a thread."""
+    """Delete THREAD."""
     with _runner(target, db) as runner:
         runner.delete(thread)
     click.echo(without_controls(f"Deleted: thread {thread} in {db}."))
@@ -71,11 +70,11 @@ def delete(target: Target, thread: str, db: str) -> None:
 
 @click.command()
 @takes_target
-@_thread
+@thread_argument
 @click.argument("to", metavar="TO")
 @db_option
 def copy(target: Target, thread: str, to: str, db: str) -> None:
-    """Copy a thread to the id TO; each can then be continued on its own."""
+    """Copy THREAD to the id TO; each can then be continued on its own."""
     with _runner(target, db) as runner:
         runner.copy(thread, to)
     click.echo(without_controls(f"Copied: thread {thread} to {to} in {db}."))

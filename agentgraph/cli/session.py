@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,15 +51,24 @@ class Whereabouts:
         target: The tree.
         thread_id: The thread.
         db: The SQLite file in which it is saved.
+        config: LangGraph's config of its runs, which is not saved.
+        context: LangGraph's runtime context of its runs, which is not saved.
     """
 
     target: Target
     thread_id: str
     db: str
+    config: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] | None = None
 
     def resume(self, *options: str) -> list[str]:
         """Return the arguments of the command that resumes the thread."""
-        return ["resume", *self.target.words, "--thread", self.thread_id, "--db", self.db, *options]
+        again = {"--config": self.config, "--context": self.context}
+        unsaved = [word for name, of in again.items() if of for word in (name, json.dumps(of))]
+        more = ["--db", self.db, *unsaved, *options]
+        if self.thread_id.startswith("-"):  # not an option
+            return ["resume", *self.target.words, *more, "--", self.thread_id]
+        return ["resume", *self.target.words, self.thread_id, *more]
 
 
 class Printed(Lines):
@@ -188,7 +197,9 @@ class Session:
 
     def _watch(self, text: str | None = None, **options: Any) -> None:
         before = signal.signal(signal.SIGINT, self._stop_soon)
-        watch(self.runner, text, thread_id=self._where.thread_id, console=self._screen, **options)
+        where = self._where
+        options |= {"config": where.config, "context": where.context, "console": self._screen}
+        watch(self.runner, text, thread_id=where.thread_id, **options)
         signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
@@ -270,7 +281,7 @@ def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: boo
         SaverError: The file cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    with sqlite_saver(where.db) as saver:
+    with sqlite_saver(where.db, allow=where.target.types()) as saver:
         yield Session(Runner(agent, checkpointer=saver), where, screen, **options)
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,6 +16,7 @@ import click
 import agentgraph.skills
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.named_types import allowed_types
 from agentgraph.show.lines import kind_of
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
@@ -32,7 +34,8 @@ class Target:
     Attributes:
         name: `FILE.py:NAME`, where NAME is a variable of the file, or a skill file.
         registry: For a skill file, the Python file with its `tools`, `models` and `agents`.
-        allow: For a skill file, the references that it may import, as `module:name`.
+        allow: The types that may be read from the database file, as `module:name`. For a skill file
+            also the references that it may import.
     """
 
     name: str
@@ -52,16 +55,34 @@ class Target:
             TargetError: The file or the agent is missing, or the file raises an exception.
             InvalidSkillError: The skill file has faults.
         """
-        if Path(self.name).suffix.lower() in _SKILL_FILES:
+        if self._is_skill:
             return self._skill(Path(self.name))
-        if self.registry or self.allow:
-            raise TargetError(f"--registry and --allow are only for skill files, got {self.name}")
+        if self.registry:
+            raise TargetError(f"--registry is only for skill files, got {self.name}")
         path, name = _split(self.name)
         module = _loaded(path)
         found = vars(module).get(name)
         if isinstance(found, Agent):
             return found
         raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
+
+    @property
+    def _is_skill(self) -> bool:
+        return Path(self.name).suffix.lower() in _SKILL_FILES
+
+    def types(self) -> list[type]:
+        """Return the types that may be read from the database file; call `load` before.
+
+        Raises:
+            AgentGraphError: `allow` names something else, and the target is not a skill file.
+        """
+        if not self._is_skill:
+            return [*allowed_types(self.allow).values()]
+        found: list[type] = []
+        for each in self.allow:
+            with suppress(AgentGraphError):  # a function that the file may import
+                found += allowed_types([each]).values()
+        return found
 
     def _skill(self, path: Path) -> Agent:
         """Read a skill file; modules that it may import are also searched in its folder."""
@@ -72,7 +93,7 @@ class Target:
 
 
 def takes_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument TARGET and the options of skill files, as one `Target`."""
+    """Give a command the argument TARGET and its options, as one `Target`."""
 
     @click.argument("name", metavar="TARGET")
     @click.option(
@@ -84,7 +105,8 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
         "--allow",
         metavar="MODULE:NAME",
         multiple=True,
-        help="For a skill file: what it may import; MODULE:* for all public names.",
+        help="A type of your own that may be read from the SQLite file. For a skill file also what it "
+        "may import; MODULE:* for all public names.",
     )
     @wraps(command)
     def with_target(name: str, registry: str | None, allow: tuple[str, ...], **options: Any) -> None:

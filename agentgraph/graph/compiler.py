@@ -38,6 +38,7 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
+from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
@@ -137,6 +138,7 @@ def compile_tree(
 ) -> Graph:
     """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
+    allow_named(options.get("checkpointer"), tree, reducers)
     if any(place.chat for place in tree.places):
         from agentgraph.graph.chat.wiring import transformers
 

@@ -27,6 +27,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentgraph.errors import SaverError
 from agentgraph.graph.saving import SAVER, arose_in_saving
+from agentgraph.graph.strict import UnreadableError
 from agentgraph.safe_repr import reason
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
@@ -216,6 +217,8 @@ def saver_error(
 
 def way_out(error: BaseException) -> str:
     """Return what to do about an exception of a saver."""
+    if isinstance(error, UnreadableError):
+        return error.way_out
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _WAYS_OUT:
         return _WAYS_OUT[code]

@@ -21,8 +21,8 @@ SAVER = "__pregel_checkpointer"
 """The key of a run's saver in LangGraph's config."""
 DURABILITY = "__pregel_durability"
 """The key of when a run saves."""
-_SERIALIZER = "langgraph.checkpoint.serde"
-"""LangGraph's package that turns values into bytes."""
+_SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
+"""The modules that turn values into bytes: LangGraph's, and that for files that we open."""
 _AROUND = 8
 """The levels of lists around a value in what is saved: the serializer limits the depth."""
 _LONGEST = 30
@@ -163,9 +163,13 @@ def check_names(where: str, values: Mapping[Any, Any]) -> None:
 
 
 def arose_in_saving(error: BaseException) -> bool:
-    """Return whether LangGraph's serializer raised an exception."""
-    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
-    return any(name.startswith(_SERIALIZER) for name in frames)
+    """Return whether a serializer raised an exception as it turned a value into bytes."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return any(
+        frame.f_globals.get("__name__", "").startswith(_SERIALIZERS)
+        and frame.f_code.co_name == "dumps_typed"
+        for frame in frames
+    )
 
 
 def _is_plain(value: Any) -> bool:

@@ -17,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.safe_repr import printable
 from agentgraph.show.lines import tree_lines
 from agentgraph.tree.kinds import WORK
 from agentgraph.tree.places import is_drawable
@@ -234,4 +235,5 @@ def _id(key: str) -> str:
 
 
 def _escaped(label: str) -> str:
-    return "".join(f"#{ord(char)};" if char in '"#<>&`*' else char for char in label)
+    """Return a label that Mermaid and the SVG made of it can hold; the rest is spelled out."""
+    return "".join(f"#{ord(char)};" if char in '"#<>&`*' else char for char in printable(label))

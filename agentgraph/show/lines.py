@@ -17,7 +17,7 @@ from agentgraph.agents.agents import (
     sub_agents,
 )
 from agentgraph.events.events import AgentEvent
-from agentgraph.safe_repr import as_json, cut, shown
+from agentgraph.safe_repr import as_json, cut, printable, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +51,7 @@ def tree_lines(agent: Agent) -> list[str]:
         agent: The root of the tree; it may have faults.
     """
     return [
-        f"{head}{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})"
+        head + printable(f"{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})")
         for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
     ]
 

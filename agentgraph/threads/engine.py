@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents.limits import Limits, check_limits
@@ -16,7 +16,9 @@ from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import SAVER, save_fault
+from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Reducers
+from agentgraph.safe_repr import reason
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
@@ -43,12 +45,15 @@ from agentgraph.threads.requests import (
 )
 from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.savers import saver_fault
+from agentgraph.threads.soundness import check_sound
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
 
 _FIRST = {"source": "input", "step": -1}
 """The metadata of the first checkpoint of a thread, or of a lane."""
+_SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What is raised where one part of a thread does not fit another."""
 
 
 class RunOptions(NamedTuple):
@@ -133,9 +138,9 @@ class Engine:
         self, reads: Reads[Any], thread_id: str, how: RunOptions, mode: Mode
     ) -> Reads[Execution]:
         """Return the events of a run, after the checks of its start."""
-        given = yield from reads
+        given = yield from self._making_sense(reads, thread_id)
         yield from check_types(self.reducers, given)
-        on = yield from continuation(self.tree, thread_id, given)
+        on = yield from self._making_sense(continuation(self.tree, thread_id, given), thread_id)
         saver = GuardedSaver(self.saver, thread_id)
         execution = Execution(self.tree, saver, thread_id, on, how.on_part)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
@@ -177,7 +182,7 @@ class Engine:
         try:
             for lock in locks:
                 lock.acquire()
-            return call_outside(self._read, reads, thread_id)
+            return call_outside(self._read, self._making_sense(reads, thread_id), thread_id)
         finally:
             for lock in locks:
                 lock.release()
@@ -189,7 +194,7 @@ class Engine:
         try:
             for lock in locks:
                 await lock.aacquire()
-            return await await_outside(self._aread(reads, thread_id))
+            return await await_outside(self._aread(self._making_sense(reads, thread_id), thread_id))
         finally:
             for lock in locks:
                 lock.release()
@@ -217,12 +222,27 @@ class Engine:
     def read(self, reads: Reads[T], thread_id: str) -> T:
         """Answer the requests of a generator, and return its result."""
         self.check_saver()
-        return call_outside(self._read, reads, thread_id)
+        return call_outside(self._read, self._making_sense(reads, thread_id), thread_id)
 
     async def aread(self, reads: Reads[T], thread_id: str) -> T:
         """Answer the requests of a generator on the event loop, and return its result."""
         self.check_saver("async")
-        return await await_outside(self._aread(reads, thread_id))
+        return await await_outside(self._aread(self._making_sense(reads, thread_id), thread_id))
+
+    def _making_sense(self, reads: Reads[T], thread_id: str) -> Reads[T]:
+        """Return the result of a generator that reads a thread; it runs no code of users.
+
+        Raises:
+            SaverError: Each stored value is sound, but they do not fit together.
+        """
+        try:
+            return (yield from reads)
+        except AgentGraphError:
+            raise
+        except _SENSELESS as error:
+            why = f"{type(error).__name__}: {reason(error)}"
+            fault = f"malformed: what is stored does not fit together ({why})"
+            raise saver_error(UnreadableError(fault), self.saver, thread_id) from error
 
     def _read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
         """Answer the requests of a generator, and return its result, or the next event that it yields.
@@ -275,13 +295,14 @@ class Engine:
             case GetNextPart(stream):
                 return next(stream, None)
             case ListThreads():
-                return [*self.saver.list(None, filter=_FIRST)]
+                return self._sound([*self.saver.list(None, filter=_FIRST)])
             case OfThread(other, reads):
                 return self._read(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
         owner, method, *given = self._call(asked, thread_id)
-        return getattr(owner, method)(*given)
+        answer = getattr(owner, method)(*given)
+        return self._checked(asked, [*answer] if method == "list" else answer)
 
     async def _aanswer(self, asked: Request, thread_id: str) -> Any:
         match asked:
@@ -290,14 +311,33 @@ class Engine:
             case GetNextPart(stream):
                 return await anext(stream, None)
             case ListThreads():
-                return [each async for each in self.saver.alist(None, filter=_FIRST)]
+                return self._sound([each async for each in self.saver.alist(None, filter=_FIRST)])
             case OfThread(other, reads):
                 return await self._aread(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
         owner, method, *given = self._call(asked, thread_id)
         answer = getattr(owner, f"a{method}")(*given)
-        return [each async for each in answer] if method == "list" else await answer
+        found = [each async for each in answer] if method == "list" else await answer
+        return self._checked(asked, found)
+
+    def _checked(self, asked: SaverRequest, answer: Any) -> Any:
+        """Return the answer to a request, in which checkpoints are sound."""
+        match asked:
+            case GetCheckpoint() if answer is not None:
+                self._sound([answer])
+            case ListCheckpoints():
+                self._sound(answer)
+        return answer
+
+    def _sound(self, every: list[CheckpointTuple]) -> list[CheckpointTuple]:
+        """Return checkpoints whose form is sound.
+
+        They are a list: a saver's lock is held until its generator has ended.
+        """
+        for saved in every:
+            check_sound(self.tree, saved)
+        return every
 
     def _call(self, asked: SaverRequest, thread_id: str) -> tuple[Any, ...]:
         """Return what answers a request: an object, the name of its sync method, and the arguments."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -9,7 +10,13 @@ from typing import Any, Literal, get_args
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import AgentGraphError, ThreadError, TreeChangedError, UnknownThreadError
+from agentgraph.errors import (
+    AgentGraphError,
+    SaverError,
+    ThreadError,
+    TreeChangedError,
+    UnknownThreadError,
+)
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.state import address_of
 from agentgraph.safe_repr import shown
@@ -200,12 +207,13 @@ def _time(saved: CheckpointTuple) -> float:
 
 
 def delete(thread_id: str) -> Reads[None]:
-    """Delete a thread.
+    """Delete a thread, also one that cannot be read.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
     """
-    yield from _known(thread_id)
+    with suppress(SaverError):
+        yield from _known(thread_id)
     yield DeleteThread()
 
 

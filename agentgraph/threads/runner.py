@@ -16,6 +16,8 @@ from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
+from agentgraph.graph.named_types import allowed_types
+from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
 from agentgraph.threads.beginning import beginning
@@ -88,6 +90,7 @@ class Runner:
         context: Any = None,
         middleware: "Iterable[Middleware]" = (),
         cache: BaseCache[Any] | None = None,
+        allow: Iterable[type | str] = (),
     ) -> None:
         """Compile `agent`.
 
@@ -95,7 +98,8 @@ class Runner:
             agent: The root of the tree.
             checkpointer: LangGraph's saver for the threads; by default they are stored in memory. Or
                 the path of a SQLite file, for sync and async calls; `close`, or the end of a `with`
-                block, closes it.
+                block, closes it. A file that is opened by its path, or by `sqlite_saver`, is read
+                strictly: see there. A saver of your own reads as you made it.
             store: LangGraph's store, available to agents as `ctx.store`.
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
@@ -105,16 +109,18 @@ class Runner:
             context: LangGraph's runtime context, unless a run passes its own.
             middleware: LangChain middleware for every chat agent, as in `compile_agent`.
             cache: LangGraph's cache for agents with a `cache_policy`.
+            allow: The types of your own whose objects are read from the file, as in `sqlite_saver`;
+                those that `values=` and the tree name need not be listed.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `context` or its schema is
-                invalid.
+            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `context` or its
+                schema is invalid.
             SaverError: The SQLite file cannot be opened.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.channels, middleware)
-        self.agent, self.saver = agent, _saver(checkpointer)
+        self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
         try:
             self.graph = compile_tree(
@@ -480,11 +486,25 @@ class Runner:
         await self.engine.alocked(copy(thread_id, to), thread_id, to)
 
 
-def _saver(given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None") -> BaseCheckpointSaver[Any]:
-    """Return the saver that is given, or a new one in memory or on a file."""
+def _saver(
+    given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None", allow: Iterable[type | str]
+) -> BaseCheckpointSaver[Any]:
+    """Return the saver that is given, or a new one in memory or on a file, which reads some types too.
+
+    In memory, everything is read.
+    """
+    types = allowed_types(allow)
     if given is None:
         return InMemorySaver()
     if isinstance(given, BaseCheckpointSaver):
+        if isinstance(given.serde, StrictSerializer):
+            given.serde.allow(types)
+        elif types:
+            raise AgentGraphError(
+                f"allow= is for files that agentgraph opens; {type(given).__name__} reads by its own "
+                "serializer: leave allow= out, or give the saver "
+                "serde=JsonPlusSerializer(allowed_msgpack_modules=[...])"
+            )
         return given
     if not isinstance(given, str | PathLike):
         raise AgentGraphError(
@@ -493,7 +513,7 @@ def _saver(given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None") -> Ba
         )
     from agentgraph.threads.sqlite import file_saver
 
-    return file_saver(given)
+    return file_saver(given, types.values())
 
 
 async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:

@@ -1,9 +1,9 @@
-"""LangGraph's SQLite savers, opened so that they are fast and share a file well."""
+"""LangGraph's SQLite savers, opened so that they are fast, share a file well, and are read strictly."""
 
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import closing, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
@@ -16,6 +16,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agentgraph.errors import SaverError
 from agentgraph.graph.guarded_saver import way_out
+from agentgraph.graph.named_types import allowed_types
+from agentgraph.graph.strict import StrictSerializer
 from agentgraph.safe_repr import reason
 
 _BUSY_SECONDS = 30.0
@@ -113,10 +115,15 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
         return self.__aenter__().__await__()
 
 
-def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
+def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ()) -> _SqliteSaver:
     """Open LangGraph's `SqliteSaver` with WAL, `synchronous=NORMAL` and a busy timeout of 30 s.
 
     What was written survives a crash of the process; a loss of power may take the last steps.
+
+    A file from a stranger runs no code: read are plain data, messages, and LangGraph's safe types, such
+    as dates; further the types that `allow` names, and those that the tree and the `values=` of a
+    runner or a compiled graph on this saver name, with the types of their fields. Anything else is
+    refused: when it is written, and as a `SaverError` when it is read.
 
     ```
     with sqlite_saver("runs.db") as saver:
@@ -125,26 +132,28 @@ def sqlite_saver(path: str | PathLike[str]) -> _SqliteSaver:
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.
+        allow: The types of your own whose objects are read too: classes, or "module:Name".
 
     Returns:
         The saver, ready to use; the end of a `with` block closes it.
 
     Raises:
         SaverError: The file cannot be opened, or is not a SQLite file.
+        AgentGraphError: `allow` names no type.
     """
-    return _opened(_SqliteSaver, path)
+    return _opened(_SqliteSaver, path, allow)
 
 
-def file_saver(path: str | PathLike[str]) -> _FileSaver:
+def file_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> _FileSaver:
     """Open a saver for a `Runner`, as `sqlite_saver` does, for sync and async calls."""
-    return _opened(_FileSaver, path)
+    return _opened(_FileSaver, path, allow)
 
 
 S = TypeVar("S", bound=_SqliteSaver)
 
 
-def _opened(kind: type[S], path: str | PathLike[str]) -> S:
-    name, connection = _named(path), None
+def _opened(kind: type[S], path: str | PathLike[str], allow: Iterable[type | str]) -> S:
+    name, serializer, connection = _named(path), StrictSerializer(allowed_types(allow)), None
     try:
         connection = sqlite3.connect(
             name, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
@@ -154,12 +163,14 @@ def _opened(kind: type[S], path: str | PathLike[str]) -> S:
         if connection is not None:
             connection.close()
         raise _unopened(name, error) from error
-    saver = kind(connection)
+    saver = kind(connection, serde=serializer)
     saver.path = _file(name)
     return saver
 
 
-def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
+def async_sqlite_saver(
+    path: str | PathLike[str], *, allow: Iterable[type | str] = ()
+) -> _AsyncSqliteSaver:
     """Open LangGraph's `AsyncSqliteSaver` as `sqlite_saver` does; call it inside an event loop.
 
     ```
@@ -169,14 +180,18 @@ def async_sqlite_saver(path: str | PathLike[str]) -> _AsyncSqliteSaver:
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.
+        allow: The types of your own whose objects are read too, as in `sqlite_saver`.
 
     Returns:
         The saver, to be awaited or used with `async with`, which also closes it. That, or its first
         use, opens the file, and raises a `SaverError` where it cannot be opened.
+
+    Raises:
+        AgentGraphError: `allow` names no type.
     """
-    name = _named(path)
+    name, serializer = _named(path), StrictSerializer(allowed_types(allow))
     connection = aiosqlite.connect(name, timeout=_BUSY_SECONDS, factory=_Connection)
-    saver = _AsyncSqliteSaver(connection)
+    saver = _AsyncSqliteSaver(connection, serde=serializer)
     saver.named, saver.path = name, _file(name)
     return saver
 

@@ -38,7 +38,7 @@ from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.changes import can_resume, fingerprint_of
 from agentgraph.tree.places import Place, Tree
 
-_NOTES = "agentgraph_notes"
+NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
 _ERROR = "__error__"
 """The channel under which LangGraph saves the error of a task."""
@@ -71,13 +71,13 @@ def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
 def save_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
     """Save notes with a checkpoint, under an id that no task has."""
     if notes:
-        yield PutWrite(saved, str(uuid4()), _NOTES, [*map(Note.plain, notes)])
+        yield PutWrite(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
 
 
 def notes_at(saved: CheckpointTuple) -> list[Note]:
     """Return the notes that are saved with a checkpoint."""
     writes = saved.pending_writes or ()
-    return [note_of(note) for _, channel, kept in writes if channel == _NOTES for note in kept]
+    return [note_of(note) for _, channel, kept in writes if channel == NOTES for note in kept]
 
 
 def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:

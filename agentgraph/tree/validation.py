@@ -27,7 +27,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.middleware import middleware_faults
 from agentgraph.errors import InvalidAgentError
-from agentgraph.safe_repr import LONGEST, cut, shown
+from agentgraph.safe_repr import LONGEST, cut, printable, shown
 from agentgraph.tree.composite_faults import (
     loop_faults,
     parallel_faults,
@@ -145,7 +145,7 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
 
 def _shown_name(agent: Agent) -> str:
     name: object = agent.name
-    return cut(name, LONGEST) if isinstance(name, str) else shown(name)
+    return printable(cut(name, LONGEST)) if isinstance(name, str) else shown(name)
 
 
 def _name_faults(name: object) -> Iterator[str]:

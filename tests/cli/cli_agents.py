@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from pydantic import BaseModel
+
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
@@ -57,6 +59,27 @@ broken = ag.sequential("broken", [
     ag.function_agent("keyed", print, output_key="no key"),
 ])
 runner = ag.Runner(first)
+
+
+class Page(BaseModel):
+    number: int
+
+
+def knows(ctx) -> str:
+    return f"{ctx.context['user']} {ctx.config['configurable']['lang']}"
+
+
+paging = ag.sequential("paging", [
+    ag.function_agent("pager", lambda ctx: ag.SetValues(page=Page(number=1))),
+    ag.human("boss", "Print it?"),
+    ag.function_agent("last", lambda ctx: repr(ctx.values["page"])),
+])
+knowing = ag.sequential("knowing", [
+    says("before", knows), ag.human("boss", "Well?"), says("after", knows)
+])
+replying = ag.sequential("replying", [
+    ag.human("boss", "Well?"), ag.chat_agent("chat", ScriptedChatModel(responses=["one two"]))
+])
 
 
 def mail(to: str) -> str:

@@ -44,7 +44,7 @@ def test_a_dash_reads_the_input_from_standard_input(command: Commands) -> None:
 
 def test_traceback_prints_the_traceback(command: Commands) -> None:
     assert "Traceback" not in command("run", "agents.py:failing", "bees", "--thread", "t").err
-    ended = command("resume", "agents.py:failing", "--thread", "t", "--traceback")
+    ended = command("resume", "agents.py:failing", "t", "--traceback")
     assert ended.code == FAILED
     assert "Traceback" in ended.err
     assert 'raise ValueError("the printer is jammed")' in ended.err
@@ -58,10 +58,10 @@ def test_the_value_that_is_missing_is_named_in_the_command_to_go_on(command: Com
 
 def test_events_as_json_are_agent_events(command: Commands) -> None:
     run = command("run", "agents.py:asking", "bees", "--thread", "t", "--json")
-    resumed = command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes", "--json")
+    resumed = command("resume", "agents.py:asking", "t", "--answer", "yes", "--json")
     live = [AgentEvent.from_dict(json.loads(line)) for line in run.lines + resumed.lines]
     assert [event.kind for event in live] == ["message", "interrupted", "message", "message"]
-    replay = command("events", "agents.py:asking", "--thread", "t", "--json")
+    replay = command("events", "agents.py:asking", "t", "--json")
     assert [AgentEvent.from_dict(json.loads(line)) for line in replay.lines] == live
 
 
@@ -69,7 +69,7 @@ def test_a_question_is_answered_by_its_address_or_its_id(command: Commands) -> N
     paused = command("run", "agents.py:three", "go", "--thread", "t", "--json")
     ids = {each["agent_name"]: each["id"] for each in map(json.loads, paused.lines)}
     answers = ("--answer", "three/form/label=12", "--answer", f"{ids['glossy']}=true")
-    ended = command("resume", "agents.py:three", "--thread", "t", *answers)
+    ended = command("resume", "agents.py:three", "t", *answers)
     assert ended.code == PAUSED
     assert ended.err.splitlines()[1] == f"  three/form/size (id {ids['size']}): How many?"
 
@@ -79,7 +79,7 @@ def test_questions_of_one_address_are_answered_by_their_ids(command: Commands) -
     events = [event["action"] for event in map(json.loads, paused.lines) if event["action"]]
     asked = {each["interrupted"]["value"]["tool_call_id"]: each["interrupted"]["id"] for each in events}
     assert "with --answer ID=TEXT for each" in paused.err
-    resume = ("resume", "agents.py:each", "--thread", "t", "--answer")
+    resume = ("resume", "agents.py:each", "t", "--answer")
     unclear = command(*resume, "approve")
     assert unclear.code == REFUSED
     assert f"write ID=approve; pending are:\n  {asked['1']}\n  {asked['2']}" in unclear.err

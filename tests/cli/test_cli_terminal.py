@@ -38,7 +38,7 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(command: Comm
 def test_several_questions_are_asked_one_after_the_other(command: Commands) -> None:
     command("run", "agents.py:three", "go", "--thread", "t")
     typed = [("/size: ", "many\n"), ("/size: ", "3\n"), ("/label: ", "12\n"), ("(yes, no): ", "yes\n")]
-    ended = command.at_terminal("resume", "agents.py:three", "--thread", "t", typed=typed)
+    ended = command.at_terminal("resume", "agents.py:three", "t", typed=typed)
     assert ended.code == 0
     assert "'many' does not fit: Input should be a valid integer" in ended.lines
     assert ended.lines[-2] == "three/order: [3, '12', True]"
@@ -56,7 +56,7 @@ def test_ctrl_c_at_a_question_stops(command: Commands) -> None:
     ended = command.at_terminal("run", "agents.py:asking", "bees", "--thread", "t", typed=typed)
     assert ended.code == STOPPED
     assert "Stopped. Resume: " in ended.out
-    assert command("resume", "agents.py:asking", "--thread", "t", "--answer", "yes").code == 0
+    assert command("resume", "agents.py:asking", "t", "--answer", "yes").code == 0
 
 
 def test_no_input_pauses_at_a_terminal_too(command: Commands) -> None:
@@ -101,7 +101,7 @@ def test_at_a_terminal_ctrl_c_is_noted_below_the_tree_and_twice_shows_the_cursor
     assert "Stopping after the running step; Ctrl-C again stops at once." in ended.out
     assert ended.out.rpartition("\x1b[?25h")[2].strip().startswith("Stopped. Resume: ")
     (command.folder / "go").touch()
-    assert command("resume", "agents.py:alone", "--thread", "t").lines == [
+    assert command("resume", "agents.py:alone", "t").lines == [
         "alone: [discarded]",
         "alone/first: one",
         "alone/hanger: went on",

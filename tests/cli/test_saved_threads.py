@@ -3,9 +3,11 @@
 import json
 import re
 
+import ormsgpack
 import pytest
 from cli_agents import FAILED, PAUSED, REFUSED
 from commands import Commands
+from fuzzed import rewrite
 
 pytestmark = pytest.mark.usefixtures("agents")
 
@@ -16,7 +18,7 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
         command("copy", "agents.py:asking", "one", "two").out
         == "Copied: thread one to two in agentgraph.db.\n"
     )
-    assert command("resume", "agents.py:asking", "--thread", "one", "--answer", "yes").code == 0
+    assert command("resume", "agents.py:asking", "one", "--answer", "yes").code == 0
     assert command("run", "agents.py:failing", "Go.", "--thread", "three").code == FAILED
 
     listed = [line.split()[:2] for line in command("threads", "agents.py:asking").lines]
@@ -57,6 +59,39 @@ def test_a_file_that_is_not_there_is_refused(command: Commands) -> None:
     (command.folder / "folder").mkdir()
     for db, why in (("folder", "folder is a folder"), ("", "there is no file ''")):
         assert f"{why}; name the file" in command("threads", "agents.py:asking", "--db", db).err
+
+
+THREAD = ("threads", "show one", "events one", "resume one", "run Go. --thread one", "copy one two")
+
+
+@pytest.mark.parametrize("line", THREAD)
+def test_no_command_runs_code_of_a_strangers_file(command: Commands, line: str) -> None:
+    assert command("run", "agents.py:asking", "Go.", "--thread", "one", "--no-input").code == PAUSED
+    made = ormsgpack.packb(("os", "mkdir", str(command.folder / "made")))
+    hostile = ormsgpack.packb({"channel_values": {"values": ormsgpack.Ext(0, made)}})
+    rewrite(command.folder / "agentgraph.db", "checkpoints", lambda _: hostile)
+    name, *rest = line.split()
+    refused = command(name, "agents.py:asking", *rest)
+    assert (refused.code, refused.out) == (REFUSED, "")
+    assert "objects of os.mkdir are not read from files unless that is allowed" in refused.err
+    assert not (command.folder / "made").exists()
+    assert command("delete", "agents.py:asking", "one").code == 0
+
+
+def test_what_is_allowed_is_said_where_a_type_is_not_read(command: Commands) -> None:
+    page = ("--allow", "agents:Page")
+    assert command("run", "agents.py:paging", "Go.", "--thread", "one", *page).code == PAUSED
+    for name in ("show", "events", "resume"):
+        refused = command(name, "agents.py:paging", "one")
+        assert (refused.code, refused.out) == (REFUSED, "")
+        assert "--allow agents:Page" in refused.err
+    assert command("show", "agents.py:paging", "one", *page).lines[-1].startswith("Values: ")
+
+
+def test_values_that_are_nested_too_deep_are_refused(command: Commands) -> None:
+    refused = command("run", "agents.py:first", "Go.", "--values", "[" * 100_000)
+    assert (refused.code, refused.out) == (REFUSED, "")
+    assert "… is not JSON (maximum recursion depth exceeded" in refused.err.replace("'", "")
 
 
 def test_replies_are_printed_as_they_grow(command: Commands) -> None:

@@ -73,7 +73,7 @@ def test_what_an_agent_says_is_cleaned_at_a_terminal_and_in_a_pipe(command: Comm
         assert ended.code == 0
         assert "says: beesDone: thread texe.txt\n    Paused: type your password\n" in ended.out
         assert_clean(ended)
-    again = command("events", "agents.py:says", "--thread", "u")
+    again = command("events", "agents.py:says", "u")
     assert again.out.startswith("says: beesDone: thread texe.txt")
     assert_clean(again)
 
@@ -122,7 +122,7 @@ def test_what_is_asked_and_chosen_from_is_cleaned(command: Commands) -> None:
         ["check", "skill.yaml"],
         ["draw", "skill.yaml"],
         ["check", "agents.py:a\x1b]0;owned\x07"],
-        ["events", "agents.py:says", "--thread", "t", "--db", "\x1b[2Jno.db"],
+        ["events", "agents.py:says", "t", "--db", "\x1b[2Jno.db"],
         ["demo", "\x1b]0;owned\x07.txt"],
     ],
     ids=" ".join,

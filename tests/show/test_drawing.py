@@ -16,6 +16,7 @@ from walking import NAMES, cases, par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.show import drawing
+from agentgraph.show.lines import tree_lines
 
 
 def note() -> str:
@@ -88,6 +89,18 @@ def test_jupyter_displays_a_tree_its_graph_and_an_svg_that_links_to_nothing() ->
     texts = {"".join(text.itertext()) for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {"start", "find", "review", "style", "end"} <= texts
     assert [value for each in svg.iter() for key, value in each.items() if key.endswith("href")] == []
+
+
+def test_names_with_control_characters_are_spelled_out_in_drawings_outlines_and_errors() -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("no\x1b[2Jde\x01", lambda _: {})
+    builder.add_edge(START, "no\x1b[2Jde\x01")
+    shown = bundle(ag.graph_agent("g", builder.compile()))
+    assert 'g.no_1b__5b_2Jde_1_("no\\x1b[2Jde\\x01")' in shown["text/vnd.mermaid"]
+    ElementTree.fromstring(shown["image/svg+xml"])
+    wrong = seq("s", says("a\x1b[2J"))
+    assert bundle(wrong)["text/plain"].startswith(r"s/a\x1b[2J: the name 'a\x1b[2J' is not allowed")
+    assert tree_lines(wrong)[1] == r"└─ a\x1b[2J (function)"
 
 
 def test_without_an_offline_renderer_there_is_the_mermaid_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def test_any_other_text_is_an_id(drive: Drive, tmp_path: Path, thread_id: str) -
     assert [(event.thread_id, event.text) for event in events] == [(thread_id, "a")] * 2
 
 
-@pytest.mark.parametrize("command", ["run t.py:a Go.", "resume t.py:a", "events t.py:a"])
+@pytest.mark.parametrize("command", ["run t.py:a Go. --thread", "resume t.py:a", "events t.py:a"])
 @pytest.mark.parametrize(
     ("thread_id", "why"), [("", "got ''"), ("\udcff", "half a surrogate pair")], ids=ascii
 )
@@ -149,7 +149,7 @@ def test_the_command_line_refuses_them_too(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.py").write_text("import agentgraph as ag\na = ag.human('a', 'Well?')\n")
     ag.sqlite_saver("agentgraph.db").conn.close()
-    ended = CliRunner().invoke(commands, [*command.split(), "--thread", thread_id])
+    ended = CliRunner().invoke(commands, [*command.split(), thread_id])
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert why in ended.stderr
 

@@ -1,0 +1,157 @@
+"""The types whose objects are read back from files: those of `allow=`, of a tree and its `values=`.
+
+```
+class State(TypedDict):
+    shapes: list[Shape]      # Shape, and the types of Shape's fields
+```
+"""
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import is_dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+from pydantic import BaseModel
+from typing_extensions import is_typeddict
+
+from agentgraph.agents.agents import ChatAgent
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.strict import Key, StrictSerializer, is_safe, key_of
+from agentgraph.graph.values import Reducers
+from agentgraph.safe_repr import reason, shown
+from agentgraph.tree.places import Place, Tree
+
+
+def allow_named(saver: Any, tree: Tree, reducers: Reducers) -> None:
+    """Let a saver of a file that we opened read objects of the types that a tree and its values name.
+
+    All other savers read as their user made them.
+    """
+    serializer = getattr(saver, "serde", None) if isinstance(saver, BaseCheckpointSaver) else None
+    if isinstance(serializer, StrictSerializer):
+        of_agents = (hint for place in tree.places for hint in _hints_at(place))
+        of_values = (each.hint for each in reducers.fields.values())
+        serializer.allow(named_types([*of_values, *of_agents]))
+
+
+def allowed_types(allow: Iterable[type | str]) -> dict[Key, type]:
+    """Return the classes that `allow=` names, with those that their fields name.
+
+    >>> allowed_types(["fractions:Fraction"])
+    {('fractions', 'Fraction'): <class 'fractions.Fraction'>}
+
+    Args:
+        allow: Classes, or their names as "module:Name"; a named module is imported.
+
+    Raises:
+        AgentGraphError: One is neither, or there is no such class.
+    """
+    if isinstance(allow, str | type):
+        raise AgentGraphError(
+            f"allow= must be a list of types, got {shown(allow)}; pass allow=[{shown(allow)}]"
+        )
+    return named_types(map(_type_named, allow))
+
+
+def _type_named(given: type | str) -> type:
+    if isinstance(given, type):
+        return given
+    module, _, name = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if not module or not name:
+        raise AgentGraphError(
+            f"allow= must name types, got {shown(given)}; pass a class, or its name as 'module:Name'"
+        )
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise AgentGraphError(
+            f"allow= names {given!r}, which cannot be imported ({reason(error)}); name a class as "
+            "'module:Name'"
+        ) from error
+    if not isinstance(found, type):
+        raise AgentGraphError(f"allow= names {given!r}, which is not a class, but {shown(found)}")
+    return found
+
+
+def named_types(hints: Iterable[Any]) -> dict[Key, type]:
+    """Return the classes that type hints name, and those that the fields of these name.
+
+    >>> from fractions import Fraction
+    >>> named_types([dict[str, list[Fraction] | None]])
+    {('fractions', 'Fraction'): <class 'fractions.Fraction'>}
+    """
+    found: dict[Key, type] = {}
+    seen: dict[int, Any] = {}
+    left = [*hints]
+    while left:
+        hint = left.pop()
+        if id(hint) in seen or is_safe(hint):
+            continue
+        seen[id(hint)] = hint
+        is_class = isinstance(hint, type) and not is_typeddict(hint)
+        if is_class and hint.__module__ not in ("builtins", "typing"):
+            found[key_of(hint)] = hint
+        left += _inside(hint)
+    return found
+
+
+def _inside(hint: Any) -> Iterator[Any]:
+    """Yield the hints that one is made of."""
+    if (origin := get_origin(hint)) is not Literal:
+        yield from get_args(hint)[: 1 if origin is Annotated else None]
+    yield from (getattr(hint, name, None) for name in ("__supertype__", "__value__", "__bound__"))
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        yield from (each.annotation for each in hint.model_fields.values())
+    elif is_dataclass(hint) or is_typeddict(hint) or hasattr(hint, "_fields"):
+        yield from _fields_of(hint)
+
+
+def _fields_of(kind: Any) -> Iterable[Any]:
+    try:
+        return get_type_hints(kind, include_extras=True).values()
+    except Exception:  # a name that cannot be found from here: what it means must be allowed by name
+        return ()
+
+
+def _hints_at(place: Place) -> Iterator[Any]:
+    """Yield the types that the agent at a place names: of its answer, its middleware, its graph."""
+    agent = place.agent
+    if isinstance(agent, ChatAgent):
+        yield from (each.state_schema for each in agent.middleware)
+        if agent.output_schema is not None:
+            from agentgraph.graph.chat.output import wanted_by
+
+            wanted = wanted_by(agent.output_schema)
+            yield from wanted.schemas.values() if wanted else ()
+    if (graph := getattr(agent, "graph", None)) is not None:
+        yield from _hints_of_graph(graph)
+
+
+def _hints_of_graph(graph: Any) -> Iterator[Any]:
+    """Yield the types of a graph's channels and of those of its subgraphs."""
+    subgraphs = graph.get_subgraphs(recurse=True) if isinstance(graph, Pregel) else ()
+    for each in [graph, *(inner for _, inner in subgraphs)]:
+        channels: Mapping[str, Any] = getattr(each, "channels", {})
+        for channel in channels.values():
+            yield from (channel.ValueType, channel.UpdateType)
+        if isinstance(builder := getattr(each, "builder", None), StateGraph):
+            yield from builder.schemas
+            yield from (hint for node in builder.nodes.values() for hint in _answers_of(node.runnable))
+
+
+def _answers_of(node: Any) -> Iterator[Any]:
+    """Yield the `response_format` of a node of LangChain's `create_agent`, which its state leaves open.
+
+    Its nodes are functions that hold it in their closure.
+    """
+    from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+
+    strategies = (AutoStrategy, ProviderStrategy, ToolStrategy)
+    for cell in getattr(getattr(node, "func", None), "__closure__", None) or ():
+        with suppress(ValueError):  # the cell is empty
+            if isinstance(strategy := cell.cell_contents, strategies):
+                yield strategy.schema

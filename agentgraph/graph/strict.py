@@ -1,0 +1,291 @@
+"""Reads and writes what a saver stores without running code that the stored data names.
+
+The problem: LangGraph stores an object as the name of its class and its arguments, and on reading
+imports and calls whatever the data names. So who opens a stranger's SQLite file runs the stranger's
+code. LangGraph's own strict mode (`LANGGRAPH_STRICT_MSGPACK`) replaces an object of an unknown class by
+a dict, with a line in the log: agents then fail far from the cause, or go on with the wrong thing. The
+rules:
+
+- An object is rebuilt if its class is one of LangGraph's safe ones (messages, dates, paths, ...), or
+  was allowed: by `allow=`, or because the user's own code names it (`named_types.py`). An allowed
+  class is looked up among those, and is never imported because the data names it.
+- Any other object is an error, which names the class and what to do.
+- What could not be read back is refused when it is written: an object is read back before it is
+  stored. Messages, and data that JSON has too, need no such check.
+- LangGraph's older formats, JSON with constructors and pickle, are not read.
+"""
+
+import importlib
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import ormsgpack
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_CONSTRUCTOR_KW_ARGS,
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_DELTA_SNAPSHOT,
+    EXT_METHOD_SINGLE_ARG,
+    EXT_NUMPY_ARRAY,
+    EXT_PYDANTIC_V1,
+    EXT_PYDANTIC_V2,
+    JsonPlusSerializer,
+)
+from langgraph.types import Send
+
+from agentgraph.safe_repr import reason, shown
+
+# Private: LangGraph has no public list of its safe classes; without it, neither dates nor messages are
+# read. The snapshot is how it stores a channel of deltas whole.
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES  # isort: skip
+from langgraph.checkpoint.serde.types import _DeltaSnapshot  # isort: skip
+
+Key = tuple[str, str]
+"""The module and the name of a class."""
+
+_PACKING = (
+    ormsgpack.OPT_NON_STR_KEYS
+    | ormsgpack.OPT_PASSTHROUGH_DATACLASS
+    | ormsgpack.OPT_PASSTHROUGH_DATETIME
+    | ormsgpack.OPT_PASSTHROUGH_ENUM
+    | ormsgpack.OPT_PASSTHROUGH_UUID
+    | ormsgpack.OPT_REPLACE_SURROGATES
+)
+"""LangGraph's options for writing."""
+MALFORMED = "delete the thread, or put a copy of the file in its place"
+"""What to do where what is stored is malformed."""
+_ISO_DATE = ("datetime", "datetime", "fromisoformat")
+_PAIR = 2
+
+
+class UnreadableError(ValueError):
+    """Something that a saver stores cannot be read, or could not be read if it were stored.
+
+    Attributes:
+        way_out: What to do about it, or what is the case nevertheless.
+    """
+
+    def __init__(self, message: str, way_out: str = MALFORMED) -> None:
+        super().__init__(message)
+        self.way_out = way_out
+
+
+class _Failure(threading.local):
+    """What failed in a function that ormsgpack called: its own error does not say."""
+
+    error: Exception | None = None
+
+
+_failure = _Failure()
+
+
+def key_of(kind: type) -> Key:
+    """Return the name under which LangGraph stores objects of a class."""
+    return kind.__module__, kind.__name__
+
+
+def is_safe(kind: Any) -> bool:
+    """Return whether LangGraph has a class among those that are always read."""
+    return isinstance(kind, type) and key_of(kind) in SAFE_MSGPACK_TYPES
+
+
+class StrictSerializer(JsonPlusSerializer):
+    """LangGraph's serializer, which rebuilds objects of safe and of allowed classes only.
+
+    Its errors are `UnreadableError`s.
+    """
+
+    def __init__(self, allow: Mapping[Key, type]) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+        self._allowed = dict(allow)
+
+    def allow(self, types: Mapping[Key, type]) -> None:
+        """Allow further classes."""
+        self._allowed |= types
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return a value as LangGraph stores it.
+
+        Raises:
+            UnreadableError: An object in it could not be read back.
+            TypeError: LangGraph cannot store it.
+        """
+        if obj is None or isinstance(obj, bytes | bytearray):
+            return super().dumps_typed(obj)
+        return "msgpack", self._packed(obj)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return a value that LangGraph has stored.
+
+        Raises:
+            UnreadableError: It is malformed, or has an object of a class that is not allowed.
+        """
+        kind, packed = data
+        match kind:
+            case "msgpack":
+                return self._unpacked(packed)
+            case "null":
+                return None
+            case "bytes" | "bytearray" if isinstance(packed, bytes | bytearray):
+                return packed if kind == "bytes" else bytearray(packed)
+        raise UnreadableError(
+            f"a value is stored as {shown(kind)}, which is not read: agentgraph and LangGraph write "
+            "'msgpack'"
+        )
+
+    def _packed(self, value: Any) -> bytes:
+        try:
+            return ormsgpack.packb(value, default=self._part, option=_PACKING)
+        except Exception as error:
+            raise _cause(error) from error
+
+    def _part(self, value: Any) -> Any:
+        """Return an object in a form that ormsgpack knows."""
+        try:
+            return self._as_part(value)
+        except Exception as error:
+            _failure.error = error
+            raise
+
+    def _as_part(self, value: Any) -> Any:
+        if isinstance(value, _DeltaSnapshot):
+            return ormsgpack.Ext(EXT_DELTA_SNAPSHOT, self._packed(value.value))
+        if isinstance(value, BaseException):  # LangGraph stores its repr
+            return repr(value)
+        key = key_of(type(value))
+        if isinstance(value, BaseMessage) and key in SAFE_MSGPACK_TYPES:
+            parts = (*key, value.model_dump(), "model_validate_json")
+            return ormsgpack.Ext(EXT_PYDANTIC_V2, self._packed(parts))
+        _, packed = super().dumps_typed(value)
+        self._unpacked(packed)
+        return ormsgpack.unpackb(packed, ext_hook=ormsgpack.Ext)
+
+    def _unpacked(self, packed: bytes) -> Any:
+        try:
+            return ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=ormsgpack.OPT_NON_STR_KEYS)
+        except Exception as error:
+            cause = _cause(error)
+            if isinstance(cause, UnreadableError):
+                raise cause from None
+            raise UnreadableError(f"malformed: a value ({reason(cause)})") from cause
+
+    def _rebuilt(self, code: int, packed: bytes) -> Any:
+        """Return the object that ormsgpack has found."""
+        try:
+            return self._object(code, self._unpacked(packed))
+        except Exception as error:
+            _failure.error = self._refusal(code, packed) or error
+            raise
+
+    def _refusal(self, code: int, packed: bytes) -> UnreadableError | None:
+        """Return the error for an object whose class is not allowed: what is in it comes second."""
+        if code in (EXT_DELTA_SNAPSHOT, EXT_NUMPY_ARRAY):
+            return None
+        try:
+            module, name, *_ = ormsgpack.unpackb(
+                packed, ext_hook=lambda *_: None, option=ormsgpack.OPT_NON_STR_KEYS
+            )
+            self._kind(module, name)
+        except UnreadableError as error:
+            return error
+        except (TypeError, ValueError):
+            return None
+        return None
+
+    def _object(self, code: int, parts: Any) -> Any:
+        if code == EXT_DELTA_SNAPSHOT:
+            return _DeltaSnapshot(parts)
+        if code == EXT_NUMPY_ARRAY:
+            return _array(*parts)
+        module, name, given, *method = parts
+        if code == EXT_METHOD_SINGLE_ARG:
+            if (module, name, *method) != _ISO_DATE:
+                raise _not_allowed(module, name)
+            return datetime.fromisoformat(given)
+        kind = self._kind(module, name)
+        try:
+            return _built(code, kind, given)
+        except Exception as error:
+            raise UnreadableError(
+                f"an object of {module}.{name} cannot be rebuilt from what is stored ({reason(error)})",
+                "if the class has changed, let it take what it took before",
+            ) from error
+
+    def _kind(self, module: Any, name: Any) -> Any:
+        """Return the class of an object.
+
+        Raises:
+            UnreadableError: It is not allowed.
+        """
+        key = (module, name)
+        if (found := self._allowed.get(key)) is not None:
+            return found
+        if key in SAFE_MSGPACK_TYPES:
+            return getattr(importlib.import_module(module), name)
+        raise _not_allowed(module, name)
+
+
+def _cause(error: Exception) -> Exception:
+    """Return what failed in a function that ormsgpack called, else its own error."""
+    failed, _failure.error = _failure.error, None
+    return failed or error
+
+
+def _not_allowed(module: Any, name: Any) -> UnreadableError:
+    return UnreadableError(
+        f"objects of {module}.{name} are not read from files unless that is allowed: pass "
+        f"allow=['{module}:{name}'] where the file is opened (Runner, sqlite_saver, or --allow "
+        f"{module}:{name}), or declare the type with values=",
+        "do so only if you trust the file; nothing in it was run",
+    )
+
+
+def _built(code: int, kind: Any, given: Any) -> Any:
+    """Return an object of a class, built as LangGraph builds it."""
+    match code:
+        case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
+            return kind(given)
+        case _ if code == EXT_CONSTRUCTOR_POS_ARGS:
+            if kind is Send:
+                return Send(*given[:_PAIR], **dict(zip(["timeout"], given[_PAIR:], strict=False)))
+            return kind(*given)
+        case _ if code == EXT_CONSTRUCTOR_KW_ARGS:
+            return kind(**given)
+        case _ if code in (EXT_PYDANTIC_V1, EXT_PYDANTIC_V2):
+            return _model(kind, given)
+    raise UnreadableError(f"it has the unknown code {code}")
+
+
+def _model(kind: Any, given: Any) -> Any:
+    """Return a pydantic object; like LangGraph, without validation if its class has changed."""
+    try:
+        return kind(**given)
+    except Exception:
+        made = getattr(kind, "model_construct", None) or kind.construct
+        found = made(**given)
+        if isinstance(found, BaseMessage) and not _is_message(found):
+            raise
+        return found
+
+
+def _is_message(message: Any) -> bool:
+    """Return whether a message that was not validated has the parts that every reader relies on."""
+    return (
+        isinstance(message.content, str | list)
+        and isinstance(message.additional_kwargs, dict)
+        and isinstance(message.response_metadata, dict)
+        and isinstance(message.id, str | None)
+        and isinstance(getattr(message, "tool_call_id", ""), str)
+        and all(
+            isinstance(call, dict) and {"name", "args", "id"} <= call.keys()
+            for call in getattr(message, "tool_calls", ())
+        )
+    )
+
+
+def _array(dtype: str, shape: Any, order: Any, buffer: bytes) -> Any:
+    numpy = importlib.import_module("numpy")
+    return numpy.frombuffer(buffer, dtype=numpy.dtype(dtype)).reshape(shape, order=order)

@@ -1,0 +1,154 @@
+"""Checks the form of what a saver returns, where it is read; all other code relies on it.
+
+What a saver stores may have been damaged, or written by somebody else. Unchecked, wrong data is met
+somewhere in a run, and looks like the failure of an agent.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, NotRequired, TypeAlias
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Interrupt
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from agentgraph.graph.moments import MOMENT
+from agentgraph.graph.state import STAMP, Position
+from agentgraph.graph.strict import UnreadableError
+from agentgraph.safe_repr import shown
+from agentgraph.threads.threads import NOTES, namespace_of, parts_of
+from agentgraph.tree.places import Tree
+
+_Version = str | int | float
+_Versions = dict[str, _Version]
+_Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
+_Moment = list[Any]
+_RESULT = {"messages", "values", "position"}
+"""What the results of our tasks have; users' functions run tasks too."""
+
+
+class _Checkpoint(TypedDict):
+    """What is read of a checkpoint; it has more."""
+
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, Any]
+    channel_versions: _Versions
+    versions_seen: dict[str, _Versions]
+    updated_channels: NotRequired[list[str] | None]
+
+
+class _Metadata(TypedDict):
+    """What is read of the metadata of a checkpoint."""
+
+    step: int
+    source: NotRequired[str]
+    parents: NotRequired[dict[str, str]]
+    counters_since_delta_snapshot: NotRequired[dict[str, _Pair]]
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
+
+
+def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
+    """Check the form of a checkpoint, with its writes.
+
+    Raises:
+        UnreadableError: It is malformed.
+    """
+    _check(_Checkpoint, saved.checkpoint, "a checkpoint")
+    _check(_Metadata, saved.metadata, "the metadata of a checkpoint")
+    _check_versions(saved.checkpoint["channel_versions"], *saved.checkpoint["versions_seen"].values())
+    try:
+        datetime.fromisoformat(saved.checkpoint["ts"])
+    except ValueError as error:
+        raise UnreadableError(f"malformed: the time of a checkpoint ({error})") from error
+    if not tree.is_foreign(parts_of(namespace_of(saved))):
+        for channel, value in [*saved.checkpoint["channel_values"].items(), *_writes(saved)]:
+            _check_channel(channel, value)
+
+
+def _check_versions(*every: Mapping[str, _Version]) -> None:
+    """Check that versions can be compared: all are numbers, texts that begin with one, or others."""
+    forms = {_form_of(version) for versions in every for version in versions.values()}
+    if len(forms) > 1:
+        raise UnreadableError("malformed: the versions of the channels of a checkpoint do not fit")
+
+
+def _form_of(version: _Version) -> tuple[bool, bool]:
+    is_text = isinstance(version, str)
+    return is_text, is_text and str(version).partition(".")[0].isdecimal()
+
+
+def _writes(saved: CheckpointTuple) -> Iterator[tuple[str, Any]]:
+    for task, channel, value in saved.pending_writes or ():
+        _check(str, task, "the id of a task")
+        _check(str, channel, "the name of a channel")
+        yield channel, value
+
+
+def _check_channel(channel: str, value: Any) -> None:
+    match channel:
+        case "position" if value is not None and not _only_settles(value):
+            _check(Position, value, "the position of an agent")
+            _check_notes(value.get("told", ()))
+        case "messages":
+            _check_messages(getattr(value, "value", value))
+        case "values":
+            written = getattr(value, "value", value)
+            for each in written if _is_list(written) else [written]:
+                _check(dict[str, Any], each, "the values of a run")
+        case "__interrupt__":
+            _check(tuple[Interrupt, ...], tuple(value) if _is_list(value) else value, "a question")
+        case "__return__" if isinstance(value, Mapping) and value.keys() >= _RESULT:
+            _check(str | None, value.get("signal"), "how a lane ended")
+            for name in _RESULT:
+                _check_channel(name, value[name])
+        case _ if channel == NOTES:
+            _check(list[Any], value, "the notes of a run")
+            _check_notes(value)
+
+
+def _only_settles(position: Any) -> bool:
+    """Return whether a write only adds settled values to the position."""
+    return isinstance(position, dict) and position.keys() == {"settled"}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _check_messages(messages: Any) -> None:
+    for each in messages if _is_list(messages) else [messages]:
+        if isinstance(each, BaseMessage):
+            _check(str | None, each.response_metadata.get(STAMP), "the address of a message")
+            _check_moment(each.response_metadata.get(MOMENT))
+
+
+def _check_notes(notes: Iterable[Any]) -> None:
+    for note in notes:
+        _check(tuple[str, str, Any, str, _Moment], tuple(note) if _is_list(note) else note, "a note")
+        _check_moment(note[-1])
+
+
+def _check_moment(moment: Any) -> None:
+    if moment:
+        form = tuple[int, int, str] | tuple[int, int, str, bool]
+        _check(form, tuple(moment) if _is_list(moment) else moment, "the time of an event")
+
+
+def _check(form: Any, value: Any, what: str) -> None:
+    try:
+        _adapter(form).validate_python(value, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        at = ".".join(map(str, first["loc"]))
+        raise UnreadableError(
+            f"malformed: {what} ({at and f'{at}: '}{first['msg']}, got {shown(value, 100)})"
+        ) from error
