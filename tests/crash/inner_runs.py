@@ -47,10 +47,8 @@ class InnerRun:
         told: What each conversation came to.
     """
 
-    def __init__(
-        self, kind: str, memory: InMemorySaver, path: Path | None, *, shows: bool = False
-    ) -> None:
-        self.kind, self.memory, self.path, self.shows = kind, memory, path, shows
+    def __init__(self, kind: str, memory: InMemorySaver, path: Path | None) -> None:
+        self.kind, self.memory, self.path = kind, memory, path
         self.told: list[Any] = []
         self._number, self._lock = 0, threading.Lock()
 
@@ -77,7 +75,7 @@ class InnerRun:
         return self._note(first, asked, rest, events, listed, status)
 
     def _begin(self, runner: ag.Runner, thread: str | None) -> ag.Result:
-        if self.shows:
+        if self.kind == "a named thread":
             return ag.watch(runner, "Go.", thread_id=thread)
         return runner.invoke("Go.", thread_id=thread)
 

@@ -19,9 +19,9 @@ import agentgraph as ag
 
 
 @cache
-def told_outside(shows: bool) -> Any:
+def told_outside() -> Any:
     """Return what a conversation comes to outside of everything."""
-    outside = InnerRun("a named thread", InMemorySaver(), None, shows=shows)
+    outside = InnerRun("a named thread", InMemorySaver(), None)
     copy_context().run(for_ada, outside)
     return outside.told[0]
 
@@ -29,7 +29,7 @@ def told_outside(shows: bool) -> Any:
 def check_told(inner: InnerRun) -> None:
     """Check that each inner conversation went as outside."""
     assert inner.told, "the place is not reached"
-    assert inner.told == [told_outside(False)] * len(inner.told)
+    assert inner.told == [told_outside()] * len(inner.told)
 
 
 class ForAda(Watched):
