@@ -27,7 +27,7 @@ MOST_CALLS = 8
 """After so many runs and resumes a thread has come to its end."""
 
 
-MODES, DRIVES = ("sync", "async", "exit"), ("sync", "async")
+MODES, DRIVES = ("sync", "async"), ("sync", "async")
 
 
 class OwnError(Exception):
@@ -215,7 +215,7 @@ def test_a_saver_that_fails_under_a_graph_is_nobodys_failure(
             assert type(error) is ag.SaverError, f"call {number}: {error!r}"
             assert error.__cause__ is driven.faults.how.error
         done, most = driven.world.done, {name: n + 1 for name, n in whole.world.done.items()}
-        if durability == "sync":  # the others do more before they notice
+        if durability == "sync":  # the other one does more before it notices
             assert whole.world.done <= done <= Counter(most), f"call {number}"
         assert done.keys() == whole.world.done.keys(), f"call {number}"
         assert driven.said == whole.said, f"call {number}"
