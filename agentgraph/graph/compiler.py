@@ -227,7 +227,9 @@ class _LaneBuilder:
         if not is_root:
             return made(LaneGraph, graph)
         self._begin_turns(graph, begin)
-        return made(RootGraph, graph, agent=self.tree.agent, reducers=self.reducers)
+        transfers = any(targets(self.tree, place) for place in self.tree.places)
+        own = {"agent": self.tree.agent, "reducers": self.reducers, "transfers": transfers}
+        return made(RootGraph, graph, **own)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Make each input set the position to the start, whatever the last turn left.

@@ -23,6 +23,7 @@ from agentgraph.errors import InvalidOutputError, ReducerError, ValueConflictErr
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
+from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
 from agentgraph.graph.values import (
     Beside,
@@ -58,7 +59,7 @@ class RunState:
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
     transfers: int = 0
-    """How many transfers there were in this turn."""
+    """How many transfers there were: in the root of the turn, in another lane of the lane."""
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, Any] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
@@ -66,6 +67,8 @@ class RunState:
     """The saved records of middleware, by node."""
     clock: Clock = field(default_factory=Clock)
     """Numbers the events of the root's step."""
+    spent: Spent | None = None
+    """What the turn has used of its limits; None in a tree without transfers."""
 
     def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
         """Return a copy with changed messages and written values applied."""
@@ -169,12 +172,12 @@ class NodeContext:
         if left is self.place:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
-        return self.position(self.place.entry_node, cursor, position.get("transfers", 0))
+        return self.position(self.place.entry_node, cursor)
 
-    def first_position(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
+    def first_position(self, lane: Place, cursor: Cursor = ()) -> Position:
         """Return the first position of a lane, given the enclosing counters."""
         first = start(self.tree, lane, cursor)
-        return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
+        return self.position(cast(Place, first.place).entry_node, first.cursor)
 
     def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
         """Return the metadata of an activation here for traces.
@@ -201,8 +204,12 @@ class NodeContext:
             seen = outer.with_new(state["messages"], state["values"])
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
-        before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())
+        configurable = config.get("configurable", {})
+        before: Before = configurable.get(EMITTED_BEFORE) or (0, ())
         emitted = () if last > before[0] else before[1]  # only the first step of a run continues one
+        spent: Spent | None = configurable.get(SPENT)
+        if spent is not None:
+            spent.begin_step(transfers)
         return RunState(
             state["messages"],
             state["values"],
@@ -211,6 +218,7 @@ class NodeContext:
             settled=position.get("settled", {}) if position else {},
             middleware=changes or {},
             clock=Clock(turn, max(last, before[0]), emitted),
+            spent=spent,
         )
 
     def limits(self, config: RunnableConfig) -> Limits:
@@ -221,15 +229,11 @@ class NodeContext:
         """Return writes for the `values` channel: merged in the root, as a list in an inner lane."""
         return list(writes) if self.is_inner else self.reducers.update(writes)
 
-    def position(
-        self, node: str | None, cursor: Cursor, transfers: int = 0, signal: Signal | None = None
-    ) -> Position:
+    def position(self, node: str | None, cursor: Cursor, signal: Signal | None = None) -> Position:
         """Return the position of a lane with its next node; None if it has ended."""
         position = Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
         if signal:
             position["signal"] = signal
-        if transfers:
-            position["transfers"] = transfers
         return position
 
 

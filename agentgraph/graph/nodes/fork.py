@@ -108,6 +108,7 @@ class ForkNode(Runnable[LaneState, Update]):
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
+                fork.read_lanes()
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
@@ -120,6 +121,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
+                await fork.aread_lanes()
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 starts = _starts(self.atasks, fork, jobs, schedule)
@@ -217,13 +219,12 @@ class ForkNode(Runnable[LaneState, Update]):
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> None:
         """Write the results of the lanes, and void the events of lanes without a result."""
-        ended, before = results.values(), fork.seen.transfers
+        ended = results.values()
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
             fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
             fork.signal("break_loop", is_emitted=True)
-        fork.transfers += sum(result.get("transfers", before) - before for result in ended)
         fork.add_emitted([message for result in ended for message in result["messages"]])
         fork.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
