@@ -200,6 +200,7 @@ class ValueConflictError(AgentGraphError):
         written: Sequence[tuple[str, str]],
         labels: Sequence[str] = ("", ""),
         has_reducer: bool = False,
+        reducer: str = "list, operator.add",
     ) -> None:
         self.where, self.name, self.names = where, names[0], tuple(names)
         self.writers = tuple(by for by, _ in written)
@@ -213,7 +214,7 @@ class ValueConflictError(AgentGraphError):
             "let only one of them write an Overwrite, and the others what its reducer takes"
             if has_reducer
             else "declare a reducer for it and pass values=Values, as in class Values(TypedDict): "
-            f"{self.name}: Annotated[list, operator.add]"
+            f"{self.name}: Annotated[{reducer}]"
         )
         super().__init__(
             f"{where}: {one} and {other} as the value {self.name!r} while they ran side by side"

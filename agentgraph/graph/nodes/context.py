@@ -34,6 +34,7 @@ from agentgraph.graph.values import (
     conflicts,
     is_deletion,
     overwriting,
+    reducer_for,
 )
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
@@ -116,7 +117,9 @@ class RunState:
                 (each.by, "ag.DELETE" if is_deletion(each.value) else shown(each.value)) for each in two
             ]
             labels = [label(each.number) if each.by == where else "" for each in two]
-            raise ValueConflictError(where, left, written, labels, left[0] in self.reducers.channels)
+            has_reducer = left[0] in self.reducers.channels
+            reducer = reducer_for(*(each.value for each in two))
+            raise ValueConflictError(where, left, written, labels, has_reducer, reducer)
         writes = [write for each in handed_back.values() for write in each]
         if found:
             writes.append(Write(by=where, values={name: self._settled(name) for name in found}))
