@@ -168,7 +168,9 @@ class Runner:
         """
         thread_id = thread_for(thread_id, config)
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.run(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def query(self, text: str, **options: Unpack[RunArguments]) -> Run:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
@@ -223,7 +225,9 @@ class Runner:
                 a timeout, or the saver supports async calls only.
         """
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.run(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def invoke(
         self,
@@ -261,7 +265,7 @@ class Runner:
             AgentGraphError: As in `run` and `resume`.
         """
         engine = self.engine
-        options = RunOptions(stream=False, limits=limits, config=config, context=context)
+        options = RunOptions(False, limits, config, context, values=values)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )
@@ -396,7 +400,9 @@ class Runner:
         """
         thread_id = thread_for(thread_id, config)
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.arun(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def aquery(self, text: str, **options: Unpack[RunArguments]) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
@@ -415,7 +421,9 @@ class Runner:
     ) -> AsyncRun:
         """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.arun(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     async def ainvoke(
         self,
@@ -431,7 +439,7 @@ class Runner:
     ) -> Result:
         """Run a turn or resume a thread as `invoke` does, asynchronously."""
         engine = self.engine
-        options = RunOptions(stream=False, limits=limits, config=config, context=context)
+        options = RunOptions(False, limits, config, context, values=values)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )

@@ -16,6 +16,8 @@ ATTEMPTS = 3
 """The maximum number of attempts of a planner to make a valid plan."""
 
 
+PLAN_VALUES = ("question", "plan", "step", "past_steps", "answer")
+"""The names of the values that templates have once there is a plan."""
 _LAST_PLAN = ".plan"
 """The key of the plan as last written here; if `plan` differs from it, an agent wrote `plan`."""
 

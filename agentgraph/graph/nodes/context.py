@@ -19,7 +19,7 @@ from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import InvalidOutputError, ReducerError, ValueConflictError
+from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Records, applied
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
@@ -240,6 +240,18 @@ class NodeContext:
         return position
 
 
+class _Values(dict[str, Any]):
+    """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
+
+    place: Place
+    cursor: Cursor
+
+    def __missing__(self, name: Any) -> Any:
+        at = address(self.place, self.cursor[: len(self.place.counts)])
+        there = [each for each in self if each.isidentifier()]
+        raise MissingValueError(self.place.home.name, str(name), there, at)
+
+
 class ActivationContext(Context[Any]):
     """The context of one activation; messages, entries and run path are computed on first access."""
 
@@ -257,7 +269,9 @@ class ActivationContext(Context[Any]):
     ) -> None:
         self._place, self._cursor, self._paths = place, cursor, paths
         self._messages, self._history, self._under_way = messages, history, under_way
-        self.values = MappingProxyType(dict(values))
+        own = _Values(values)
+        own.place, own.cursor = place, cursor
+        self.values = MappingProxyType(own)
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
 
