@@ -171,7 +171,7 @@ def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
 def transfers_text(targets: Iterable[Agent]) -> str:
     """Return the text about the transfer tools for the instruction; empty without targets."""
     lines = [
-        f"- {TRANSFER_PREFIX}{target.name}: {target.description or f'to the agent {target.name}'}"
+        f"- {TRANSFER_PREFIX}{target.name}: {target.description or f'the agent {target.name}'}"
         for target in targets
     ]
     if not lines:
@@ -224,7 +224,7 @@ def _transfer_tool(target: Agent) -> BaseTool:
         result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
         return [result, TransferTo(target.name)]
 
-    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to the agent {target.name}."
+    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}."
     about = f"{about} {target.description}" if target.description else about
     return StructuredTool.from_function(
         transfer, name=name, description=about, metadata={HANDOFF: target.name}

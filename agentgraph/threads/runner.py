@@ -162,8 +162,9 @@ class Runner:
         Raises:
             PendingInterruptError: Questions are pending on the thread.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: The input cannot be read or saved, `thread_id`, `context` or `config` is
-                invalid, an agent has a timeout, or the saver supports async calls only.
+            AgentGraphError: The input cannot be read or saved, the name of a value is a typo of a known
+                one (where the runner declares values), `thread_id`, `context` or `config` is invalid,
+                an agent has a timeout, or the saver supports async calls only.
             SaverError: The saver cannot be read or written.
         """
         thread_id = thread_for(thread_id, config)
@@ -202,7 +203,8 @@ class Runner:
             answers: A dict of answers, keyed by the id or the address of the question; it need not
                 answer all of them. If only one question is pending, the answer itself will do: a dict
                 is taken as keyed answers only if a key is an id, or an address of the tree. None is
-                an answer; omit the argument to continue without one.
+                an answer; omit the argument to continue without one. A question for the approval of
+                one call takes the bare word "approve" or "reject", too.
             values: Values to write before the thread continues.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
@@ -221,8 +223,8 @@ class Runner:
             InvalidAnswerError: An answer does not fit its question's schema.
             TreeChangedError: The thread was run by a tree of another shape.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: An answer has no JSON form, `context` or `config` is invalid, an agent has
-                a timeout, or the saver supports async calls only.
+            AgentGraphError: An answer has no JSON form, the name of a value is a typo, `context` or
+                `config` is invalid, an agent has a timeout, or the saver supports async calls only.
         """
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
         return self.engine.run(

@@ -27,14 +27,14 @@ def test_a_model_is_sent_a_tool_and_a_line_for_each_target() -> None:
     assert parent.inputs[0][0] == SystemMessage(
         f"Be kind.\n\n{head}"
         "- transfer_to_C: Knows {bills} and {{refunds}}.\n"
-        "- transfer_to_D: to the agent D"
+        "- transfer_to_D: the agent D"
     )
     assert child.inputs[0][0] == SystemMessage(
-        f"{head}- transfer_to_E: to the agent E\n- transfer_to_P: Sorts."
+        f"{head}- transfer_to_E: the agent E\n- transfer_to_P: Sorts."
     )
     assert [(t["function"]["name"], t["function"]["description"]) for t in parent.tools] == [
-        ("transfer_to_C", "Hand over to the agent C. Knows {bills} and {{refunds}}."),
-        ("transfer_to_D", "Hand over to the agent D."),
+        ("transfer_to_C", "Hand over to C. Knows {bills} and {{refunds}}."),
+        ("transfer_to_D", "Hand over to D."),
     ]
     assert [t["function"]["name"] for t in child.tools] == ["transfer_to_E", "transfer_to_P"]
 

@@ -15,12 +15,12 @@ from langgraph.types import Command, interrupt
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
-from agentgraph.agents.signals import Signal
+from agentgraph.agents.signals import Kept, Signal
 from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.graph.failures import asked_beside, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
-from agentgraph.graph.middleware_state import Change, Changes, Record
+from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
 from agentgraph.graph.moments import (
     Entry,
     Note,
@@ -50,7 +50,7 @@ from agentgraph.graph.state import (
     stamped,
 )
 from agentgraph.graph.values import Write
-from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
 
 class CacheEntry(NamedTuple):
@@ -176,6 +176,7 @@ class Activation:
             history=history,
             under_way=self._under_way,
             answer=self._answer,
+            records=seen.middleware,
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
@@ -300,9 +301,15 @@ class Activation:
         self._changes = {self.node_context.place.home.node: change} if change else {}
         self._new_untracked = untracked
 
-    def keep_changes(self, changes: Changes) -> None:
-        """Write the changes of middleware records in the lanes of this activation."""
-        self._changes = changes
+    def keep_changes(self, *changes: Changes) -> None:
+        """Write changes of records, such as those of middleware in the lanes of this activation."""
+        self._changes = collected(self._changes, changes)
+
+    def keep(self, kept: Kept) -> None:
+        """Keep data for enclosing agents, each the nearest one with its name."""
+        for name, entries in kept.items():
+            self.check("what it keeps", dict(entries))
+            self.keep_changes(keeping(keeper_node(self.node_context.place, name), entries))
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order; writes by "" are the package's own and never conflict."""
@@ -384,7 +391,7 @@ class Activation:
                 self.node_context,
                 self.cursor,
                 self._ending,
-                lambda: self.seen.with_new(self._said, self._writes),
+                lambda: self.seen.with_new(self._said, self._writes, self._changes),
                 self.count_transfer,
                 is_border=self.has_ended,
             )
@@ -393,6 +400,7 @@ class Activation:
             self._said += completion.messages
             if completion.values:
                 self._writes = [*self._writes, Write(by="", values=completion.values)]
+                self.keep_changes(completion.changes)  # checks keep nothing without values
         position["at"] = self.address
         if notes := self.emitter.end():
             position["told"] = notes

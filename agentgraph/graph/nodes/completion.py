@@ -22,12 +22,13 @@ from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError
 from agentgraph.graph.failures import add_note
+from agentgraph.graph.middleware_state import Changes, collected, keeping
 from agentgraph.graph.moments import Entry, Note
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.state import Border, Position, address_of, stamped
-from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, settled
+from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import advance, transfer
 
@@ -40,6 +41,7 @@ class Completion:
     Attributes:
         messages: The messages of the checks.
         values: The values of the checks.
+        changes: What the checks keep.
         failure: The failure of the function to call again.
     """
 
@@ -71,6 +73,7 @@ class Completion:
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
         self.values: dict[str, Any] = {}
+        self.changes: Changes = {}
         self.failure: BaseException | None = None
 
     def position(self) -> Position:
@@ -153,6 +156,8 @@ class Completion:
         self._entries += [*notes, *messages]
         self.messages += messages
         self.values.update(result.values)
+        changes = [keeping(keeper_node(place, name), each) for name, each in result.kept.items()]
+        self.changes = collected(self.changes, changes)
         self._seen = None
         self._new.append(result.repeats)
         return result.repeats
@@ -160,12 +165,17 @@ class Completion:
     def _context(self, place: Place, cursor: Cursor) -> Context:
         now = self._now()
         return ActivationContext(
-            place, cursor, self._node_context.paths, messages=now.messages, values=now.values
+            place,
+            cursor,
+            self._node_context.paths,
+            messages=now.messages,
+            values=now.values,
+            records=now.middleware,
         )
 
     def _now(self) -> RunState:
         if self._seen is None:
-            self._seen = self._see().with_new(self.messages, self.values)
+            self._seen = self._see().with_new(self.messages, self.values, self.changes)
         return self._seen
 
     def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
@@ -184,3 +194,4 @@ def _given(result: CheckResult) -> Iterator[tuple[str, Any]]:
     yield from (("the message of a check", message) for message in result.messages)
     yield from (("custom data of a check", data) for data in result.custom)
     yield from ((f"the value {name!r} of a check", value) for name, value in result.values.items())
+    yield from ((f"what a check keeps for {name!r}", dict(each)) for name, each in result.kept.items())

@@ -21,7 +21,7 @@ from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
-from agentgraph.graph.middleware_state import Records, applied
+from agentgraph.graph.middleware_state import Changes, Records, applied, kept_for
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
@@ -37,7 +37,16 @@ from agentgraph.graph.values import (
     reducer_for,
 )
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
+from agentgraph.tree.addresses import (
+    Cursor,
+    RunPaths,
+    address,
+    as_cursor,
+    cursor_at,
+    iteration,
+    keeper_node,
+    way_to,
+)
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import start
 
@@ -71,10 +80,13 @@ class RunState:
     spent: Spent | None = None
     """What the turn has used of its limits; None in a tree without transfers."""
 
-    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
-        """Return a copy with changed messages and written values applied."""
+    def with_new(
+        self, messages: Sequence[BaseMessage], written: Written, changes: Changes | None = None
+    ) -> "RunState":
+        """Return a copy with changed messages, written values and changed records applied."""
         values = self.reducers.applied(self.values, as_writes(written))
-        return replace(self, messages=with_changes(self.messages, messages), values=values)
+        seen = replace(self, messages=with_changes(self.messages, messages), values=values)
+        return replace(seen, middleware=applied(self.middleware, [changes])) if changes else seen
 
     def check(self, where: str, writes: Sequence[Write]) -> None:
         """Apply writes to a copy of the values, to find out whether they can be merged.
@@ -266,14 +278,19 @@ class ActivationContext(Context[Any]):
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
         answer: Sequence[Any] = (),
+        records: Records | None = None,
     ) -> None:
-        self._place, self._cursor, self._paths = place, cursor, paths
+        self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
         self._messages, self._history, self._under_way = messages, history, under_way
         own = _Values(values)
         own.place, own.cursor = place, cursor
         self.values = MappingProxyType(own)
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
+
+    def kept(self, name: str) -> Mapping[str, Any]:
+        """Return what the nearest enclosing agent with this name keeps."""
+        return kept_for(self._records, keeper_node(self._place, name))
 
     @cached_property
     @override
