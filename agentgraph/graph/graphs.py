@@ -111,7 +111,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        config, saver = self._guarded(self._counting(config))
+        config, saver = self._guarded(config)
+        config = self._counting(config)
         stream = super().stream(self._checked(from_outside(input)), config, **options)
         return stream if saver is None else _raising(stream, saver)
 
@@ -126,7 +127,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Returns:
             What LangGraph's own method returns.
         """
-        config, saver = self._guarded(self._counting(config))
+        config, saver = self._guarded(config)
+        config = self._counting(config)
         stream = super().astream(self._checked(from_outside(input)), config, **options)
         return stream if saver is None else _araising(stream, saver)
 
@@ -147,6 +149,9 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Return a config with a new counter of what the run uses, if there is anything to count."""
         if not self.transfers:
             return config
+        is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
+        if is_saved and not ensure_config(self.config, config)["configurable"]:
+            return config  # it names no thread, which LangGraph refuses
         config = config or {}
         return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 

@@ -165,3 +165,9 @@ def test_a_retry_does_not_see_a_limit(drive: Drive) -> None:
     tree = ag.sequential("s", [outer, team(2)])
     events, _ = failing(drive.run(ag.Runner(tree), "Go.", limits=ag.Limits(transfers=1)), ag.LimitError)
     assert transfers(events) <= 1
+
+
+def test_a_graph_with_a_saver_and_without_a_thread_is_refused_by_langgraph() -> None:
+    graph = ag.compile_agent(team(1), checkpointer=InMemorySaver())
+    with pytest.raises(ValueError, match="Checkpointer requires"):
+        graph.invoke({"messages": ["Go."]})
