@@ -1,9 +1,9 @@
 """Every error that agentgraph raises: each says where, what is wrong, and what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import nearest, shown
 
 
 class AgentGraphError(Exception):
@@ -68,27 +68,40 @@ class InvalidOutputError(AgentGraphError):
     """
 
 
-class MissingValueError(AgentGraphError):
-    """A template names a value that the run does not have; raised before a model or a person is asked.
+class MissingValueError(AgentGraphError, KeyError):
+    """A template or `ctx.values[...]` names a value that the run does not have.
 
-    `resume(thread_id, values={...})` continues with the value.
+    A template is filled before a model or a person is asked. `resume(thread_id, values={...})`
+    continues with the value.
 
     Attributes:
-        agent_name: The agent whose template it is.
-        placeholder: The name in braces.
+        agent_name: The agent whose template or function it is.
+        placeholder: The name: in a template that in braces.
         available: The names of the values that the run has, sorted.
+        address: The address of the activation, if a function read the value.
     """
 
-    def __init__(self, agent_name: str, placeholder: str, available: Sequence[str]) -> None:
-        self.agent_name = agent_name
-        self.placeholder = placeholder
+    def __init__(
+        self, agent_name: str, placeholder: str, available: Iterable[str], address: str = ""
+    ) -> None:
+        self.agent_name, self.placeholder, self.address = agent_name, placeholder, address
         self.available = tuple(sorted(available))
-        there = ", ".join(self.available) or "none"
-        super().__init__(
-            f"{agent_name}: the template names {{{placeholder}}}, but the run has no value of that "
-            f"name (there are: {there}); pass it with values=, or write {{{placeholder}?}} where it "
-            "may be missing"
-        )
+        near = nearest(placeholder, self.available)
+        meant = f"; did you mean {near!r}?" if near else ""
+        there = f"(there are: {', '.join(self.available) or 'none'}{meant})"
+        if address:
+            super().__init__(
+                f"{address}: ctx.values has no {placeholder!r} {there}; pass it with values=, or read "
+                f"it by ctx.values.get({placeholder!r}) where it may be missing"
+            )
+        else:
+            super().__init__(
+                f"{agent_name}: the template names {{{placeholder}}}, but the run has no value of that "
+                f"name {there}; pass it with values=, or write {{{placeholder}?}} where it may be "
+                "missing"
+            )
+
+    __str__ = Exception.__str__  # a `KeyError` shows the `repr` of its text
 
 
 class MaxIterationsError(AgentGraphError):
@@ -200,6 +213,7 @@ class ValueConflictError(AgentGraphError):
         written: Sequence[tuple[str, str]],
         labels: Sequence[str] = ("", ""),
         has_reducer: bool = False,
+        reducer: str = "list, operator.add",
     ) -> None:
         self.where, self.name, self.names = where, names[0], tuple(names)
         self.writers = tuple(by for by, _ in written)
@@ -213,7 +227,7 @@ class ValueConflictError(AgentGraphError):
             "let only one of them write an Overwrite, and the others what its reducer takes"
             if has_reducer
             else "declare a reducer for it and pass values=Values, as in class Values(TypedDict): "
-            f"{self.name}: Annotated[list, operator.add]"
+            f"{self.name}: Annotated[{reducer}]"
         )
         super().__init__(
             f"{where}: {one} and {other} as the value {self.name!r} while they ran side by side"

@@ -5,7 +5,8 @@ value. So every value and exception of users that a message shows is passed thro
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -13,6 +14,9 @@ LONGEST = 500
 """How many characters of a value are shown."""
 LONGEST_ERROR = 10_000
 """How many characters of an exception are shown: often it is the only clue to the fault."""
+
+_NEAR = 0.75
+"""How alike two names are if one is a typo of the other, as a ratio of `difflib`."""
 
 _BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
@@ -38,6 +42,22 @@ def shown(value: object, longest: int = LONGEST) -> str:
     except Exception:
         return f"<{type(value).__name__}, whose repr fails>"
     return cut("".join(parts), longest)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a name is probably a typo of, or None.
+
+    Names that differ in a number alone are not.
+
+    >>> nearest("tpoic", ["tone", "topic"]), nearest("page2", ["page1"]), nearest("mood", ["topic"])
+    ('topic', None, None)
+    """
+    words = [each for each in known if _letters(each) != _letters(name) or each == name]
+    return next(iter(get_close_matches(name, words, 1, cutoff=_NEAR)), None)
+
+
+def _letters(name: str) -> str:
+    return "".join(character for character in name if not character.isdigit())
 
 
 def shown_error(error: BaseException) -> str:

@@ -333,9 +333,9 @@ class ForEachAgent(Shown):
     agent: "Agent"
     """The agent that runs for each item."""
     items: Callable[[Mapping[str, Any]], Sequence[Item]]
-    """Called with the values of the run just before the items run; returns the items."""
-    output_key: str
-    """The name of the value that stores the text of each last message, by item name."""
+    """Called just before the items run, with what the agent `kept_by` keeps; returns the items."""
+    kept_by: str
+    """The enclosing agent that keeps the text of each last message, as `results` by item name."""
     description: str = ""
     """What the agent is for, in one sentence for other agents."""
 
@@ -368,6 +368,8 @@ class CheckedAgent(Shown):
     """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""
+    keeps: bool = False
+    """Whether data that is not a value of the run is kept for the agent."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of the check's builder, reported when it is compiled."""
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from langchain_core.messages import BaseMessage
 from langchain_core.tools.base import _DirectlyInjectedToolArg
@@ -51,6 +51,13 @@ class Entry:
     def run_path(self) -> RunPath:
         """The run path of the agent that said it; empty for the user's messages."""
         return (self.address and self._path_of(self.address)) or RunPath()
+
+
+class KeepingContext(Protocol):
+    """A context that also shows the package's own agents what is kept for them."""
+
+    def kept(self, name: str) -> Mapping[str, Any]:
+        """Return what the nearest enclosing agent with this name keeps; for "" what all share."""
 
 
 class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):

@@ -9,10 +9,11 @@ from agentgraph.safe_repr import shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one turn; exceeding one raises `LimitError`.
+    """The limits of one turn; what would exceed one raises `LimitError`, and is not done.
 
     The thread can be resumed: a resume with higher limits continues where the run stopped, and
-    nothing runs again.
+    nothing runs again. The error is no agent's failure: no `on_error`, retry, compensation or model
+    handles it.
 
     >>> graph = compile_agent(function_agent("a", lambda ctx: "Hi."), limits=Limits(transfers=10))
 
@@ -22,7 +23,8 @@ class Limits:
 
     transfers: int | None = 50
     """The maximum number of transfers between agents, by tool or `TransferTo`; None for no limit.
-    The return from a supervisor's worker is not counted."""
+    The return from a supervisor's worker is not counted. All branches, items and calls count in one
+    counter; one that is thrown away has used what it used."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

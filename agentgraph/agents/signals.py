@@ -118,9 +118,21 @@ class SetValues(ToolOutputMixin):
 
 
 class KeptValues(SetValues):
-    """Values that the package itself writes: concurrent writes of them do not conflict."""
+    """Values that the package itself writes: concurrent writes of them do not conflict.
 
-    __slots__ = ()
+    Attributes:
+        kept: What an enclosing derived agent keeps, by its name: data that is not a value of the run.
+    """
+
+    __slots__ = ("kept",)
+
+    def __init__(self, values: Mapping[str, Any], kept: "Kept") -> None:
+        self.values, self.kept = dict(values), kept
+
+
+Kept = Mapping[str, Mapping[str, Any]]
+"""What derived agents keep for themselves, by their names: entries of plain data by key. Under "" is
+what all of them share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +143,7 @@ class CheckResult:
         messages: Messages to add at the agent's address.
         custom: Plain data, each emitted as a custom event.
         values: Values of the run to write.
+        kept: What an enclosing derived agent keeps, by its name: data that is not a value of the run.
         repeats: Whether the agent runs again.
         failed: The error, if the last attempt failed: the run fails, and a resume runs the agent again.
     """
@@ -138,6 +151,7 @@ class CheckResult:
     messages: tuple[BaseMessage, ...] = ()
     custom: tuple[Any, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    kept: "Kept" = field(default_factory=dict)
     repeats: bool = False
     failed: str | None = None
 

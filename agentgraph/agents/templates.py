@@ -58,6 +58,16 @@ def is_filled(template: str) -> bool:
     return any(match["name"] for match in _TOKEN.finditer(template))
 
 
+def names_in(template: str) -> list[str]:
+    """Return the names of the values in a template, or in the input of a step.
+
+    >>> names_in("About {topic}, in {tone?}, not {{so}}; ${notes}, ${results.find}")
+    ['topic', 'tone', 'notes', 'notes']
+    """
+    found = [match["name"] for match in _TOKEN.finditer(template) if match["name"]]
+    return [*found, *(match["value"] for match in _REFERENCE.finditer(template) if match["value"])]
+
+
 def fill_input(
     template: str, values: Mapping[str, Any], results: Mapping[str, str], agent_name: str
 ) -> str:

@@ -170,7 +170,10 @@ def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
 
 def transfers_text(targets: Iterable[Agent]) -> str:
     """Return the text about the transfer tools for the instruction; empty without targets."""
-    lines = [f"- {TRANSFER_PREFIX}{target.name}: {_about(target)}" for target in targets]
+    lines = [
+        f"- {TRANSFER_PREFIX}{target.name}: {target.description or f'the agent {target.name}'}"
+        for target in targets
+    ]
     if not lines:
         return ""
     head = "You can hand the conversation over to another agent, who then goes on, with these tools:"
@@ -221,11 +224,8 @@ def _transfer_tool(target: Agent) -> BaseTool:
         result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
         return [result, TransferTo(target.name)]
 
-    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}. {_about(target)}"
+    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}."
+    about = f"{about} {target.description}" if target.description else about
     return StructuredTool.from_function(
         transfer, name=name, description=about, metadata={HANDOFF: target.name}
     )
-
-
-def _about(agent: Agent) -> str:
-    return agent.description or f"the agent {agent.name}"

@@ -8,6 +8,7 @@ from pydantic_core import from_json
 from rich.console import Console
 from rich.text import Text
 
+from agentgraph.agents.approvals import WORDS, decided
 from agentgraph.agents.schemas import answer_fault
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import Interrupt
@@ -16,8 +17,6 @@ from agentgraph.show.lines import one_line, without_controls
 Schema = Mapping[str, Any] | None
 
 _NAMED = re.compile(r"(?P<question>[\w/#\[\]().-]+)=(?P<text>.*)", re.DOTALL)
-_DECISIONS = ("approve", "reject")
-"""The decisions on a tool call that can be typed as one word."""
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
@@ -95,21 +94,8 @@ def read_answer(text: str, schema: Schema) -> Any:
 
 def _read(text: str, question: Interrupt) -> Any:
     """Return a typed text as the answer to a question; words such as `approve` become decisions."""
-    decided = _decided(text.replace(",", " ").split(), question.value)
-    return read_answer(text, question.response_schema) if decided is None else decided
-
-
-def _decided(words: Sequence[str], asked: Any) -> Any:
-    """Return words as decisions, one for all calls or one for each; None if they are not decisions."""
-    if not words or not {*_DECISIONS}.issuperset(words):
-        return None
-    decisions = [{"type": word} for word in words]
-    match asked:
-        case {"review_configs": [*calls]}:
-            return {"decisions": decisions * len(calls) if len(words) == 1 else decisions}
-        case {"type": "tool_approval"} if len(words) == 1:
-            return decisions[0]
-    return None
+    decisions = decided(text.replace(",", " ").split(), question.value)
+    return read_answer(text, question.response_schema) if decisions is None else decisions
 
 
 def ask(console: Console, question: Interrupt) -> Any:
@@ -135,9 +121,9 @@ def ask(console: Console, question: Interrupt) -> Any:
 def choices_of(question: Interrupt) -> list[str]:
     """Return the answers that one can type to a question; empty if the answer is free text."""
     schema = question.response_schema
-    decided = {word: _decided([word], question.value) for word in _DECISIONS}
-    if any(decided.values()):
-        return [word for word, answer in decided.items() if not _fault(schema, answer)]
+    answers = {word: decided([word], question.value) for word in WORDS}
+    if any(answers.values()):
+        return [word for word, answer in answers.items() if not _fault(schema, answer)]
     if _is_yes_no(schema):
         return ["yes", "no"]
     return [str(value) for value in (schema or {}).get("enum", [])]

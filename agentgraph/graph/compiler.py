@@ -183,6 +183,11 @@ def _checked_cache(cache: Any) -> BaseCache[Any] | None:
     )
 
 
+def _keeping(node: LaneNode) -> LaneNode:
+    """Return a node that also reads and writes what is kept for an enclosing agent."""
+    return node._replace(reads=tuple(dict.fromkeys([*node.reads, "middleware"])))
+
+
 class _LaneBuilder:
     """Builds the graphs of a tree's lanes.
 
@@ -207,7 +212,11 @@ class _LaneBuilder:
     def build(self, lane: Place, **options: Any) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         is_root = lane.parent is None
-        nodes = [node for place in self.tree.stops(lane) for node in self._nodes(place)]
+        nodes = [
+            _keeping(node) if place.is_in_keeper else node
+            for place in self.tree.stops(lane)
+            for node in self._nodes(place)
+        ]
         state = self.types.root if is_root else self.types.lane
         outer = self.types.conversation if is_root else self.types.lane
         if keeps := any("middleware" in node.reads for node in nodes):
@@ -229,7 +238,9 @@ class _LaneBuilder:
         if not is_root:
             return made(LaneGraph, graph)
         self._begin_turns(graph, begin)
-        return made(RootGraph, graph, agent=self.tree.agent, reducers=self.reducers)
+        transfers = any(targets(self.tree, place) for place in self.tree.places)
+        own = {"agent": self.tree.agent, "reducers": self.reducers, "transfers": transfers}
+        return made(RootGraph, graph, **own)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Make each input set the position to the start, whatever the last turn left.

@@ -12,6 +12,7 @@ from agentgraph.safe_repr import shown_error
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
 _AT_BORDER = "agentgraph_at_border"
+_OF_RUN = "agentgraph_of_run"
 _AFTER_NAME = "/#[{("
 """What may follow a name in an address."""
 
@@ -99,8 +100,21 @@ def failures(error: BaseException) -> list[Failure]:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Return whether a failure ends the run whatever `on_error` says: it is not an `Exception`."""
-    return not isinstance(error, Exception)
+    """Return whether a failure ends the run whatever `on_error` says, retries and handlers included.
+
+    It is not an `Exception`, or it is the run's, and so nobody's failure.
+    """
+    return not isinstance(error, Exception) or _kept_on(error).get(_OF_RUN, False)
+
+
+def mark_of_run(error: BaseException) -> None:
+    """Write on `error` that it is not an agent's failure but the run's, such as a limit reached."""
+    _kept_on(error)[_OF_RUN] = True
+
+
+def leave_run(error: BaseException) -> None:
+    """Remove that mark where `error` leaves its run: it may fail an agent of another run."""
+    _kept_on(error).pop(_OF_RUN, None)
 
 
 def _kept_on(error: BaseException) -> dict[str, Any]:

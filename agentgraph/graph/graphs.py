@@ -34,6 +34,7 @@ from agentgraph.graph.guarded_saver import GuardedSaver
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.saving import SAVER
 from agentgraph.graph.state import STAMP, LaneState, address_of
 from agentgraph.graph.values import Reducers, check_mapping
@@ -92,11 +93,12 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
     Attributes:
         agent: The root of the tree.
         reducers: How values are merged, and their types: input that does not fit is not saved.
+        transfers: Whether agents may transfer, so that a run counts how often they do.
     """
 
-    def __init__(self, *, agent: Agent, reducers: Reducers, **options: Any) -> None:
+    def __init__(self, *, agent: Agent, reducers: Reducers, transfers: bool, **options: Any) -> None:
         super().__init__(**options)
-        self.agent, self.reducers = agent, reducers
+        self.agent, self.reducers, self.transfers = agent, reducers, transfers
 
     def stream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -110,6 +112,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             What LangGraph's own method returns.
         """
         config, saver = self._guarded(config)
+        config = self._counting(config)
         stream = super().stream(self._checked(from_outside(input)), config, **options)
         return stream if saver is None else _raising(stream, saver)
 
@@ -125,6 +128,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             What LangGraph's own method returns.
         """
         config, saver = self._guarded(config)
+        config = self._counting(config)
         stream = super().astream(self._checked(from_outside(input)), config, **options)
         return stream if saver is None else _araising(stream, saver)
 
@@ -140,6 +144,16 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         guarded, given = GuardedSaver(saver, found.get("thread_id")), dict(config or {})
         given["configurable"] = {**(given.get("configurable") or {}), SAVER: guarded}
         return given, guarded
+
+    def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return a config with a new counter of what the run uses, if there is anything to count."""
+        if not self.transfers:
+            return config
+        is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
+        if is_saved and not ensure_config(self.config, config)["configurable"]:
+            return config  # it names no thread, which LangGraph refuses
+        config = config or {}
+        return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 
     def _checked(self, given: Any) -> Any:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.

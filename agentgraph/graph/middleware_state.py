@@ -6,6 +6,8 @@ only what it changed, and the channel folds the changes. The root of a tree fold
 lane inside stores the changes as they are: the enclosing lanes have the records, and take the changes
 when it has ended.
 
+What a derived agent keeps for itself (the plan of a `plan_execute`) is a section of a record, too.
+
 Pure: nothing here knows what the records hold.
 """
 
@@ -22,6 +24,20 @@ Change = Mapping[str, Mapping[str, list[Any]]]
 """The changed entries of a record: each a list of its new value, empty if it is gone."""
 Changes = Mapping[str, Change]
 """Changes by the node of the agent's place."""
+
+
+_KEPT = "kept"
+"""The section of a record with what a derived agent keeps."""
+
+
+def kept_for(records: Records, node: str) -> Mapping[str, Any]:
+    """Return what is kept for the derived agent at a node, by key."""
+    return records.get(node, {}).get(_KEPT, {})
+
+
+def keeping(node: str, entries: Mapping[str, Any]) -> Changes:
+    """Return the changes that keep entries for the derived agent at a node."""
+    return {node: {_KEPT: {key: [value] for key, value in entries.items()}}}
 
 
 def change_between(before: Record, after: Record) -> dict[str, dict[str, list[Any]]]:

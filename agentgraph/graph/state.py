@@ -79,6 +79,8 @@ class ChatEnding(TypedDict, total=False):
     """The signal with which it ends."""
     target: str
     """The agent to which it transfers."""
+    granted: bool
+    """Whether the limits allow the transfer: it is counted."""
     keeps: bool
     """Whether its last message is its output."""
 
@@ -93,6 +95,8 @@ class Border(TypedDict):
     """The signal with which it ended."""
     target: NotRequired[str]
     """The agent to which it transfers."""
+    granted: NotRequired[bool]
+    """Whether the limits allow the transfer: it is counted."""
     given: list[bool]
     """The answers so far, in order: whether the loop ends, whether the agent runs again."""
     failed: NotRequired[bool]
@@ -125,7 +129,7 @@ class Position(TypedDict):
     border: NotRequired[Border]
     """How the activation of the next node ended; that node asks only what is still to be asked."""
     transfers: NotRequired[int]
-    """The transfers of this turn that this lane knows of; missing for none."""
+    """In the root the transfers of this turn, in another lane those of the lane; missing for none."""
     outline: NotRequired[list[str]]
     """The outline of the tree; written at the start of a turn."""
     settled: NotRequired[dict[str, Any]]
@@ -349,8 +353,6 @@ class TaskResult(TypedDict):
     """The signals of a call, by kind: "exit", "break_loop", "transfer_to" (the agent's name)."""
     number: int
     """The number of the call, or of the message, in the activation."""
-    transfers: NotRequired[int]
-    """The number of transfers in the lane that the call ran."""
     state: NotRequired[list[dict[str, Any]]]
     """The call's updates of the state of the agent's middleware."""
     writes: NotRequired[list[Any]]

@@ -39,6 +39,14 @@ _NOT_VALUES = ("messages", "jump_to")
 """Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
 
 
+_OPERATORS: Sequence[tuple[Sequence[tuple[Any, str]], str]] = (
+    (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
+    (((dict, "dict"), (set, "set"), (frozenset, "frozenset")), "or_"),
+)
+"""Types, with their names, and the operator of Python that merges two values of one."""
+_OWN_REDUCER = "object, lambda old, new: ..."
+
+
 class Write(TypedDict):
     """The values that one activation wrote at once."""
 
@@ -327,6 +335,21 @@ def _unread(schema: type, error: Exception) -> InvalidAgentError:
             "new: max(old, new)]"
         ]
     )
+
+
+def reducer_for(*values: Any) -> str:
+    """Return the declaration that would merge values: their type, and a reducer for it.
+
+    >>> reducer_for([1], [2]), reducer_for({"a": 1}, {"b": 2}), reducer_for("a", None)
+    ('list, operator.add', 'dict, operator.or_', 'object, lambda old, new: ...')
+    """
+    if any(isinstance(value, bool) for value in values):
+        return _OWN_REDUCER
+    for kinds, operator in _OPERATORS:
+        for kind, name in kinds:
+            if all(isinstance(value, kind) for value in values):
+                return f"{name}, operator.{operator}"
+    return _OWN_REDUCER
 
 
 def overwriting(value: Any) -> Overwrite:

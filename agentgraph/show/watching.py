@@ -95,7 +95,9 @@ def watch(
     screen = _screen(console)
     begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
-    options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
+    options = RunOptions(
+        screen.streams, config=config, context=context, on_part=screen.see, values=values
+    )
     with engine.run(begin, thread, options) as events:
         activity = engine.read(_activity(engine, thread, messages is None), thread)
         _WATCHED[engine] = (thread, activity)
@@ -123,7 +125,9 @@ async def awatch(
     screen = _screen(console)
     begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
-    options = RunOptions(screen.streams, config=config, context=context, on_part=screen.see)
+    options = RunOptions(
+        screen.streams, config=config, context=context, on_part=screen.see, values=values
+    )
     async with engine.arun(begin, thread, options) as events:
         activity = await engine.aread(_activity(engine, thread, messages is None), thread)
         _WATCHED[engine] = (thread, activity)

@@ -1,16 +1,19 @@
 """Checks of what calls pass: ids of threads, values and messages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.values import Reducers
-from agentgraph.safe_repr import shown
-from agentgraph.threads.requests import FindSaveFault, GetState, Reads
+from agentgraph.safe_repr import nearest, shown
+from agentgraph.threads.requests import FindSaveFault, GetState, ListCheckpoints, Reads
+from agentgraph.tree.names import value_names
+from agentgraph.tree.places import Tree
 
 
 def checked_id(thread_id: object) -> str:
@@ -64,6 +67,38 @@ def check_types(reducers: Reducers, given: Any) -> Reads[None]:
     if values and reducers.fields:
         present = (yield GetState()).values.get("values", {})
         reducers.merged(present, values)
+
+
+def check_known(tree: Tree, reducers: Reducers, values: Mapping[str, Any] | None) -> Reads[None]:
+    """Refuse a value whose name is a typo, where `values=` declares a schema.
+
+    That is a name that nothing knows, close to one that is known: to the schema, the agents, or the
+    thread, where lanes may have written values that conflict.
+
+    Raises:
+        AgentGraphError: There is such a name.
+    """
+    if not values or not reducers.fields or values.keys() <= reducers.fields.keys():
+        return
+    known = {*reducers.fields, *value_names(tree), *(yield GetState()).values.get("values", {})}
+    typos = {name: near for name in values.keys() - known if (near := nearest(str(name), known))}
+    if not typos:
+        return
+    written = {name for saved in (yield ListCheckpoints()) for name in _written_in(saved)}
+    for name in (name for name in values if name in typos.keys() - written):
+        raise AgentGraphError(
+            f"values: no schema, agent or thread knows {shown(name)}; did you mean {typos[name]!r}? "
+            f"Write that, or declare {shown(name)} in the schema"
+        )
+
+
+def _written_in(saved: CheckpointTuple) -> Iterator[str]:
+    """Yield the names of the values that a lane had written, or a lane that ended in the step after."""
+    results = [each for _, name, each in saved.pending_writes or () if name == "__return__"]
+    for state in (saved.checkpoint["channel_values"], *results):
+        writes = state.get("values") if isinstance(state, Mapping) else None
+        for write in writes if isinstance(writes, list) else ():
+            yield from write["values"]
 
 
 def _unsaved(named: str, fault: str) -> AgentGraphError:

@@ -1,6 +1,7 @@
 """The config and the context of a run: what a call passes, merged with what its runner has."""
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 from uuid import uuid4
 
@@ -58,7 +59,8 @@ def check_config(config: object) -> RunnableConfig:
             f"config must be LangGraph's config, got {shown(config)}; pass a dict such as "
             "{'callbacks': [...], 'tags': [...], 'configurable': {...}}"
         )
-    for key in configurable:
+    _check_keys(config, configurable)
+    for key in (*configurable, *config):
         if key in _OF_CHECKPOINTS:
             raise AgentGraphError(
                 f"config: the configurable {key!r} cannot be set, because a runner continues a thread "
@@ -74,6 +76,28 @@ def check_config(config: object) -> RunnableConfig:
                 f"config: {shown(each)} in 'callbacks' is not a callback handler of LangChain"
             )
     return RunnableConfig(**config)  # type: ignore[typeddict-item]
+
+
+def _check_keys(config: Mapping[Any, Any], configurable: Mapping[Any, Any]) -> None:
+    """Refuse keys that LangChain would ignore although they mean something.
+
+    Raises:
+        AgentGraphError: A key belongs into `configurable`, or is close to a known one.
+    """
+    known = [*RunnableConfig.__annotations__]
+    for key in config:
+        if key == "thread_id":
+            meant = shown({"configurable": {**configurable, key: config[key]}})
+            raise AgentGraphError(
+                "config: LangChain would ignore 'thread_id' beside 'configurable'; pass it inside, as "
+                f"config={meant}, or as thread_id={shown(config[key])}"
+            )
+        if key in known or not isinstance(key, str):
+            continue
+        if near := get_close_matches(key, known, 1):
+            raise AgentGraphError(
+                f"config: LangChain would ignore the key {shown(key)}; did you mean {near[0]!r}?"
+            )
 
 
 def thread_for(thread_id: str | None, config: Any) -> str:

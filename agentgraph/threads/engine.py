@@ -1,6 +1,6 @@
 """Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -20,7 +20,7 @@ from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import reason
 from agentgraph.threads.beginning import Begin
-from agentgraph.threads.checks import check_types, checked_id
+from agentgraph.threads.checks import check_known, check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.locks import ThreadLock, is_locked
 from agentgraph.threads.nesting import await_outside, call_outside
@@ -65,6 +65,7 @@ class RunOptions(NamedTuple):
         config: LangGraph's config, merged with the engine's.
         context: LangGraph's runtime context; None for the engine's.
         on_part: Called with each part of the stream before it is translated.
+        values: The values that the caller passes.
     """
 
     stream: bool
@@ -72,6 +73,7 @@ class RunOptions(NamedTuple):
     config: RunnableConfig | None = None
     context: Any = None
     on_part: PartHook | None = None
+    values: Mapping[str, Any] | None = None
 
 
 class Engine:
@@ -140,6 +142,7 @@ class Engine:
         """Return the events of a run, after the checks of its start."""
         given = yield from self._making_sense(reads, thread_id)
         yield from check_types(self.reducers, given)
+        yield from check_known(self.tree, self.reducers, how.values)
         on = yield from self._making_sense(continuation(self.tree, thread_id, given), thread_id)
         saver = GuardedSaver(self.saver, thread_id)
         execution = Execution(self.tree, saver, thread_id, on, how.on_part)

@@ -10,6 +10,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
 
+from agentgraph.agents.approvals import WORDS, example, from_word
 from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
@@ -19,7 +20,7 @@ from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import check_mapping
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.checks import check_saved
 from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
@@ -238,17 +239,27 @@ def _fitting(thread_id: str, question: Interrupt, answer: Any) -> Any:
     schema = question.response_schema
     try:
         given = plain(answer)
+        if schema is None or answer_fault(schema, given):
+            given = from_word(given, question.value)
         fault = answer_fault(schema, given)
     except (AgentGraphError, RecursionError, UnicodeError):
         fault = "it has no JSON form"
     if not fault:
         return given
-    to_fit = "" if schema is None else f" to fit {schema}"
     raise InvalidAnswerError(
         f"the answer {shown(answer)} to {question.address} does not fit: {fault}; the question is "
-        f"still pending, answer it again{to_fit if len(to_fit) < _SHOWN else ''}",
+        f"still pending, answer it again{_to_fit(question)}",
         thread_id,
     )
+
+
+def _to_fit(question: Interrupt) -> str:
+    """Return the end of an error that says what would fit a question."""
+    if (fits := example(question.value, question.response_schema)) is not None:
+        words = [word for word in WORDS if from_word(word, question.value) == fits]
+        return f", as in {as_json(fits)}{''.join(f', or {word!r} alone' for word in words)}"
+    to_fit = "" if question.response_schema is None else f" to fit {question.response_schema}"
+    return to_fit if len(to_fit) < _SHOWN else ""
 
 
 def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:

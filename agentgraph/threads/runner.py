@@ -174,13 +174,16 @@ class Runner:
         Raises:
             PendingInterruptError: Questions are pending on the thread.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: The input cannot be read or saved, `thread_id`, `context` or `config` is
-                invalid, an agent has a timeout, or the saver supports async calls only.
+            AgentGraphError: The input cannot be read or saved, the name of a value is a typo of a known
+                one (where the runner declares values), `thread_id`, `context` or `config` is invalid,
+                an agent has a timeout, or the saver supports async calls only.
             SaverError: The saver cannot be read or written.
         """
         thread_id = thread_for(thread_id, config)
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.run(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def query(self, text: str, **options: Unpack[RunArguments]) -> Run:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
@@ -212,7 +215,8 @@ class Runner:
             answers: A dict of answers, keyed by the id or the address of the question; it need not
                 answer all of them. If only one question is pending, the answer itself will do: a dict
                 is taken as keyed answers only if a key is an id, or an address of the tree. None is
-                an answer; omit the argument to continue without one.
+                an answer; omit the argument to continue without one. A question for the approval of
+                one call takes the bare word "approve" or "reject", too.
             values: Values to write before the thread continues.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
@@ -231,11 +235,13 @@ class Runner:
             InvalidAnswerError: An answer does not fit its question's schema.
             TreeChangedError: The thread was run by a tree of another shape.
             ThreadBusyError: Another run is active on the thread.
-            AgentGraphError: An answer has no JSON form, `context` or `config` is invalid, an agent has
-                a timeout, or the saver supports async calls only.
+            AgentGraphError: An answer has no JSON form, the name of a value is a typo, `context` or
+                `config` is invalid, an agent has a timeout, or the saver supports async calls only.
         """
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.run(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.run(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def invoke(
         self,
@@ -273,7 +279,7 @@ class Runner:
             AgentGraphError: As in `run` and `resume`.
         """
         engine = self.engine
-        options = RunOptions(stream=False, limits=limits, config=config, context=context)
+        options = RunOptions(False, limits, config, context, values=values)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )
@@ -408,7 +414,9 @@ class Runner:
         """
         thread_id = thread_for(thread_id, config)
         begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.arun(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     def aquery(self, text: str, **options: Unpack[RunArguments]) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
@@ -427,7 +435,9 @@ class Runner:
     ) -> AsyncRun:
         """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
         begin = partial(resumption, self.engine.tree, thread_id, answers, values)
-        return self.engine.arun(begin, thread_id, RunOptions(stream, limits, config, context))
+        return self.engine.arun(
+            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
+        )
 
     async def ainvoke(
         self,
@@ -443,7 +453,7 @@ class Runner:
     ) -> Result:
         """Run a turn or resume a thread as `invoke` does, asynchronously."""
         engine = self.engine
-        options = RunOptions(stream=False, limits=limits, config=config, context=context)
+        options = RunOptions(False, limits, config, context, values=values)
         begin, thread = beginning(
             engine.tree, messages, thread_id, answers, values, config, drop_pending
         )

@@ -29,7 +29,7 @@ import anyio
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
-from agentgraph.graph.failures import failures
+from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.threads.locks import ThreadLock
@@ -135,6 +135,7 @@ class Execution:
                 self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
             elif isinstance(error, KeyboardInterrupt):
                 yield from translator.unfinished()
+            leave_run(error)
             raise
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:

@@ -117,6 +117,11 @@ def way_to(place: Place | None) -> list[Place]:
     return way[::-1]
 
 
+def keeper_node(place: Place, name: str) -> str:
+    """Return the node of the nearest enclosing agent with a name; empty for no name."""
+    return next(each.node for each in reversed(way_to(place)) if each.name == name) if name else ""
+
+
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     """Return the place and the cursor of an address; None for an address that the tree cannot have."""
     place: Place | None = None

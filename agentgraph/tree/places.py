@@ -197,6 +197,13 @@ class Place:
         return f"{self.node}.call"
 
     @cached_property
+    def is_in_keeper(self) -> bool:
+        """Whether its lane has an agent around it, or is one, for which data is kept."""
+        if any(check.keeps for check in self.checks):
+            return True
+        return self.parent is not None and not self.starts_lane and self.parent.is_in_keeper
+
+    @cached_property
     def starts_lane(self) -> bool:
         """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
         parent = self.parent

@@ -5,6 +5,10 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+
 from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
@@ -89,10 +93,7 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
     for where, agent, around in _walk(root):
         if not is_agent(agent):
             it = unchecked(agent)
-            yield (
-                f"{where}: {shown(it)} is not an agent; build one with chat_agent, human, "
-                f"sequential, ..."
-            )
+            yield f"{where}: {shown(it)} is not an agent; {_way_to_agent(it)}"
             continue
         yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
         if not isinstance(agent.description, str):
@@ -109,6 +110,30 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
         yield from (f"{where}: {fault}" for fault in _own_faults(inner, around))
         if merged is not None:
             yield from (f"{where}: {fault}" for fault in _shared_keys(inner, merged))
+
+
+def _way_to_agent(it: object) -> str:
+    """Return how to make an agent of something that is none."""
+    match it:
+        case type():
+            return "it is a class: build an agent with ag.chat_agent, ag.human, ag.sequential, ..."
+        case BaseTool():
+            return 'it is a tool: pass it in the tools of ag.chat_agent("name", model, tools=[...])'
+        case BaseLanguageModel():
+            return 'it is a model: pass ag.chat_agent("name", model)'
+        case _ if hasattr(it, "get_state"):
+            return 'it is a graph of LangGraph: pass ag.graph_agent("name", graph)'
+        case _ if hasattr(it, "add_conditional_edges"):
+            return 'it is a graph that is not compiled: pass ag.graph_agent("name", graph.compile())'
+        case Runnable():
+            return 'it is a runnable: pass ag.runnable_agent("name", runnable)'
+        case list() | tuple():
+            return 'put several agents in one: ag.sequential("name", [...]), ag.parallel("name", [...])'
+        case None:
+            return "did a function that builds it return nothing?"
+        case _ if callable(it):
+            return 'make the function one with @ag.agent, or pass ag.function_agent("name", function)'
+    return "build one with ag.chat_agent, ag.human, ag.sequential, ..."
 
 
 def _are_parts(*agents: Agent) -> bool:

@@ -34,7 +34,7 @@ def keeps(name: str) -> ag.Agent:
     return ag.chat_agent(name, scripted(), output_key="found")
 
 
-NO_AGENT = "is not an agent; build one with chat_agent, human, sequential, ..."
+NO_AGENT = "is not an agent; build one with ag.chat_agent, ag.human, ag.sequential, ..."
 NO_LIMIT = "is not a limit; use a whole number from 1"
 OR_NONE = f"{NO_LIMIT}, or None for no bound"
 TWO_CHECKS = "it has two validated(...) checks; combine them into one"

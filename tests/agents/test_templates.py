@@ -82,7 +82,7 @@ def test_any_other_text_in_braces_stays_as_it_is(text: str) -> None:
     [
         ("About {topic}.", {"tone": "dry", "length": 3}, "topic", "length, tone"),
         ("{a} {b} {c}", {"a": 1}, "b", "a"),
-        ("{Topic}", {"topic": "bees"}, "Topic", "topic"),
+        ("{Topic}", {"topic": "bees"}, "Topic", "topic; did you mean 'topic'?"),
         ("{topic}", {}, "topic", "none"),
     ],
 )

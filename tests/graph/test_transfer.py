@@ -34,7 +34,7 @@ def test_a_model_is_sent_a_tool_and_a_line_for_each_target() -> None:
     )
     assert [(t["function"]["name"], t["function"]["description"]) for t in parent.tools] == [
         ("transfer_to_C", "Hand over to C. Knows {bills} and {{refunds}}."),
-        ("transfer_to_D", "Hand over to D. the agent D"),
+        ("transfer_to_D", "Hand over to D."),
     ]
     assert [t["function"]["name"] for t in child.tools] == ["transfer_to_E", "transfer_to_P"]
 

@@ -240,6 +240,20 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "config: the configurable 'checkpoint_id' cannot be set, because a runner continues a thread "
         "at its latest checkpoint; to continue at another one, use runner.graph",
     ),
+    "a checkpoint beside what is configurable": (
+        {"config": {"checkpoint_id": "1"}},
+        "config: the configurable 'checkpoint_id' cannot be set, because a runner continues a thread "
+        "at its latest checkpoint; to continue at another one, use runner.graph",
+    ),
+    "a thread beside what is configurable": (
+        {"config": {"thread_id": "a", "configurable": {"user": "ada"}}},
+        "config: LangChain would ignore 'thread_id' beside 'configurable'; pass it inside, as "
+        "config={'configurable': {'user': 'ada', 'thread_id': 'a'}}, or as thread_id='a'",
+    ),
+    "a key with a typo": (
+        {"config": {"tag": ["a"]}},
+        "config: LangChain would ignore the key 'tag'; did you mean 'tags'?",
+    ),
     "two threads": (
         {"config": {"configurable": {"thread_id": "a"}}, "thread_id": "b"},
         "thread_id='b', but config names the thread 'a'; leave one of them out",

@@ -19,6 +19,7 @@ from langgraph.types import CachePolicy
 
 import agentgraph as ag
 from agentgraph.agents.agents import FunctionAgent
+from agentgraph.safe_repr import shown
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.validation import validate
 
@@ -144,11 +145,38 @@ def test_the_error_is_the_fault_if_there_is_one_and_a_list_otherwise() -> None:
     assert str(refused.value) == "\n- ".join(["2 faults:", *refused.value.faults])
 
 
-def test_a_compiled_graph_is_not_an_agent() -> None:
-    graph = ag.compile_agent(says("a"))
-    assert faults(ag.sequential("s", [graph])) == (
-        f"s: {graph!r} is not an agent; build one with chat_agent, human, sequential, ...",
-    )
+@tool
+def count(text: str) -> int:
+    """Count."""
+    return len(text)
+
+
+NO_AGENTS: dict[str, tuple[Any, str]] = {
+    "a graph of an agent": (
+        ag.compile_agent(says("a")),
+        'it is a graph of LangGraph: pass ag.graph_agent("name", graph)',
+    ),
+    "a graph": (foreign(dict), 'it is a graph of LangGraph: pass ag.graph_agent("name", graph)'),
+    "a graph that is not compiled": (
+        foreign(dict).builder,
+        'it is a graph that is not compiled: pass ag.graph_agent("name", graph.compile())',
+    ),
+    "a function": (
+        len,
+        'make the function one with @ag.agent, or pass ag.function_agent("name", function)',
+    ),
+    "a model": (MODEL, 'it is a model: pass ag.chat_agent("name", model)'),
+    "a runnable": (CHAIN, 'it is a runnable: pass ag.runnable_agent("name", runnable)'),
+    "a tool": (
+        count,
+        'it is a tool: pass it in the tools of ag.chat_agent("name", model, tools=[...])',
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "way_out"), NO_AGENTS.values(), ids=NO_AGENTS)
+def test_what_is_not_an_agent_is_refused_with_how_to_make_one(given: Any, way_out: str) -> None:
+    assert faults(ag.sequential("s", [given])) == (f"s: {shown(given)} is not an agent; {way_out}",)
 
 
 def nested(levels: int) -> ag.Agent:

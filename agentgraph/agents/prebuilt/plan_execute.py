@@ -26,8 +26,7 @@ from agentgraph.agents.prebuilt.planning import (
     IsDone,
     Planned,
     Replanned,
-    StepsLeft,
-    results_key,
+    steps_left,
 )
 from agentgraph.agents.templates import fill, with_text
 
@@ -100,7 +99,7 @@ def plan_execute(
             name, "ended": "max_iterations", "left": [...]}` as a custom event if steps are left.
         parallel: Whether all remaining steps run before the replanner does: each in its own lane, as
             soon as its dependencies are done. The executor sees only its step and the results of
-            these dependencies.
+            these dependencies. A plan may be empty then: only the replanner runs.
         approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
 
@@ -121,9 +120,9 @@ def plan_execute(
         is_part=True,
     )
     asks = [function_agent(f"{name}_approval", Approval(name))] if approve_plan else []
-    inner: list[Agent] = [_checked(plans, Planned(name), repeats=True), *asks, loop]
+    inner: list[Agent] = [_checked(plans, Planned(name, parallel), repeats=True), *asks, loop]
     whole = sequential(name, inner, description=description)
-    return _checked(whole, Finished(name, max_iterations))
+    return _checked(whole, Finished(name, max_iterations), keeps=True)
 
 
 def _agent(role: str, given: Any, **options: Any) -> Any:
@@ -167,10 +166,9 @@ class _Templated:
 def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:
     if not parallel:
         return _checked(executor, Executed(name))
-    key = results_key(name)
-    each = ForEachAgent(name=f"{name}_steps", agent=executor, items=StepsLeft(name), output_key=key)
+    each = ForEachAgent(name=f"{name}_steps", agent=executor, items=steps_left, kept_by=name)
     return _checked(each, ExecutedAll(name))
 
 
-def _checked(agent: Any, check: Any, *, repeats: bool = False) -> CheckedAgent:
-    return CheckedAgent(agent=agent, check=check, repeats=repeats)
+def _checked(agent: Any, check: Any, *, repeats: bool = False, keeps: bool = False) -> CheckedAgent:
+    return CheckedAgent(agent=agent, check=check, repeats=repeats, keeps=keeps)

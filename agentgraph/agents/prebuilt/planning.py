@@ -2,22 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from agentgraph.agents.agents import Item
-from agentgraph.agents.context import Context
+from agentgraph.agents.context import Context, KeepingContext
 from agentgraph.agents.prebuilt.plans import PlanStep, as_values, from_data, read_plan, read_reply
-from agentgraph.agents.signals import Ask, CheckResult, KeptValues, SetValues
+from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues
 from agentgraph.safe_repr import said
 
 ATTEMPTS = 3
 """The maximum number of attempts of a planner to make a valid plan."""
 
 
-_LAST_PLAN = ".plan"
-"""The key of the plan as last written here; if `plan` differs from it, an agent wrote `plan`."""
+PLAN_VALUES = ("question", "plan", "step", "past_steps", "answer")
+"""The names of the values that templates have once there is a plan."""
+WORK, RESULTS = "work", "results"
+"""The keys of what a `plan_execute` keeps: its `Work`, and the results of the parallel steps."""
+_LAST_PLAN = "plan"
+"""The key of the plan as any `plan_execute` wrote it last, kept for all of them: if the value `plan`
+differs, an agent wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,17 @@ class Work:
         """Return the answer, else the last result."""
         return self.answer or (self.done[-1][1] if self.done else "")
 
-    def values(self, name: str) -> dict[str, Any]:
-        """Return the values for templates, and under a private key the data that `work_of` reads."""
+    def values(self) -> dict[str, Any]:
+        """Return the values for templates."""
         plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
         shown = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
-        return {**shown, "answer": self.best(), _key(name): self._as_data(), _LAST_PLAN: plan}
+        return {**shown, "answer": self.best()}
+
+    def kept(self, name: str) -> Kept:
+        """Return what the `plan_execute` with this name keeps, and what all of them do."""
+        return {name: {WORK: self._as_data()}, "": {_LAST_PLAN: as_values(self.left)}}
 
     def _as_data(self) -> dict[str, Any]:
         return {
@@ -65,17 +74,22 @@ class Work:
         }
 
 
-def work_of(name: str, values: Mapping[str, Any]) -> Work:
-    """Return the progress of the `plan_execute` with this name."""
-    data = values[_key(name)]
+def work_of(name: str, ctx: Context) -> Work:
+    """Return the progress of the enclosing `plan_execute` with this name."""
+    return work_in(kept_in(ctx, name))
+
+
+def kept_in(ctx: Context, name: str) -> Mapping[str, Any]:
+    """Return what the enclosing agent with this name keeps; for "" what all agents share."""
+    return cast(KeepingContext, ctx).kept(name)
+
+
+def work_in(kept: Mapping[str, Any]) -> Work:
+    """Return the progress of a `plan_execute`, given what it keeps."""
+    data = kept[WORK]
     done = tuple((from_data([step])[0], result) for step, result in data["done"])
     left = tuple(from_data(data["left"]))
     return Work(data["question"], left, done, data["answer"], data["rounds"])
-
-
-def _key(name: str) -> str:
-    """Return the key of a `plan_execute` in the values, which templates cannot name."""
-    return f"{name}.work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +97,19 @@ class Planned:
     """Stores the plan when the planner has ended, or runs the planner again with what is wrong."""
 
     name: str
+    may_be_empty: bool
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the plan."""
         try:
-            steps = read_plan(_text(said) or _written(ctx) or "")
-            if not steps:
+            given = _text(said) or _written(ctx)
+            steps = read_plan("" if given is None else given)
+            if not steps and not self.may_be_empty:
                 raise ValueError("it has no steps")
         except ValueError as error:
             return _again(ctx, attempt, error)
         work = Work(_question(ctx), tuple(steps))
-        return CheckResult(values=work.values(self.name))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +120,10 @@ class Executed:
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the result."""
-        work = work_of(self.name, ctx.values)
+        work = work_of(self.name, ctx)
         done = (*work.done, (work.left[0], _text(said)))
         work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
-        return CheckResult(values=work.values(self.name))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +134,11 @@ class ExecutedAll:
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the results."""
-        work = work_of(self.name, ctx.values)
-        results = ctx.values[results_key(self.name)]
+        work = work_of(self.name, ctx)
+        results = kept_in(ctx, self.name)[RESULTS]
         done = (*work.done, *((step, results[step.name]) for step in work.left))
         work = replace(work, left=(), done=done, rounds=work.rounds + 1)
-        return CheckResult(values=work.values(self.name))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,7 @@ class Replanned:
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the answer or the steps; if the replanner said nothing, the plan continues."""
-        work = work_of(self.name, ctx.values)
+        work = work_of(self.name, ctx)
         given = _text(said) or _written(ctx)
         if given is None:
             return CheckResult()
@@ -145,7 +161,7 @@ class Replanned:
             work = replace(work, answer=reply)
         else:
             work = replace(work, left=tuple(reply))
-        return CheckResult(values=work.values(self.name))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,13 +173,14 @@ class Finished:
 
     def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Say the best answer, unless the last message is already that answer."""
-        work = work_of(self.name, ctx.values)
+        work = work_of(self.name, ctx)
         best = work.best()
         messages = (AIMessage(best),) if best and _text(said) != best else ()
         stopped = work.answer is None and work.left and work.rounds == self.max_iterations
         left = [step.task for step in work.left]
         stop = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
-        return CheckResult(messages, (stop,) if stopped else (), work.values(self.name))
+        custom = (stop,) if stopped else ()
+        return CheckResult(messages, custom, work.values(), work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,21 +191,8 @@ class IsDone:
 
     def __call__(self, ctx: Context) -> bool:
         """Return whether the loop ends."""
-        work = work_of(self.name, ctx.values)
+        work = work_of(self.name, ctx)
         return work.answer is not None or not work.left
-
-
-@dataclass(frozen=True, slots=True)
-class StepsLeft:
-    """Makes items of the remaining steps, which run in parallel."""
-
-    name: str
-
-    def __call__(self, values: Mapping[str, Any]) -> list[Item]:
-        """Return an item for each step; its request has the results of finished dependencies."""
-        work = work_of(self.name, values)
-        results = {step.name: result for step, result in work.done}
-        return [_item(step, results) for step in work.left]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,7 @@ class Approval:
 
     def __call__(self, ctx: Context) -> Ask | SetValues | None:
         """Ask, and ask again if the steps of the answer are not a valid plan."""
-        work = work_of(self.name, ctx.values)
+        work = work_of(self.name, ctx)
         if not ctx.answered:
             return self._ask(work)
         if ctx.answer is True:
@@ -208,7 +212,7 @@ class Approval:
             work = replace(work, left=tuple(read_plan(ctx.answer)))
         except ValueError as error:
             return self._ask(work, fault=said(error))
-        return KeptValues(**work.values(self.name))
+        return KeptValues(work.values(), work.kept(self.name))
 
     def _ask(self, work: Work, **more: str) -> Ask:
         plan = [step.as_data() for step in work.left]
@@ -216,9 +220,11 @@ class Approval:
         return Ask({"question": work.question, "plan": plan, **more}, schema)
 
 
-def results_key(name: str) -> str:
-    """Return the key of the results of the parallel steps."""
-    return f"{name}.results"
+def steps_left(kept: Mapping[str, Any]) -> list[Item]:
+    """Return an item for each remaining step; its request has the results of finished dependencies."""
+    work = work_in(kept)
+    results = {step.name: result for step, result in work.done}
+    return [_item(step, results) for step in work.left]
 
 
 def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
@@ -231,7 +237,7 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
 def _written(ctx: Context) -> Any:
     """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
-    return None if plan == ctx.values.get(_LAST_PLAN) else plan
+    return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan
 
 
 def _text(said: Sequence[BaseMessage]) -> str:

@@ -24,12 +24,13 @@ from agentgraph.agents.tools import (
     transfers_text,
     without_tools,
 )
-from agentgraph.errors import AgentGraphError, InvalidOutputError, LimitError
+from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.chat.laid_flat import FlatAgent, laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
 from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
 from agentgraph.graph.chat.step import Channels, Step
+from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
@@ -143,7 +144,7 @@ class BuiltAgent:
     def end(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation."""
         if "target" in how:
-            activation.transfer(how["target"])
+            activation.transfer(how["target"], is_granted=how.get("granted", False))
         elif "signal" in how:
             activation.signal(how["signal"])
         if how.get("keeps"):
@@ -273,7 +274,7 @@ def _passed(error: Exception) -> Passed:
 
 def steers(error: Exception) -> bool:
     """Return whether an exception steers the run, so that no tool, retry or model may handle it."""
-    return isinstance(error, GraphBubbleUp | LimitError) or is_invalid_resume(error)
+    return isinstance(error, GraphBubbleUp) or is_fatal(error) or is_invalid_resume(error)
 
 
 def is_guarded(tool: Any) -> bool:

@@ -40,6 +40,7 @@ from agentgraph.graph.chat.laid_flat import arun_call, injects_state, run_call
 from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.step import with_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
+from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.history import REQUEST, unchanged
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
@@ -94,11 +95,15 @@ class CallRunner:
 
     def _ran(self, running: RunningCall) -> Talk[Any]:
         node, call = self._tool_node, running.opened.call
+        came, failed = None, None
         try:
             arguments = (node, call, self._runtime(running))
-            return (yield Call(partial(run_off_loop, run_call), self._arun_call, arguments))
+            came = yield Call(partial(run_off_loop, run_call), self._arun_call, arguments)
         except Exception as error:
-            return self._failed(running, error)
+            failed = error
+        if running.fatal is not None:
+            raise running.fatal  # whatever middleware made of it
+        return came if failed is None else self._failed(running, failed)
 
     async def _arun_call(self, *arguments: Any) -> Any:
         if not self._built.wraps_tools:
@@ -272,6 +277,8 @@ class LaneTool:
             return await arun_talk(self._talk(running, call))
 
     def _talk(self, running: RunningCall, call: Any) -> Talk[ToolMessage]:
+        if running.fatal is not None:
+            raise running.fatal
         attempts, place = running.attempts, self.lane.place
         if (kept := (yield from attempts.next())) is not None:
             return running.message(kept["came"])
@@ -287,6 +294,8 @@ class LaneTool:
             except GraphBubbleUp:
                 raise
             except Exception as error:
+                if is_fatal(error):
+                    running.fatal = error
                 # The caller may handle it; then questions still open in this lane are void.
                 running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
                 running.emitter.add_errors(error)
@@ -312,8 +321,6 @@ class LaneTool:
         if error is not None:
             raise error
         running.write(result["values"])
-        before = running.activation.seen.transfers
-        running.transfers += result.get("transfers", before) - before
         running.attempts.came = last_text(result)
 
 

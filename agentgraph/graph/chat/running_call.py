@@ -43,8 +43,8 @@ class RunningCall:
         before: The updates of the middleware's state by earlier calls, if calls run in sequence.
         updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
-        transfers: How many transfers there were in the lane that the call ran.
         left: Whether an address is inside an agent that failed in the call.
+        fatal: A failure in the lane that the call ran, which nobody may handle.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class RunningCall:
         self.updates: list[dict[str, Any]] = []
         self.emitter = activation.new_emitter(is_concurrent=True)
         self.left: Callable[[str], bool] = lambda _: False
+        self.fatal: Exception | None = None
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
         self.restart()
@@ -86,7 +87,6 @@ class RunningCall:
         self.writes: list[Write] = []
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
-        self.transfers = 0
         self._refused: Ask | None = None
 
     def take(self, returned: Any) -> Any:
@@ -200,8 +200,6 @@ class RunningCall:
         )
         if self.updates:
             result["state"] = self.updates
-        if self.transfers:
-            result["transfers"] = self.transfers
         return result
 
     def _check_changes(self) -> None:

@@ -67,7 +67,11 @@ class ToolsNode(Runnable[LaneState, Update]):
         activation, control = Activation(self.node_context, state, config), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, mode)
-            calls = self._calls(activation, state, control)
+            if self.runner.agents:
+                yield Call(activation.read_lanes, activation.aread_lanes)
+            calls, hands_over = self._calls(activation, state, control)
+            if hands_over:
+                activation.count_transfer()  # before anything says that it was carried out
             is_alone = len(calls) == 1 and calls[0].wanted not in self.runner.agents
             if is_alone:
                 results = [(yield from self.runner.talk(calls[0]))]
@@ -79,13 +83,16 @@ class ToolsNode(Runnable[LaneState, Update]):
                 starts = self._starts(self.atasks, calls, schedule)
                 arun = partial(arun_tasks, starts, slots=slots(config))
                 results = [*(yield Call(run, arun, (schedule,))).values()]
-            return self._update(activation, state, results, is_alone=is_alone)
+            return self._update(activation, state, results, is_alone=is_alone, is_granted=hands_over)
 
-    def _calls(self, activation: Activation, state: LaneState, control: Stop) -> list[RunningCall]:
-        """Return the open calls; of several transfers only the last one is carried out."""
+    def _calls(
+        self, activation: Activation, state: LaneState, control: Stop
+    ) -> tuple[list[RunningCall], bool]:
+        """Return the open calls, and whether one is a transfer; only the last of several is made."""
         built, step = self.built, cache(lambda: self.built.step(activation))
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
-        calls, last_transfer = [], None
+        calls: list[RunningCall] = []
+        last_transfer: RunningCall | None = None
         for opened in open_calls(activation, state):
             wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
             running = RunningCall(built, activation, opened, wanted, control, step)
@@ -94,7 +101,7 @@ class ToolsNode(Runnable[LaneState, Update]):
                     last_transfer.is_passed_over = True
                 last_transfer = running
             calls.append(running)
-        return calls
+        return calls, last_transfer is not None
 
     def _starts(
         self, tasks: dict[str, Callable[..., Any]], calls: Sequence[RunningCall], schedule: Schedule
@@ -153,16 +160,25 @@ class ToolsNode(Runnable[LaneState, Update]):
         results: Sequence[TaskResult],
         *,
         is_alone: bool,
+        is_granted: bool,
     ) -> Update:
         """Write the results in the order of the calls; the one that ends the agent comes last.
 
         The node saves the other events of a single call; those of several are saved by their tasks.
+
+        Args:
+            activation: The activation of the agent.
+            state: The state of the lane.
+            results: The results of the calls.
+            is_alone: Whether there is a single call, which ran in the node itself.
+            is_granted: Whether a transfer is counted already.
         """
         ending, how = self._decide(results)
+        if is_granted and how != "transfer_to":
+            activation.uncount_transfer()
         activation.write(self._joined(activation, state, results))
         updates: list[Mapping[str, Any]] = []
         for result in results:
-            activation.transfers += result.get("transfers", 0)
             updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
@@ -171,7 +187,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         if how == "" and any("break_loop" in result["acts"] for result in results):
             activation.emit_note("break_loop")  # outside a loop it has no effect
         if ending is not None:
-            self._end(activation, ending, how, step)
+            self._end(activation, ending, how, step, is_granted=is_granted)
         elif activation.progress.get("answer"):
             self.built.leave(activation, ChatEnding(keeps=True), step)
         else:
@@ -213,7 +229,15 @@ class ToolsNode(Runnable[LaneState, Update]):
             progress["passed"] = passed
         activation.continue_at(self.node_context.place.round_node, chat=progress)
 
-    def _end(self, activation: Activation, ending: TaskResult, how: str, step: Step | None) -> None:
+    def _end(
+        self,
+        activation: Activation,
+        ending: TaskResult,
+        how: str,
+        step: Step | None,
+        *,
+        is_granted: bool,
+    ) -> None:
         """End the agent with the action or the result of a call."""
         leaving, is_last = ChatEnding(), self.node_context.place.after_agent_node is None
         match how:
@@ -221,6 +245,8 @@ class ToolsNode(Runnable[LaneState, Update]):
                 leaving["signal"] = how
             case "transfer_to":
                 leaving["target"] = ending["acts"]["transfer_to"]
+                if is_granted:
+                    leaving["granted"] = True
         is_kept = "target" not in leaving
         self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:

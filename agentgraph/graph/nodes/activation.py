@@ -15,12 +15,12 @@ from langgraph.types import Command, interrupt
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
-from agentgraph.agents.signals import Signal
-from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.failures import asked_beside, mark_border, mark_failure
+from agentgraph.agents.signals import Kept, Signal
+from agentgraph.errors import InvalidOutputError, LimitError
+from agentgraph.graph.failures import asked_beside, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
-from agentgraph.graph.middleware_state import Change, Changes, Record
+from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
 from agentgraph.graph.moments import (
     Entry,
     Note,
@@ -33,6 +33,7 @@ from agentgraph.graph.moments import (
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
+from agentgraph.graph.nodes.spending import Spent
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
@@ -49,7 +50,7 @@ from agentgraph.graph.state import (
     stamped,
 )
 from agentgraph.graph.values import Write
-from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
 
 class CacheEntry(NamedTuple):
@@ -73,7 +74,6 @@ class Activation:
         progress: The progress of a chat agent.
         has_ended: Whether it ended in an earlier step, and only has to find the next position.
         seen: The messages and values visible to it.
-        transfers: The number of transfers in this turn before its own.
         emitter: Emits its messages and notes.
         config: LangGraph's config for the code that runs in it.
         mark: The metadata for the code that runs in it.
@@ -115,7 +115,7 @@ class Activation:
         self.asked_after: int | None = None
         self.cache_entry: CacheEntry | None = None
         self.seen = node_context.run_state(state, config)
-        self.transfers = self.seen.transfers
+        self._transfers = self.seen.transfers
         is_concurrent = runs_lanes or node_context.is_inner
         self.emitter = Emitter(self.seen.clock, self.address, config, is_concurrent=is_concurrent)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
@@ -176,6 +176,7 @@ class Activation:
             history=history,
             under_way=self._under_way,
             answer=self._answer,
+            records=seen.middleware,
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
@@ -252,11 +253,44 @@ class Activation:
         if not is_emitted:
             self.emit_note(signal)
 
-    def transfer(self, target: str) -> None:
-        """End with a transfer to one of the place's targets."""
+    def transfer(self, target: str, *, is_granted: bool = False) -> None:
+        """End with a transfer to one of the place's targets; it is emitted once the limits allow it.
+
+        Args:
+            target: The name of the target.
+            is_granted: Whether it is counted already.
+        """
         if "signal" not in self._ending:
-            self._ending = Border(target=target, given=[])
-        self.emit_note("transfer_to", target)
+            granted = {"granted": True} if is_granted else {}
+            self._ending = cast(Border, {"target": target, **granted, "given": []})
+
+    def count_transfer(self) -> None:
+        """Count a transfer before it is made.
+
+        Raises:
+            LimitError: The turn has reached its limit of transfers.
+        """
+        bound = self.node_context.limits(self.config).transfers
+        if not cast(Spent, self.seen.spent).take("transfers", bound):
+            reached = LimitError(self.name, self.address, "transfers", cast(int, bound))
+            mark_of_run(reached)
+            raise reached
+        self._transfers += 1
+
+    def uncount_transfer(self) -> None:
+        """Take back a transfer that was counted, and is not made."""
+        cast(Spent, self.seen.spent).give_back("transfers")
+        self._transfers -= 1
+
+    def read_lanes(self) -> None:
+        """Count what the lanes of this step used before a resume."""
+        if self.seen.spent is not None and not self.node_context.is_inner:
+            self.seen.spent.read_lanes(self.config, self.node_context.tree)
+
+    async def aread_lanes(self) -> None:
+        """Count what the lanes of this step used before a resume, on the event loop."""
+        if self.seen.spent is not None and not self.node_context.is_inner:
+            await self.seen.spent.aread_lanes(self.config, self.node_context.tree)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
@@ -267,9 +301,15 @@ class Activation:
         self._changes = {self.node_context.place.home.node: change} if change else {}
         self._new_untracked = untracked
 
-    def keep_changes(self, changes: Changes) -> None:
-        """Write the changes of middleware records in the lanes of this activation."""
-        self._changes = changes
+    def keep_changes(self, *changes: Changes) -> None:
+        """Write changes of records, such as those of middleware in the lanes of this activation."""
+        self._changes = collected(self._changes, changes)
+
+    def keep(self, kept: Kept) -> None:
+        """Keep data for enclosing agents, each the nearest one with its name."""
+        for name, entries in kept.items():
+            self.check("what it keeps", dict(entries))
+            self.keep_changes(keeping(keeper_node(self.node_context.place, name), entries))
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order; writes by "" are the package's own and never conflict."""
@@ -291,7 +331,7 @@ class Activation:
 
     def continue_at(self, node: str, **more: Any) -> None:
         """Continue at a node of this activation, with more keys in the position."""
-        position = self.node_context.position(node, self.cursor, self.transfers)
+        position = self.node_context.position(node, self.cursor)
         self._next = cast(Position, {**position, **more})
 
     def ask(self, question: Question) -> Any:
@@ -330,7 +370,9 @@ class Activation:
         if self._next is not None or any(message.id in known for message in self._said):
             return None
         left = [each for each in folded(self._said) if not isinstance(each, RemoveMessage)]
-        return self.emitter.in_order(left), self._writes
+        target = self._ending.get("target")
+        handed_over = [Note("", "transfer_to", target, self.address)] if target else []
+        return [*self.emitter.in_order(left), *handed_over], self._writes
 
     def update(self) -> Update:
         """Return the update of the node, with the next position of the lane.
@@ -349,19 +391,22 @@ class Activation:
                 self.node_context,
                 self.cursor,
                 self._ending,
-                lambda: self.seen.with_new(self._said, self._writes),
-                transfers=self.transfers,
+                lambda: self.seen.with_new(self._said, self._writes, self._changes),
+                self.count_transfer,
                 is_border=self.has_ended,
             )
-            position = completion.position(self.config)
+            position = completion.position()
             completion.emit(self.emitter)
             self._said += completion.messages
             if completion.values:
                 self._writes = [*self._writes, Write(by="", values=completion.values)]
+                self.keep_changes(completion.changes)  # checks keep nothing without values
         position["at"] = self.address
         if notes := self.emitter.end():
             position["told"] = notes
         position["clock"] = [self.seen.clock.turn, self.seen.clock.last]
+        if self.seen.spent is not None:
+            self._keep_spent(position, self.seen.spent)
         update = Update(position=position)
         if self._said or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = self._said
@@ -372,10 +417,20 @@ class Activation:
         if self._new_untracked is not None:
             update["untracked"] = [self.home_address, self._new_untracked]
         if completion is not None and completion.failure is not None:
-            update["failure"] = completion.failure
-            if isinstance(self._control, Stop):
-                self._control.fail_next()
+            self._fail_next(update, completion.failure)
         return update
+
+    def _keep_spent(self, position: Position, spent: Spent) -> None:
+        """Write what the turn has used into the position; in an inner lane: the lane alone."""
+        is_inner = self.node_context.is_inner
+        if transfers := self._transfers if is_inner else spent.used("transfers"):
+            position["transfers"] = transfers
+
+    def _fail_next(self, update: Update, failure: BaseException) -> None:
+        """Have the next step raise a failure."""
+        update["failure"] = failure
+        if isinstance(self._control, Stop):
+            self._control.fail_next()
 
     def new_emitter(self, *, is_concurrent: bool) -> Emitter:
         """Return a new emitter for this activation, or for one of its tool calls."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 
@@ -21,14 +20,15 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
-from agentgraph.errors import CheckFailedError, LimitError
+from agentgraph.errors import CheckFailedError
 from agentgraph.graph.failures import add_note
+from agentgraph.graph.middleware_state import Changes, collected, keeping
 from agentgraph.graph.moments import Entry, Note
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.state import Border, Position, address_of, stamped
-from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, settled
+from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import advance, transfer
 
@@ -41,6 +41,7 @@ class Completion:
     Attributes:
         messages: The messages of the checks.
         values: The values of the checks.
+        changes: What the checks keep.
         failure: The failure of the function to call again.
     """
 
@@ -50,8 +51,8 @@ class Completion:
         cursor: Cursor,
         ending: Border,
         see: Callable[[], RunState],
+        count_transfer: Callable[[], None],
         *,
-        transfers: int,
         is_border: bool,
     ) -> None:
         """Make a completion.
@@ -61,48 +62,47 @@ class Completion:
             cursor: The counters at the place.
             ending: How the activation ended, and the saved answers of functions.
             see: Returns the visible state at its end.
-            transfers: How many transfers there were in this turn.
+            count_transfer: Counts a transfer, or refuses it.
             is_border: Whether it ended in an earlier step.
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
-        self._transfers, self._is_border = transfers, is_border
+        self._count_transfer, self._is_border = count_transfer, is_border
         self._kept = iter(ending["given"])
         self._new: list[bool] = []
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
         self.values: dict[str, Any] = {}
+        self.changes: Changes = {}
         self.failure: BaseException | None = None
 
-    def position(self, config: RunnableConfig) -> Position:
+    def position(self) -> Position:
         """Return the lane's next position; the border if a function fails or asks a person.
 
         Raises:
             BaseException: The first function called at the border failed: nothing new has to be saved.
         """
-        node_context, target, transfers = (
-            self._node_context,
-            self._ending.get("target"),
-            self._transfers,
-        )
+        node_context, target = self._node_context, self._ending.get("target")
         try:
             if target is None:
                 signal = self._ending.get("signal")
                 comes = advance(node_context.tree, node_context.place, self._cursor, signal, self)
             else:
-                self._check_limit(config)
+                if "granted" not in self._ending:
+                    self._count_transfer()
+                at = node_context.address(self._cursor)
+                self._entries.append(Note("", "transfer_to", target, at))
                 comes = transfer(node_context.tree, node_context.place, self._cursor, target)
-                transfers += 1
         except BaseException as error:
             border = self._border(error)
             if not node_context.has_border or (self._is_border and border == self._ending):
                 raise  # there is nothing new to save
             self.failure = None if isinstance(error, GraphInterrupt) else error
-            position = node_context.position(node_context.place.node, self._cursor, transfers)
+            position = node_context.position(node_context.place.node, self._cursor)
             position["border"] = border
             return position
         node = comes.place.entry_node if comes.place else None
-        return node_context.position(node, comes.cursor, transfers, comes.signal)
+        return node_context.position(node, comes.cursor, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Return whether the `until` of a loop ends it."""
@@ -128,13 +128,6 @@ class Completion:
                 emitter.add_note(entry.kind, entry.data, address=entry.address)
             else:
                 emitter.add_message(entry)
-
-    def _check_limit(self, config: RunnableConfig) -> None:
-        """Refuse a transfer beyond the limit of a turn."""
-        bound = self._node_context.limits(config).transfers
-        if bound is not None and self._transfers >= bound:
-            at = self._node_context.address(self._cursor)
-            raise LimitError(self._node_context.place.name, at, "transfers", bound)
 
     def _border(self, error: BaseException) -> Border:
         """Return how the activation ended, and the answers of the functions before the failed one."""
@@ -163,6 +156,8 @@ class Completion:
         self._entries += [*notes, *messages]
         self.messages += messages
         self.values.update(result.values)
+        changes = [keeping(keeper_node(place, name), each) for name, each in result.kept.items()]
+        self.changes = collected(self.changes, changes)
         self._seen = None
         self._new.append(result.repeats)
         return result.repeats
@@ -170,12 +165,17 @@ class Completion:
     def _context(self, place: Place, cursor: Cursor) -> Context:
         now = self._now()
         return ActivationContext(
-            place, cursor, self._node_context.paths, messages=now.messages, values=now.values
+            place,
+            cursor,
+            self._node_context.paths,
+            messages=now.messages,
+            values=now.values,
+            records=now.middleware,
         )
 
     def _now(self) -> RunState:
         if self._seen is None:
-            self._seen = self._see().with_new(self.messages, self.values)
+            self._seen = self._see().with_new(self.messages, self.values, self.changes)
         return self._seen
 
     def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
@@ -194,3 +194,4 @@ def _given(result: CheckResult) -> Iterator[tuple[str, Any]]:
     yield from (("the message of a check", message) for message in result.messages)
     yield from (("custom data of a check", data) for data in result.custom)
     yield from ((f"the value {name!r} of a check", value) for name, value in result.values.items())
+    yield from ((f"what a check keeps for {name!r}", dict(each)) for name, each in result.kept.items())

@@ -19,10 +19,11 @@ from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import InvalidOutputError, ReducerError, ValueConflictError
+from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
-from agentgraph.graph.middleware_state import Records, applied
+from agentgraph.graph.middleware_state import Changes, Records, applied, kept_for
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
+from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
 from agentgraph.graph.values import (
     Beside,
@@ -33,9 +34,19 @@ from agentgraph.graph.values import (
     conflicts,
     is_deletion,
     overwriting,
+    reducer_for,
 )
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import Cursor, RunPaths, address, as_cursor, cursor_at, iteration, way_to
+from agentgraph.tree.addresses import (
+    Cursor,
+    RunPaths,
+    address,
+    as_cursor,
+    cursor_at,
+    iteration,
+    keeper_node,
+    way_to,
+)
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import start
 
@@ -58,7 +69,7 @@ class RunState:
     messages: Sequence[BaseMessage]
     values: dict[str, Any]
     transfers: int = 0
-    """How many transfers there were in this turn."""
+    """How many transfers there were: in the root of the turn, in another lane of the lane."""
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, Any] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
@@ -66,11 +77,16 @@ class RunState:
     """The saved records of middleware, by node."""
     clock: Clock = field(default_factory=Clock)
     """Numbers the events of the root's step."""
+    spent: Spent | None = None
+    """What the turn has used of its limits; None in a tree without transfers."""
 
-    def with_new(self, messages: Sequence[BaseMessage], written: Written) -> "RunState":
-        """Return a copy with changed messages and written values applied."""
+    def with_new(
+        self, messages: Sequence[BaseMessage], written: Written, changes: Changes | None = None
+    ) -> "RunState":
+        """Return a copy with changed messages, written values and changed records applied."""
         values = self.reducers.applied(self.values, as_writes(written))
-        return replace(self, messages=with_changes(self.messages, messages), values=values)
+        seen = replace(self, messages=with_changes(self.messages, messages), values=values)
+        return replace(seen, middleware=applied(self.middleware, [changes])) if changes else seen
 
     def check(self, where: str, writes: Sequence[Write]) -> None:
         """Apply writes to a copy of the values, to find out whether they can be merged.
@@ -113,7 +129,9 @@ class RunState:
                 (each.by, "ag.DELETE" if is_deletion(each.value) else shown(each.value)) for each in two
             ]
             labels = [label(each.number) if each.by == where else "" for each in two]
-            raise ValueConflictError(where, left, written, labels, left[0] in self.reducers.channels)
+            has_reducer = left[0] in self.reducers.channels
+            reducer = reducer_for(*(each.value for each in two))
+            raise ValueConflictError(where, left, written, labels, has_reducer, reducer)
         writes = [write for each in handed_back.values() for write in each]
         if found:
             writes.append(Write(by=where, values={name: self._settled(name) for name in found}))
@@ -169,12 +187,12 @@ class NodeContext:
         if left is self.place:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
-        return self.position(self.place.entry_node, cursor, position.get("transfers", 0))
+        return self.position(self.place.entry_node, cursor)
 
-    def first_position(self, lane: Place, cursor: Cursor = (), transfers: int = 0) -> Position:
+    def first_position(self, lane: Place, cursor: Cursor = ()) -> Position:
         """Return the first position of a lane, given the enclosing counters."""
         first = start(self.tree, lane, cursor)
-        return self.position(cast(Place, first.place).entry_node, first.cursor, transfers)
+        return self.position(cast(Place, first.place).entry_node, first.cursor)
 
     def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
         """Return the metadata of an activation here for traces.
@@ -201,8 +219,12 @@ class NodeContext:
             seen = outer.with_new(state["messages"], state["values"])
             return replace(seen, transfers=transfers, middleware=records)
         turn, last = clock_in(position)
-        before: Before = config.get("configurable", {}).get(EMITTED_BEFORE) or (0, ())
+        configurable = config.get("configurable", {})
+        before: Before = configurable.get(EMITTED_BEFORE) or (0, ())
         emitted = () if last > before[0] else before[1]  # only the first step of a run continues one
+        spent: Spent | None = configurable.get(SPENT)
+        if spent is not None:
+            spent.begin_step(transfers)
         return RunState(
             state["messages"],
             state["values"],
@@ -211,6 +233,7 @@ class NodeContext:
             settled=position.get("settled", {}) if position else {},
             middleware=changes or {},
             clock=Clock(turn, max(last, before[0]), emitted),
+            spent=spent,
         )
 
     def limits(self, config: RunnableConfig) -> Limits:
@@ -221,16 +244,24 @@ class NodeContext:
         """Return writes for the `values` channel: merged in the root, as a list in an inner lane."""
         return list(writes) if self.is_inner else self.reducers.update(writes)
 
-    def position(
-        self, node: str | None, cursor: Cursor, transfers: int = 0, signal: Signal | None = None
-    ) -> Position:
+    def position(self, node: str | None, cursor: Cursor, signal: Signal | None = None) -> Position:
         """Return the position of a lane with its next node; None if it has ended."""
         position = Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
         if signal:
             position["signal"] = signal
-        if transfers:
-            position["transfers"] = transfers
         return position
+
+
+class _Values(dict[str, Any]):
+    """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
+
+    place: Place
+    cursor: Cursor
+
+    def __missing__(self, name: Any) -> Any:
+        at = address(self.place, self.cursor[: len(self.place.counts)])
+        there = [each for each in self if each.isidentifier()]
+        raise MissingValueError(self.place.home.name, str(name), there, at)
 
 
 class ActivationContext(Context[Any]):
@@ -247,13 +278,20 @@ class ActivationContext(Context[Any]):
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
         answer: Sequence[Any] = (),
+        records: Records | None = None,
     ) -> None:
-        self._place, self._cursor, self._paths = place, cursor, paths
+        self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
         self._messages, self._history, self._under_way = messages, history, under_way
         self._visible: list[BaseMessage] | None = None
-        self.values = MappingProxyType(dict(values))
+        own = _Values(values)
+        own.place, own.cursor = place, cursor
+        self.values = MappingProxyType(own)
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
+
+    def kept(self, name: str) -> Mapping[str, Any]:
+        """Return what the nearest enclosing agent with this name keeps."""
+        return kept_for(self._records, keeper_node(self._place, name))
 
     @property
     @override

@@ -15,9 +15,9 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.agents.agents import ForEachAgent, Item, ParallelAgent
 from agentgraph.agents.dependencies import in_order, upstream
+from agentgraph.agents.prebuilt.planning import RESULTS, kept_in
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graphs import Picture, picture_of
-from agentgraph.graph.middleware_state import collected
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -87,9 +87,8 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the messages that replace those of a lane whose failure is saved."""
         return ()
 
-    def values(self, fork: Activation, results: Results) -> dict[str, Any]:
-        """Return the values written by the fork itself."""
-        return {}
+    def keep(self, fork: Activation, results: Results) -> None:
+        """Keep what an enclosing agent needs of the results."""
 
     def finish(self, fork: Activation, results: Results) -> None:
         """Run after all lanes have ended."""
@@ -108,6 +107,7 @@ class ForkNode(Runnable[LaneState, Update]):
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
+                fork.read_lanes()
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
@@ -120,6 +120,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
+                await fork.aread_lanes()
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 starts = _starts(self.atasks, fork, jobs, schedule)
@@ -217,17 +218,17 @@ class ForkNode(Runnable[LaneState, Update]):
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> None:
         """Write the results of the lanes, and void the events of lanes without a result."""
-        ended, before = results.values(), fork.seen.transfers
+        ended = results.values()
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
             fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
             fork.signal("break_loop", is_emitted=True)
-        fork.transfers += sum(result.get("transfers", before) - before for result in ended)
         fork.add_emitted([message for result in ended for message in result["messages"]])
         fork.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
-            fork.keep_changes(collected({}, [each.get("middleware", {}) for each in ended]))
+            fork.keep_changes(*(each.get("middleware", {}) for each in ended))
+        self.keep(fork, results)
         for number, job in enumerate(jobs):
             void = () if number in results else fork.emitter.ids_at(self._inside(job))
             if void:
@@ -242,11 +243,9 @@ class ForkNode(Runnable[LaneState, Update]):
         return lambda at: is_inside(self.node_context.tree, at, place, cursor)
 
     def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
-        """Return the writes of the lanes, in declared order, and then those of the fork itself."""
+        """Return the writes of the lanes, in declared order."""
         handed_back = {number: result["values"] for number, result in results.items()}
-        writes = fork.seen.joined(fork.address, handed_back, _beside(jobs))
-        own = self.values(fork, results)
-        return [*writes, Write(by="", values=own)] if own else writes
+        return fork.seen.joined(fork.address, handed_back, _beside(jobs))
 
 
 def _beside(jobs: Sequence[Job]) -> Beside:
@@ -318,18 +317,16 @@ class ForEachNode(ForkNode):
         """Return a schedule in which each item begins when those that it depends on are done."""
         return Schedule([job.needs for job in jobs], inner_stop(), in_steps=True)
 
-    def values(self, fork: Activation, results: Results) -> dict[str, Any]:
-        """Return the last messages by the names of the items, as the agent's value."""
-        key = cast(ForEachAgent, self.node_context.place.agent).output_key
-        return {
-            key: {
-                name: last_text(results[n]) for n, name in enumerate(self._items(fork)) if n in results
-            }
-        }
+    def keep(self, fork: Activation, results: Results) -> None:
+        """Keep the last messages by the names of the items."""
+        names = enumerate(self._items(fork))
+        said = {name: last_text(results[n]) for n, name in names if n in results}
+        fork.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: said}})
 
     def _items(self, fork: Activation) -> dict[str, Item]:
         """Return the items by name, each after those that it depends on."""
         agent = cast(ForEachAgent, self.node_context.place.agent)
-        items = {item.name: item for item in agent.items(fork.seen.values)}
+        kept = kept_in(fork.context("shared"), agent.kept_by)
+        items = {item.name: item for item in agent.items(kept)}
         order = in_order({name: item.depends_on for name, item in items.items()})
         return {name: items[name] for name in order}

@@ -74,8 +74,9 @@ class Items:
                 _say(activation, item, live=live)
             case Custom(data=data):
                 activation.emit_note("custom", activation.plain("custom data", data))
-            case KeptValues(values=values):
+            case KeptValues(values=values, kept=kept):
                 activation.write([Write(by="", values=dict(values))])
+                activation.keep(kept)
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit():

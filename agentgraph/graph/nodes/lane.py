@@ -49,8 +49,6 @@ class LaneResult(TypedDict):
     """The notes about the failure."""
     number: NotRequired[int]
     """The number of the lane in its fork."""
-    transfers: NotRequired[int]
-    """The number of transfers in this turn, including those before the lane."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
 
@@ -116,9 +114,7 @@ class Lane(NamedTuple):
         named = _in_namespace(call.namespace)
         configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
         return {
-            "input": {
-                "position": call.node_context.first_position(self.place, call.cursor, state.transfers)
-            },
+            "input": {"position": call.node_context.first_position(self.place, call.cursor)},
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
         }
@@ -159,8 +155,6 @@ def _result(state: dict[str, Any]) -> LaneResult:
         values=state.get("values", []),
         signal=position.get("signal"),
     )
-    if "transfers" in position:
-        result["transfers"] = position["transfers"]
     if state.get("middleware"):
         result["middleware"] = state["middleware"]
     return result

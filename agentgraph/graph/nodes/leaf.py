@@ -18,7 +18,7 @@ from agentgraph.agents.agents import HumanAgent
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.failures import arose_at_border
+from agentgraph.graph.failures import arose_at_border, is_fatal
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import akeep, keep
 from agentgraph.graph.nodes.context import NodeContext
@@ -44,7 +44,7 @@ class LeafNode(Runnable[LaneState, Update]):
         self._timeout = TimeoutPolicy.coerce(timeout)
         self.policies: dict[str, Any] = {}
         if retry:
-            self.policies["retry_policy"] = _of_the_agent(retry) if node_context.has_border else retry
+            self.policies["retry_policy"] = _of_the_agent(retry)
         if self._timeout and self._timeout.idle_timeout:
             self.policies["timeout"] = replace(self._timeout, run_timeout=None)
 
@@ -89,18 +89,18 @@ class LeafNode(Runnable[LaneState, Update]):
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:
-    """Return policies that retry the agent, but not a function that is called after it has ended."""
+    """Return policies that retry the agent, and nothing that is not the agent's own failure."""
     policies = [retry] if isinstance(retry, RetryPolicy) else retry
-    return [policy._replace(retry_on=_unless_at_border(policy)) for policy in policies]
+    return [policy._replace(retry_on=_of_its_own(policy)) for policy in policies]
 
 
-def _unless_at_border(policy: RetryPolicy) -> Callable[[Exception], bool]:
+def _of_its_own(policy: RetryPolicy) -> Callable[[Exception], bool]:
     kinds: Any = policy.retry_on
     if isinstance(kinds, Sequence):
         kinds = tuple(kinds)
 
     def retries(error: Exception) -> bool:
-        if arose_at_border(error):
+        if arose_at_border(error) or is_fatal(error):
             return False
         return isinstance(error, kinds) if isinstance(kinds, type | tuple) else bool(kinds(error))
 

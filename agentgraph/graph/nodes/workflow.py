@@ -13,7 +13,14 @@ from agentgraph.agents.agents import Step, WorkflowAgent
 from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import StepFailedError
-from agentgraph.graph.failures import asked_beside, failures, join_failures, keep_asked, mark_failure
+from agentgraph.graph.failures import (
+    asked_beside,
+    failures,
+    is_fatal,
+    join_failures,
+    keep_asked,
+    mark_failure,
+)
 from agentgraph.graph.graphs import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
@@ -92,7 +99,8 @@ class WorkflowNode(ForkNode):
 
     def failure(self, fork: Activation, error: BaseException) -> BaseException:
         """Return the error that names the failed step."""
-        if isinstance(error, StepFailedError) and error.workflow == fork.address:
+        is_named = isinstance(error, StepFailedError) and error.workflow == fork.address
+        if is_named or is_fatal(error):
             return error
         at, shown, _ = failures(error)[0]
         if at == fork.address:  # no step failed, but joining their values did
@@ -162,6 +170,8 @@ def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
     except GraphBubbleUp:
         raise
     except Exception as error:
+        if is_fatal(error):
+            raise
         failed[name] = error
 
 

@@ -1,0 +1,74 @@
+"""Answers to questions for approval: LangChain's decisions on the calls of tools.
+
+A question has one request for each call ("batched"), and so its answer has a list of decisions. Or each
+call has a question of its own ("per_call"), and the answer is the decision.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentgraph.agents.schemas import answer_fault
+
+WORDS = ("approve", "reject")
+"""The decisions that need nothing but their name, so that one word can stand for them."""
+_DECISIONS: dict[str, dict[str, Any]] = {
+    "approve": {"type": "approve"},
+    "reject": {"type": "reject"},
+    "respond": {"type": "respond", "message": "..."},
+    "edit": {"type": "edit", "edited_action": {"name": "...", "args": {}}},
+}
+"""A decision of each kind."""
+
+
+def decided(words: Sequence[str], asked: Any) -> dict[str, Any] | None:
+    """Return words as decisions, one for all requests or one for each; None if they are not decisions.
+
+    >>> decided(["approve"], {"review_configs": [{"allowed_decisions": ["approve"]}]})
+    {'decisions': [{'type': 'approve'}]}
+
+    Args:
+        words: The words.
+        asked: The question.
+    """
+    if not words or not {*WORDS}.issuperset(words):
+        return None
+    decisions = [_DECISIONS[word] for word in words]
+    match asked:
+        case {"review_configs": [_, *_] as configs}:
+            return {"decisions": decisions * len(configs) if len(words) == 1 else decisions}
+        case {"type": "tool_approval"} if len(words) == 1:
+            return decisions[0]
+    return None
+
+
+def from_word(answer: Any, asked: Any) -> Any:
+    """Return a bare word as the decision on the only request; any other answer as it is.
+
+    >>> from_word("reject", {"review_configs": [{"allowed_decisions": ["approve", "reject"]}]})
+    {'decisions': [{'type': 'reject'}]}
+    """
+    match asked:
+        case {"review_configs": [_, _, *_]}:
+            return answer
+    return (decided([answer], asked) if isinstance(answer, str) else None) or answer
+
+
+def example(asked: Any, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an answer that fits a question for approval; None for another question.
+
+    Args:
+        asked: The question.
+        schema: The schema of its answer.
+    """
+    match asked:
+        case {"review_configs": [{"allowed_decisions": _}, *_] as configs}:
+            allowed = [config["allowed_decisions"] for config in configs]
+            return {"decisions": [_first(kinds) for kinds in allowed]}
+        case {"type": "tool_approval"}:
+            return _first([kind for kind, each in _DECISIONS.items() if not answer_fault(schema, each)])
+    return None
+
+
+def _first(allowed: Sequence[str]) -> dict[str, Any]:
+    """Return a decision of an allowed kind, if possible one that needs nothing but its name."""
+    return next((each for kind, each in _DECISIONS.items() if kind in allowed), _DECISIONS["edit"])
