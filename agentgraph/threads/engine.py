@@ -47,8 +47,8 @@ from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
 
-_FIRST = {"source": "input", "step": -1}
-"""The metadata of the first checkpoint of a thread, or of a lane."""
+_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
+"""The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
 
 
 class RunOptions(NamedTuple):
@@ -259,7 +259,7 @@ class Engine:
             case GetNextPart(stream):
                 return next(stream, None)
             case ListThreads():
-                return [*self.saver.list(None, filter=_FIRST)]
+                return [each for first in _FIRST for each in self.saver.list(None, filter=first)]
             case OfThread(other, reads):
                 return self._read(reads, other)
             case IsRunning():
@@ -274,7 +274,7 @@ class Engine:
             case GetNextPart(stream):
                 return await anext(stream, None)
             case ListThreads():
-                return [each async for each in self.saver.alist(None, filter=_FIRST)]
+                return [e for first in _FIRST async for e in self.saver.alist(None, filter=first)]
             case OfThread(other, reads):
                 return await self._aread(reads, other)
             case IsRunning():

@@ -15,6 +15,7 @@ from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterr
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once
+from agentgraph.graph.graphs import Admitted
 from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
@@ -24,6 +25,7 @@ from agentgraph.threads.checks import check_saved
 from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
     before_edits,
+    begun_input,
     leading_checkpoints,
     next_node,
     open_thread,
@@ -79,8 +81,10 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
 
 def resumption(
     tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
-) -> Reads[Command[Any] | None]:
+) -> Reads[Command[Any] | Admitted | None]:
     """Check answers, and return the input with which LangGraph resumes.
+
+    Values for a turn that has not begun are part of its input: they count after those that it has.
 
     Raises:
         UnknownInterruptError: An answer to a question that is not pending.
@@ -93,6 +97,8 @@ def resumption(
     named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     yield from _check_answers_saved(thread_id, questions, named)
     yield from check_saved((), values or {})
+    if values and (begun := begun_input(saved)) is not None:
+        return Admitted({**begun, "values": [*begun["values"], dict(values)]})
     update: dict[str, Any] | None = {"values": dict(values)} if values else None
     if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}

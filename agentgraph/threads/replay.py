@@ -46,7 +46,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.constants import START
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
@@ -59,6 +58,7 @@ from agentgraph.threads.requests import GetCheckpoint, Reads
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
+    begins_turn,
     error_in,
     is_stop,
     leading_checkpoints,
@@ -235,6 +235,12 @@ def _turn(saved: CheckpointTuple) -> int:
     return clock_in(position_of(saved))[0]
 
 
+def _turn_with(given: Any, saved: CheckpointTuple) -> int:
+    """Return the turn that input begins or resumes; one that had not begun is part of the next."""
+    is_next = not (isinstance(given, Command | None) or begins_turn(saved))
+    return _turn(saved) + is_next
+
+
 def _step_at(saved: CheckpointTuple) -> str:
     """Return the name of the step after a checkpoint; empty if the lane has ended."""
     node = next_node(saved)
@@ -294,9 +300,8 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     heard = yield from _heard(ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
-        turn, last = clock_in(position)
-        is_turn = not isinstance(given, Command | None)
-        return Continuation(Moment(turn + is_turn, last, ""), before=(last, ()))
+        last = clock_in(position)[1]
+        return Continuation(Moment(_turn_with(given, saved), last, ""), before=(last, ()))
     origin = saved if is_over else origin
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
@@ -340,7 +345,7 @@ def _continue_step(
     event = Translator(tree, thread_id).event
     left = open_.keys() - {*answered, *dropped}
     return Continuation(
-        begin=Moment(turn + is_turn, clock.last, ""),
+        begin=Moment(_turn_with(given, saved), clock.last, ""),
         replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
         before=(clock.last, [_as_before(each, left) for each in (*entries, *_answers(every))]),
@@ -443,17 +448,12 @@ def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> lis
     They are those of the step in which a run was killed and of the one before it in the same turn. All
     events before a turn were received: its input was saved after that.
     """
-    if _is_input(ran):
+    if begins_turn(ran):
         return []
     own = ran.checkpoint["id"]
     older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
     before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
-    return _since(line, ran if _is_input(before) else before)
-
-
-def _is_input(saved: CheckpointTuple) -> bool:
-    """Return whether a turn begins after a checkpoint: LangGraph's own step reads the input there."""
-    return START in saved.checkpoint["channel_values"]
+    return _since(line, ran if begins_turn(before) else before)
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:

@@ -317,7 +317,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return self.engine.read(thread(self.engine.tree, thread_id), thread_id)
+        return self.engine.read(thread(self.engine.tree, self.engine.reducers, thread_id), thread_id)
 
     def threads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, those that began last first.
@@ -459,7 +459,9 @@ class Runner:
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
-        return await self.engine.aread(thread(self.engine.tree, thread_id), thread_id)
+        return await self.engine.aread(
+            thread(self.engine.tree, self.engine.reducers, thread_id), thread_id
+        )
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""

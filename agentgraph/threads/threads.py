@@ -18,14 +18,16 @@ need more than that:
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
+from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
 
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import Position, moved
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.requests import (
     GetCheckpoint,
@@ -170,9 +172,41 @@ def parts_of(namespace: str) -> list[str]:
 
 
 def position_of(saved: CheckpointTuple) -> Position | None:
-    """Return where the lane of a checkpoint is."""
+    """Return where the lane of a checkpoint is; if a turn begins after it, at the turn's start."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
-    return position
+    if (begun := _turn_input(saved)) is None:
+        return position
+    return moved(position, begun["position"]) if position else cast(Position, begun["position"])
+
+
+def begins_turn(saved: CheckpointTuple) -> bool:
+    """Return whether a turn begins after a checkpoint: LangGraph's own step reads the input there."""
+    return START in saved.checkpoint["channel_values"]
+
+
+def begun_input(saved: CheckpointTuple) -> dict[str, Any] | None:
+    """Return the input of the turn that begins after a checkpoint, in the form of `Admitted`.
+
+    If the step that reads it has ended, its messages have the ids that they got there. None if no turn
+    of a tree begins there.
+    """
+    if (begun := _turn_input(saved)) is None:
+        return None
+    read = next((each for each in writes_by_task(saved).values() if "position" in each), {})
+    messages = read.get("messages", begun.get("messages")) or []
+    several = messages if isinstance(messages, list | tuple) else [messages]
+    values = begun.get("values") or []
+    return {
+        **begun,
+        "messages": convert_to_messages(several),
+        "values": [values] if isinstance(values, Mapping) else [*values],
+    }
+
+
+def _turn_input(saved: CheckpointTuple) -> Mapping[str, Any] | None:
+    given = saved.checkpoint["channel_values"].get(START)
+    is_turn = isinstance(given, Mapping) and "outline" in (given.get("position") or {})
+    return given if is_turn else None
 
 
 def next_node(saved: CheckpointTuple) -> str | None:
