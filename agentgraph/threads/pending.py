@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from langgraph._internal._config import recast_checkpoint_ns
 from langgraph.checkpoint.base import CheckpointTuple
@@ -14,7 +14,7 @@ from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
-from agentgraph.graph.failures import each_once
+from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graphs import Admitted
 from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
@@ -131,21 +131,39 @@ def _by_name(
 ) -> Mapping[str, Any]:
     """Return answers by id or address; a bare answer belongs to the only question.
 
-    A dict is a bare answer too if none of its keys can name a question of the tree.
+    A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
+    schema of the only question, unless that one is named.
     """
     if answers is UNANSWERED or (answers is None and not questions):
         return {}
-    is_map = isinstance(answers, Mapping)
-    if is_map and (
-        len(questions) != 1
-        or any(
-            isinstance(key, str) and (_ID.fullmatch(key) or parse_address(tree, key)) for key in answers
-        )
-    ):
-        return cast(Mapping[str, Any], answers)
     if len(questions) != 1:
+        if isinstance(answers, Mapping):
+            return answers
         raise _unclear_question(thread_id, questions)
-    return {questions[0].id: answers}
+    (question,) = questions
+    is_map = isinstance(answers, Mapping) and (
+        not {question.id, question.address}.isdisjoint(answers)
+        or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
+    )
+    return answers if is_map else {question.id: answers}
+
+
+def _names_question(tree: Tree, key: object) -> bool:
+    """Return whether a key of answers is meant as an id or an address, even a wrong one."""
+    if not isinstance(key, str):
+        return False
+    is_below = "/" in key and is_within(key, tree.root.name)
+    return bool(is_below or _ID.fullmatch(key) or parse_address(tree, key))
+
+
+def _fits(question: Interrupt, answer: Any) -> bool:
+    """Return whether a question has a schema, and an answer fits it."""
+    try:
+        return question.response_schema is not None and not answer_fault(
+            question.response_schema, plain(answer)
+        )
+    except (AgentGraphError, RecursionError, UnicodeError):
+        return False
 
 
 def _pending_questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
@@ -356,8 +374,9 @@ def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
 
 def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInterrupt]:
     """Return the questions of a task that have no answers: LangGraph counts them in the id."""
+    once = each_once(writes["__interrupt__"])
     if not (count := len(writes.get("__resume__", ()))):
-        return [*writes["__interrupt__"]]
+        return once
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
     answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
-    return [asked for asked in writes["__interrupt__"] if asked.id not in answered]
+    return [asked for asked in once if asked.id not in answered]

@@ -199,8 +199,9 @@ class Runner:
             thread_id: The thread.
             answers: A dict of answers, keyed by the id or the address of the question; it need not
                 answer all of them. If only one question is pending, the answer itself will do: a dict
-                is taken as keyed answers only if a key is an id, or an address of the tree. None is
-                an answer; omit the argument to continue without one.
+                is taken as keyed answers only if a key is an id, an address of the tree, or begins as
+                one; a dict that fits the question's schema is the answer, unless it names the question.
+                None is an answer; omit the argument to continue without one.
             values: Values to write before the thread continues.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.

@@ -1,5 +1,6 @@
 """Answers: what names a question, what fits it, and what an edit of the state does to questions."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,7 @@ def test_a_question_keeps_the_id_of_its_event_when_it_is_asked_again(drive: Driv
     assert isinstance(answer.message, HumanMessage)
 
 
-DICTS = [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"s/nobody": "x"}, {"form": 1}, {}, {1: 2}]
+DICTS = [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"form": 1}, {}, {1: 2}]
 
 
 @pytest.mark.parametrize("answer", [*DICTS, None, "", 0, False, []], ids=repr)
@@ -51,16 +52,33 @@ def test_an_answer_is_anything_that_cannot_name_a_question(thread_of: ThreadOf, 
     thread.check_pending()
 
 
-@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s"])
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s", "s/nobody", "s[1]/form", "s/form/more"])
 def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: ThreadOf, key: str) -> None:
     thread = thread_of(form())
     thread.run()
-    with pytest.raises(UnknownInterruptError, match=f"the question '{key}' is not pending"):
+    with pytest.raises(UnknownInterruptError, match=re.escape(f"the question '{key}' is not pending")):
         thread.resume({key: "x", "size": 3})
     assert thread.resume({"s/form": {"size": 3}})[-1] == "{'size': 3}"
     assert thread.resume({}) == thread.resume(None) == []
     with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
         thread.resume({"size": 3})
+
+
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s/nobody"])
+def test_a_dict_that_fits_the_schema_of_the_only_question_is_the_answer(
+    thread_of: ThreadOf, key: str
+) -> None:
+    thread = thread_of(form(response_schema={"type": "object"}))
+    thread.run()
+    assert thread.resume({key: "x"})[-1] == repr({key: "x"})
+
+
+def test_a_dict_that_names_the_only_question_is_keyed_even_if_it_fits_its_schema(
+    thread_of: ThreadOf,
+) -> None:
+    thread = thread_of(form(response_schema={"type": "object"}))
+    thread.run()
+    assert thread.resume({"s/form": {"size": 3}})[-1] == "{'size': 3}"
 
 
 def test_a_watched_thread_takes_a_bare_dict_too() -> None:
