@@ -32,6 +32,7 @@ from agentgraph.threads.requests import (
     GetState,
     IsRunning,
     ListCheckpoints,
+    ListNamespaces,
     ListThreads,
     OfThread,
     PutCheckpoint,
@@ -42,7 +43,7 @@ from agentgraph.threads.requests import (
     SaverRequest,
 )
 from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers import saver_fault
+from agentgraph.threads.savers import namespaces_since, saver_fault
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
@@ -264,6 +265,10 @@ class Engine:
                 return self._read(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
+            case ListNamespaces(since):
+                return namespaces_since(self.saver, thread_id, since)
+            case ListCheckpoints():
+                return [*self.saver.list(config_of(thread_id, asked.namespace), **_bounds(asked))]
         owner, method, *given = self._call(asked, thread_id)
         return getattr(owner, method)(*given)
 
@@ -279,9 +284,13 @@ class Engine:
                 return await self._aread(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
+            case ListNamespaces(since):
+                return namespaces_since(self.saver, thread_id, since)
+            case ListCheckpoints():
+                config = config_of(thread_id, asked.namespace)
+                return [each async for each in self.saver.alist(config, **_bounds(asked))]
         owner, method, *given = self._call(asked, thread_id)
-        answer = getattr(owner, f"a{method}")(*given)
-        return [each async for each in answer] if method == "list" else await answer
+        return await getattr(owner, f"a{method}")(*given)
 
     def _call(self, asked: SaverRequest, thread_id: str) -> tuple[Any, ...]:
         """Return what answers a request: an object, the name of its sync method, and the arguments."""
@@ -290,8 +299,6 @@ class Engine:
                 return self.saver, "get_tuple", config_of(thread_id, *asked)
             case GetState():
                 return self.graph, "get_state", config_of(thread_id, *asked)
-            case ListCheckpoints():
-                return self.saver, "list", config_of(thread_id)
             case PutCheckpoint(config, saved):
                 versions = saved.checkpoint["channel_versions"]
                 return self.saver, "put", config, saved.checkpoint, saved.metadata, versions
@@ -312,3 +319,9 @@ class Engine:
         named = saver_error(error, self.saver, thread_id)
         named.__cause__ = error
         return named
+
+
+def _bounds(asked: ListCheckpoints) -> dict[str, Any]:
+    """Return the arguments by which a saver lists only some checkpoints."""
+    before = asked.before and {"configurable": {"checkpoint_id": asked.before}}
+    return {"before": before, "limit": asked.limit}

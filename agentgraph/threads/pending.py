@@ -207,7 +207,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
 def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
     """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
-    every = yield from leading_checkpoints()
+    every = yield from leading_checkpoints(began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any("__resume__" in task for at in [origin, *inside] for task in writes_by_task(at).values())
 

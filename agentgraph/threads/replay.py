@@ -66,6 +66,7 @@ from agentgraph.threads.threads import (
     next_node,
     notes_at,
     open_thread,
+    parent_of,
     parts_of,
     position_of,
     save_notes,
@@ -121,12 +122,16 @@ def last_answer(tree: Tree, thread_id: str) -> Reads[Note | None]:
     return answers[-1] if answers else None
 
 
-def _of_lanes(tree: Tree) -> Reads[list[CheckpointTuple]]:
+def _of_lanes(tree: Tree, since: str = "") -> Reads[list[CheckpointTuple]]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
+
+    Args:
+        tree: The tree.
+        since: As in `leading_checkpoints`.
     """
-    every = yield from leading_checkpoints()
+    every = yield from leading_checkpoints(since)
     return [each for each in every if not tree.is_foreign(parts_of(namespace_of(each)))]
 
 
@@ -306,7 +311,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from _of_lanes(tree)
+        line = yield from _of_lanes(tree, (yield from _first_needed(ran, origin, heard)))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
@@ -413,6 +418,24 @@ def _unheard(
     entries = _entries(tree, line)
     first = next((i for i, each in enumerate(entries) if _is_due(each, heard, steps)), len(entries))
     return _Voided([*steps, *void], entries[first:])
+
+
+def _first_needed(ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None) -> Reads[str]:
+    """Return the id of the first checkpoint of the root that tells what is void and replayed.
+
+    If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
+    all events had been received, or the one whose step continues.
+    """
+    if heard == inf:
+        return str(origin.checkpoint["id"])
+    first = ran
+    while (before := (yield from parent_of(first))) is not None:
+        if heard is None:
+            return str(before.checkpoint["id"])
+        if Moment(*clock_in(position_of(first)), "").time <= heard:
+            break
+        first = before
+    return str(first.checkpoint["id"])
 
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:

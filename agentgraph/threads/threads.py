@@ -33,6 +33,7 @@ from agentgraph.threads.requests import (
     GetCheckpoint,
     GetState,
     ListCheckpoints,
+    ListNamespaces,
     PutWrite,
     Reads,
 )
@@ -47,6 +48,8 @@ _ERROR = "__error__"
 _RESULTS = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """The sources of checkpoints that `update_state` writes."""
+_PAGE = 16
+"""How many checkpoints are listed at first, where the number that is needed is not known."""
 _LEADS_TO = "branch:to:"
 """The prefix of the channels by which LangGraph triggers nodes."""
 _RAN = "loop"
@@ -117,8 +120,12 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
     """
     if not _is_edit(saved):
         return saved, saved
-    every = yield from leading_checkpoints()
-    line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
+    first: CheckpointTuple | None = saved
+    while first is not None and first.metadata.get("source") in _EDITS:
+        since = first
+        first = yield from parent_of(first)
+    every = leading((yield from _pages("", (first or since).checkpoint["id"])))
+    line = {each.checkpoint["id"]: each for each in every}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
         origin = line.get(_parent(origin))
@@ -270,9 +277,41 @@ def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError
     )
 
 
-def leading_checkpoints() -> Reads[list[CheckpointTuple]]:
-    """Return the checkpoints that lead to the head, in all namespaces, each newest first."""
-    return leading((yield ListCheckpoints()))
+def leading_checkpoints(since: str = "") -> Reads[list[CheckpointTuple]]:
+    """Return the checkpoints that lead to the head, in all namespaces, each newest first.
+
+    Args:
+        since: The id of the first one of the root that is needed; by default all are.
+    """
+    namespaces: Sequence[str | None] | None = (yield ListNamespaces(since)) if since else None
+    if namespaces is None:
+        every: list[CheckpointTuple] = yield ListCheckpoints()
+        return leading(each for each in every if each.checkpoint["id"] >= since)
+    found: list[CheckpointTuple] = []
+    for namespace in namespaces:
+        found += yield from _pages(namespace, since)
+    return leading(found)
+
+
+def _pages(namespace: str | None, since: str) -> Reads[list[CheckpointTuple]]:
+    """Return the checkpoints since one, newest first; hardly any others are read."""
+    found: list[CheckpointTuple] = []
+    before, limit = None, _PAGE
+    while True:
+        page: list[CheckpointTuple] = yield ListCheckpoints(namespace, before, limit)
+        found += page
+        before = page[-1].checkpoint["id"] if page else ""
+        if len(page) < limit or before < since:
+            return [each for each in found if each.checkpoint["id"] >= since]
+        limit *= 2
+
+
+def parent_of(saved: CheckpointTuple) -> Reads[CheckpointTuple | None]:
+    """Return the checkpoint before one, in its namespace; None for the first."""
+    if not _parent(saved):
+        return None
+    found: CheckpointTuple | None = yield GetCheckpoint(namespace_of(saved), _parent(saved))
+    return found
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:

@@ -146,7 +146,7 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
     _, origin = yield from before_edits(saved)
     place = _place(tree, position_in(tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield from leading_checkpoints()) if runs_lanes else []
+    every = (yield from leading_checkpoints(origin.checkpoint["id"])) if runs_lanes else []
     return (yield from _of_step(tree, every, origin, state.get("messages", [])))
 
 
