@@ -92,14 +92,15 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
-    every = without_past_attempts((yield from _of_lanes(tree)))
+    given = yield from _of_lanes(tree)
+    every = without_past_attempts(given)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
-        for entry in _entries(tree, every)
+        for entry in _entries(tree, given)
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
@@ -145,15 +146,36 @@ def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
-    every = without_past_attempts(every)
-    entries = _all_entries(every)
+    left, entries = _of_last_attempts(every)
     events = [each for each in _without_void(entries) if not _is_answer(each)]
-    return events, [*_failures(tree, every, entries)]
+    return events, [*_failures(tree, left, entries)]
+
+
+def _of_last_attempts(
+    every: Iterable[CheckpointTuple],
+) -> tuple[list[CheckpointTuple], list[Entry]]:
+    """Return the checkpoints without those of attempts that another one followed; and the entries.
+
+    What a runner saved of a past attempt is with the root's checkpoint.
+    """
+    given = list(every)
+    left = without_past_attempts(given)
+    entries = _all_entries(left)
+    if len(left) < len(given):
+        past = {each.checkpoint["id"] for each in given} - {each.checkpoint["id"] for each in left}
+        entries = [each for each in entries if _began_at(each) not in past]
+    return left, entries
+
+
+def _began_at(entry: Entry) -> str:
+    """Return the id of the checkpoint from which the step of an entry began."""
+    moment = moment_of(entry)
+    return moment.step.partition(":")[0] if moment else ""
 
 
 def _answers(every: Iterable[CheckpointTuple]) -> list[Note]:
     """Return the notes of structured answers in the steps after some checkpoints, in order."""
-    entries = _without_void(_all_entries(without_past_attempts(every)))
+    entries = _without_void(_of_last_attempts(every)[1])
     return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
 
 

@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 import agentgraph as ag
 
-LONG, SHORT = 30, 6
+LONG, SHORT = 32, 12
 
 
 class Reads:
