@@ -22,6 +22,7 @@ from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.locks import alock_thread, is_locked, lock_thread
+from agentgraph.threads.pending import Resumption
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.requests import (
     CloseStream,
@@ -130,12 +131,16 @@ class Engine:
     ) -> Reads[Execution]:
         """Return the events of a run, after the checks of its start."""
         given = yield from reads
+        resumed = given if isinstance(given, Resumption) else None
+        given = resumed.given if resumed else given
         yield from check_types(self.reducers, given)
         on = yield from continuation(self.tree, thread_id, given)
         saver = GuardedSaver(self.saver, thread_id)
-        execution = Execution(self.tree, saver, thread_id, on, how.on_part)
+        answers = [*resumed.answers.values()] if resumed else []
+        execution = Execution(self.tree, saver, thread_id, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread_id, how, saver, on.before)
+        given = resumed.left if resumed else given
         execution.stream = stream(given, control=execution.control, **options)
         return execution
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import wait_until
 from forked import CONFIG, Thread
-from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided
+from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided, yields
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -217,6 +217,27 @@ def test_an_answer_counts_even_if_another_branch_fails_at_once(drive: Drive) -> 
     assert runner.pending("t") == []
     list(drive.resume(runner, "t"))
     assert sorted(event.text for event in runner.events("t") if event.message) == ["b", "c", "yes"]
+
+
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_answers_that_were_not_taken_when_a_sibling_failed_are_kept(
+    thread_of: ThreadOf, at_once: int | None
+) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("ask", lambda state: {"messages": [("ai", f"{interrupt('Sure?')}!")]})
+    builder.add_edge(START, "ask")
+    graph = ag.graph_agent("graph", builder.compile())
+    first = yields("first", [ag.Ask("First?")], [ValueError("late")], ["done"])
+    inner = ag.parallel("inner", [asks("h"), graph])
+    thread = thread_of(ag.parallel("p", [first, inner], max_concurrency=at_once))
+    thread.run()
+    thread.check_pending("p/first", "p/inner/h", "p/inner/graph")
+    with pytest.raises(ValueError, match="late"):
+        thread.resume({"p/first": "a", "p/inner/h": "b", "p/inner/graph": "c"})
+    assert thread.pending() == []
+    thread.resume()
+    said = sorted(each.text for each in thread.events() if each.message)
+    assert said == ["b", "c!", "done"]
 
 
 def test_a_question_of_a_tool_beside_a_failure_is_asked_again(thread_of: ThreadOf) -> None:
