@@ -46,7 +46,7 @@ from agentgraph.graph.nodes.graph import GraphNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
-from agentgraph.graph.state import Position, reading, state_types
+from agentgraph.graph.state import Position, TurnInput, reading, state_types
 from agentgraph.graph.traces import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
@@ -243,7 +243,7 @@ class _LaneBuilder:
         return made(RootGraph, graph, **own)
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
-        """Make each input set the position to the start, whatever the last turn left.
+        """Make each input set the position to the start, whatever the last turn left, and save it.
 
         LangGraph has a step for writing the input anyway. When it draws a graph, it writes None.
         """
@@ -254,6 +254,8 @@ class _LaneBuilder:
 
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
         graph.nodes[START].writers.append(ChannelWrite((write,)))
+        given: Any = graph.channels[START]
+        graph.channels[START] = TurnInput(given.typ, position=position)
 
     def _nodes(self, place: Place) -> Iterator[LaneNode]:
         """Yield the nodes of a place. Only this method knows the kinds of agents."""

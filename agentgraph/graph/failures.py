@@ -58,12 +58,12 @@ def _arose_inside(error: BaseException, address: str, step: str) -> bool:
     return bool(found) and all(
         not step or each.step in ("", step)
         if each.address == address
-        else _is_inside(each.address, address)
+        else is_within(each.address, address)
         for each in found
     )
 
 
-def _is_inside(address: str, outer: str) -> bool:
+def is_within(address: str, outer: str) -> bool:
     """Return whether an address is inside another one, of which it may have more counters."""
     return address.startswith(outer) and address[len(outer)] in _AFTER_NAME
 

@@ -21,6 +21,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
 from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
 from typing_extensions import TypedDict
@@ -153,6 +154,37 @@ def moved(position: Position, new: Position) -> Position:
         return new
     turn, last = clock_in(position)
     return {**new, "clock": [turn + ("outline" in new), last]}
+
+
+class TurnInput(EphemeralValue[Any]):
+    """The input of a compiled tree, to which it adds the position at which the turn begins.
+
+    LangGraph saves the input before any node has run. So a thread that stopped there tells which tree
+    begins a turn on it, and where.
+    """
+
+    __slots__ = ("position",)
+
+    def __init__(self, typ: Any, guard: bool = True, position: Position | None = None) -> None:
+        super().__init__(typ, guard)
+        self.position = position
+
+    def copy(self) -> "TurnInput":
+        """Return a copy of the channel."""
+        return self._with_position(super().copy())
+
+    def from_checkpoint(self, checkpoint: Any) -> "TurnInput":
+        """Return the channel with saved input."""
+        return self._with_position(super().from_checkpoint(checkpoint))
+
+    def _with_position(self, made: "TurnInput") -> "TurnInput":
+        made.position = self.position
+        return made
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take the input, with the position in the place of any that it has."""
+        begun = {"position": self.position}
+        return super().update([{**v, **begun} if isinstance(v, Mapping) else v for v in values])
 
 
 def is_remove_all(message: Any) -> bool:

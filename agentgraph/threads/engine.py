@@ -24,6 +24,7 @@ from agentgraph.threads.checks import check_known, check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
 from agentgraph.threads.locks import ThreadLock, is_locked
 from agentgraph.threads.nesting import await_outside, call_outside
+from agentgraph.threads.pending import Resumption
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.requests import (
     CloseStream,
@@ -34,6 +35,7 @@ from agentgraph.threads.requests import (
     GetState,
     IsRunning,
     ListCheckpoints,
+    ListNamespaces,
     ListThreads,
     OfThread,
     PutCheckpoint,
@@ -44,14 +46,14 @@ from agentgraph.threads.requests import (
     SaverRequest,
 )
 from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers import saver_fault
+from agentgraph.threads.savers import namespaces_since, saver_fault
 from agentgraph.threads.soundness import check_sound
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
 
-_FIRST = {"source": "input", "step": -1}
-"""The metadata of the first checkpoint of a thread, or of a lane."""
+_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
+"""The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
 _SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What is raised where one part of a thread does not fit another."""
 
@@ -141,13 +143,17 @@ class Engine:
     ) -> Reads[Execution]:
         """Return the events of a run, after the checks of its start."""
         given = yield from self._making_sense(reads, thread_id)
+        resumed = given if isinstance(given, Resumption) else None
+        given = resumed.given if resumed else given
         yield from check_types(self.reducers, given)
         yield from check_known(self.tree, self.reducers, how.values)
         on = yield from self._making_sense(continuation(self.tree, thread_id, given), thread_id)
         saver = GuardedSaver(self.saver, thread_id)
-        execution = Execution(self.tree, saver, thread_id, on, how.on_part)
+        answers = [*resumed.answers.values()] if resumed else []
+        execution = Execution(self.tree, saver, thread_id, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread_id, how, saver, on.before)
+        given = resumed.left if resumed else given
         execution.stream = stream(given, control=execution.control, **options)
         return execution
 
@@ -298,14 +304,19 @@ class Engine:
             case GetNextPart(stream):
                 return next(stream, None)
             case ListThreads():
-                return self._sound([*self.saver.list(None, filter=_FIRST)])
+                found = [each for first in _FIRST for each in self.saver.list(None, filter=first)]
+                return self._sound(found)
             case OfThread(other, reads):
                 return self._read(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
+            case ListNamespaces(since):
+                return namespaces_since(self.saver, thread_id, since)
+            case ListCheckpoints():
+                config = config_of(thread_id, asked.namespace)
+                return self._sound([*self.saver.list(config, **_bounds(asked))])
         owner, method, *given = self._call(asked, thread_id)
-        answer = getattr(owner, method)(*given)
-        return self._checked(asked, [*answer] if method == "list" else answer)
+        return self._checked(asked, getattr(owner, method)(*given))
 
     async def _aanswer(self, asked: Request, thread_id: str) -> Any:
         match asked:
@@ -314,23 +325,25 @@ class Engine:
             case GetNextPart(stream):
                 return await anext(stream, None)
             case ListThreads():
-                return self._sound([each async for each in self.saver.alist(None, filter=_FIRST)])
+                found = [e for first in _FIRST async for e in self.saver.alist(None, filter=first)]
+                return self._sound(found)
             case OfThread(other, reads):
                 return await self._aread(reads, other)
             case IsRunning():
                 return is_locked(self.saver, thread_id)
+            case ListNamespaces(since):
+                return namespaces_since(self.saver, thread_id, since)
+            case ListCheckpoints():
+                config = config_of(thread_id, asked.namespace)
+                listed = self.saver.alist(config, **_bounds(asked))
+                return self._sound([each async for each in listed])
         owner, method, *given = self._call(asked, thread_id)
-        answer = getattr(owner, f"a{method}")(*given)
-        found = [each async for each in answer] if method == "list" else await answer
-        return self._checked(asked, found)
+        return self._checked(asked, await getattr(owner, f"a{method}")(*given))
 
     def _checked(self, asked: SaverRequest, answer: Any) -> Any:
-        """Return the answer to a request, in which checkpoints are sound."""
-        match asked:
-            case GetCheckpoint() if answer is not None:
-                self._sound([answer])
-            case ListCheckpoints():
-                self._sound(answer)
+        """Return the answer to a request; a checkpoint is sound."""
+        if isinstance(asked, GetCheckpoint) and answer is not None:
+            self._sound([answer])
         return answer
 
     def _sound(self, every: list[CheckpointTuple]) -> list[CheckpointTuple]:
@@ -349,8 +362,6 @@ class Engine:
                 return self.saver, "get_tuple", config_of(thread_id, *asked)
             case GetState():
                 return self.graph, "get_state", config_of(thread_id, *asked)
-            case ListCheckpoints():
-                return self.saver, "list", config_of(thread_id)
             case PutCheckpoint(config, saved):
                 versions = saved.checkpoint["channel_versions"]
                 return self.saver, "put", config, saved.checkpoint, saved.metadata, versions
@@ -371,3 +382,9 @@ class Engine:
         named = saver_error(error, self.saver, thread_id)
         named.__cause__ = error
         return named
+
+
+def _bounds(asked: ListCheckpoints) -> dict[str, Any]:
+    """Return the arguments by which a saver lists only some checkpoints."""
+    before = asked.before and {"configurable": {"checkpoint_id": asked.before}}
+    return {"before": before, "limit": asked.limit}

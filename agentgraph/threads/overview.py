@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
@@ -18,7 +19,8 @@ from agentgraph.errors import (
     UnknownThreadError,
 )
 from agentgraph.events.events import AgentEvent, Interrupt
-from agentgraph.graph.state import address_of
+from agentgraph.graph.state import address_of, with_changes
+from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.pending import pending
@@ -37,6 +39,8 @@ from agentgraph.threads.requests import (
 )
 from agentgraph.threads.results import Usage, usage_of
 from agentgraph.threads.threads import (
+    begins_turn,
+    begun_input,
     error_in,
     is_stop,
     leading_checkpoints,
@@ -112,8 +116,8 @@ class ThreadSummary:
     updated: float
 
 
-def thread(tree: Tree, thread_id: str) -> Reads[Thread]:
-    """Return what is on a thread.
+def thread(tree: Tree, reducers: Reducers, thread_id: str) -> Reads[Thread]:
+    """Return what is on a thread, with the input of a turn that has only begun.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
@@ -124,11 +128,16 @@ def thread(tree: Tree, thread_id: str) -> Reads[Thread]:
         return Thread(thread_id, "running" if is_running else "new")
     events = yield from replayed(tree, thread_id)
     questions = yield from pending(tree, thread_id)
-    state = (yield GetState()).values
+    begun = begun_input(saved)
+    state = (yield GetState("", saved.checkpoint["id"] if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
+    values: Mapping[str, Any] = state.get("values", {})
+    if begun is not None:
+        messages = with_changes(messages, begun["messages"])
+        values = reducers.merged(values, begun["values"])
     turns = _turns((yield from leading_checkpoints()), messages, events)
     status: Status = "running" if is_running else _status(saved, bool(questions))
-    return Thread(thread_id, status, state.get("values", {}), messages, turns, questions)
+    return Thread(thread_id, status, values, messages, turns, questions)
 
 
 def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
@@ -141,6 +150,7 @@ def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
     first: list[CheckpointTuple] = yield ListThreads()
+    first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     found: list[ThreadSummary] = []
     for thread_id in dict.fromkeys(ids):
@@ -178,14 +188,19 @@ def _turns(
     messages: Sequence[BaseMessage],
     events: Sequence[AgentEvent],
 ) -> list[Turn]:
-    """Return the turns of a thread; a user's message that was replaced since appears as it is now."""
+    """Return the turns of a thread; a user's message that was replaced since appears as it is now.
+
+    Input that no node had read when the next turn began is part of that turn.
+    """
     now = {message.id: message for message in messages}
     done: dict[int, list[AgentEvent]] = defaultdict(list)
     for event in events:
         done[event.turn or 0].append(event)
     turns: list[Turn] = []
-    for saved in reversed(newest_first):
-        if namespace_of(saved) or (given := _input(saved)) is None:
+    line = [saved for saved in reversed(newest_first) if not namespace_of(saved)]
+    for saved, next_ in zip_longest(line, line[1:]):
+        given = None if next_ and begins_turn(next_) else _input(saved)
+        if given is None:
             continue
         said = [now.get(each.id, each) for each in given if address_of(each) is None]
         number, began = len(turns), _time(saved)
@@ -199,7 +214,8 @@ def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
     for writes in writes_by_task(saved).values():
         if "outline" in (writes.get("position") or {}):
             return list(writes.get("messages") or ())
-    return None
+    begun = begun_input(saved)
+    return None if begun is None else list(begun["messages"])
 
 
 def _time(saved: CheckpointTuple) -> float:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple, cast
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 from langgraph._internal._config import recast_checkpoint_ns
 from langgraph.checkpoint.base import CheckpointTuple
@@ -15,16 +17,18 @@ from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
-from agentgraph.graph.failures import each_once
+from agentgraph.graph.failures import each_once, is_within
+from agentgraph.graph.graphs import Admitted
 from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.checks import check_saved
-from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, Reads
+from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, PutWrite, Reads
 from agentgraph.threads.threads import (
     before_edits,
+    begun_input,
     leading_checkpoints,
     next_node,
     open_thread,
@@ -39,6 +43,8 @@ from agentgraph.tree.places import Tree
 
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
+_RESUME = "__resume__"
+"""The channel under which LangGraph saves the answers that a task has taken."""
 _ID = re.compile("[0-9a-f]{32}")
 """The ids of questions."""
 
@@ -53,6 +59,58 @@ class _Unanswered:
 UNANSWERED: Final = _Unanswered()
 
 
+class Asked(NamedTuple):
+    """A question that waits.
+
+    Attributes:
+        question: LangGraph's question, with its address.
+        saved: The checkpoint of the step in which it was asked; None if that is not known.
+        task: The task that asked it.
+        answers: The answers that the task has to its earlier questions.
+    """
+
+    question: LangGraphInterrupt
+    saved: CheckpointTuple | None = None
+    task: str = ""
+    answers: Sequence[Any] = ()
+
+    @property
+    def id(self) -> str:
+        """The id of the question."""
+        return self.question.id
+
+    @property
+    def schema(self) -> Any:
+        """The schema of its answer, which tells who asks."""
+        return self.question.response_schema
+
+    def answered(self, answer: Any) -> PutWrite | None:
+        """Return the request that saves an answer as LangGraph does where the task takes it."""
+        if self.saved is None:
+            return None
+        return PutWrite(self.saved, self.task, _RESUME, [*self.answers, answer])
+
+
+class Resumption(NamedTuple):
+    """How a thread is resumed.
+
+    Attributes:
+        given: LangGraph's input, with all answers.
+        answers: The answers to save before the run, by the ids of their questions. Otherwise they would
+            be lost if a sibling failed before they are taken.
+    """
+
+    given: Command[Any]
+    answers: Mapping[str, PutWrite]
+
+    @property
+    def left(self) -> Command[Any] | None:
+        """LangGraph's input without the saved answers."""
+        resume: Any = self.given.resume
+        rest = {key: answer for key, answer in resume.items() if key not in self.answers} or None
+        return Command(resume=rest, update=self.given.update) if rest or self.given.update else None
+
+
 class PendingQuestions(NamedTuple):
     """The questions of a thread, and how they can be answered.
 
@@ -61,10 +119,12 @@ class PendingQuestions(NamedTuple):
         answered: "by id". If an edit of the state makes their step begin anew: "by new id" for the
             question of the node itself, "bare" for the only question inside it, otherwise "anew",
             which means that they must be asked again first.
+        asked: Where they were asked, by their ids, if they are answered "by id".
     """
 
     questions: list[Interrupt]
     answered: Literal["by id", "by new id", "bare", "anew"] = "by id"
+    asked: Mapping[str, Asked] = MappingProxyType({})
 
 
 def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
@@ -80,8 +140,10 @@ def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
 
 def resumption(
     tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
-) -> Reads[Command[Any] | None]:
+) -> Reads[Resumption | Command[Any] | Admitted | None]:
     """Check answers, and return the input with which LangGraph resumes.
+
+    Values for a turn that has not begun are part of its input: they count after those that it has.
 
     Raises:
         UnknownInterruptError: An answer to a question that is not pending.
@@ -90,10 +152,12 @@ def resumption(
     """
     check_mapping(values)
     saved = yield from open_thread(tree, thread_id)
-    questions, answered = yield from _pending_questions(tree, saved)
+    questions, answered, asked = yield from _pending_questions(tree, saved)
     named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
     yield from _check_answers_saved(thread_id, questions, named)
     yield from check_saved((), values or {})
+    if values and (begun := begun_input(saved)) is not None:
+        return Admitted({**begun, "values": [*begun["values"], dict(values)]})
     update: dict[str, Any] | None = {"values": dict(values)} if values else None
     if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}
@@ -104,7 +168,12 @@ def resumption(
         if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
             raise _edited_error(thread_id, questions)  # LangGraph would take it for something else
         return Command(resume=answer, update=update)
-    return Command(resume=named or None, update=update) if named or update else None
+    if not named:
+        return Command(update=update) if update else None
+    saves = {key: asked[key].answered(answer) for key, answer in named.items() if key in asked}
+    return Resumption(
+        Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
+    )
 
 
 def _check_answers_saved(
@@ -126,35 +195,54 @@ def _by_name(
 ) -> Mapping[str, Any]:
     """Return answers by id or address; a bare answer belongs to the only question.
 
-    A dict is a bare answer too if none of its keys can name a question of the tree.
+    A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
+    schema of the only question, unless that one is named.
     """
     if answers is UNANSWERED or (answers is None and not questions):
         return {}
-    is_map = isinstance(answers, Mapping)
-    if is_map and (
-        len(questions) != 1
-        or any(
-            isinstance(key, str) and (_ID.fullmatch(key) or parse_address(tree, key)) for key in answers
-        )
-    ):
-        return cast(Mapping[str, Any], answers)
     if len(questions) != 1:
+        if isinstance(answers, Mapping):
+            return answers
         raise _unclear_question(thread_id, questions)
-    return {questions[0].id: answers}
+    (question,) = questions
+    is_map = isinstance(answers, Mapping) and (
+        not {question.id, question.address}.isdisjoint(answers)
+        or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
+    )
+    return answers if is_map else {question.id: answers}
+
+
+def _names_question(tree: Tree, key: object) -> bool:
+    """Return whether a key of answers is meant as an id or an address, even a wrong one."""
+    if not isinstance(key, str):
+        return False
+    is_below = "/" in key and is_within(key, tree.root.name)
+    return bool(is_below or _ID.fullmatch(key) or parse_address(tree, key))
+
+
+def _fits(question: Interrupt, answer: Any) -> bool:
+    """Return whether a question has a schema, and an answer fits it."""
+    try:
+        return question.response_schema is not None and not answer_fault(
+            question.response_schema, plain(answer)
+        )
+    except (AgentGraphError, RecursionError, UnicodeError):
+        return False
 
 
 def _pending_questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = yield from before_edits(saved)
     if origin is saved:
-        return PendingQuestions((yield from _questions(tree, saved)))
+        return (yield from _questions(tree, saved))
     return (yield from _asked_before_edits(tree, origin))
 
 
-def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[list[Interrupt]]:
+def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
     """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = yield from _asked_in(tree, "", saved)
-    return [question_of(tree, question_note(one)) for one in asked]
+    questions = [question_of(tree, question_note(each.question)) for each in asked]
+    return PendingQuestions(questions, asked={each.id: each for each in asked})
 
 
 def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQuestions]:
@@ -166,7 +254,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
     """
     position = position_in(tree, origin)
     tasks = (yield GetState()).tasks
-    questions = yield from _questions(tree, origin)
+    questions = (yield from _questions(tree, origin)).questions
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return PendingQuestions([])
     place = tree.by_node[str(position["next"])]
@@ -184,7 +272,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
 def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
     """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
-    every = yield from leading_checkpoints()
+    every = yield from leading_checkpoints(began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any("__resume__" in task for at in [origin, *inside] for task in writes_by_task(at).values())
 
@@ -275,7 +363,7 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Any]]:
+def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Asked]]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
@@ -289,37 +377,39 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and (next_ == place.tools_node or place.kind.is_fork):
         return (yield from _asked_by_tasks(tree, namespace, saved, position))
-    found: list[LangGraphInterrupt] = []
+    found: list[Asked] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
             waiting = yield from _asked_in_graph(at)
-            found += [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
+            asks = [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
+            found += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
-            found += _unanswered(inner, writes)
+            found += _unanswered(inner, saved, task)
     return each_once(found)
 
 
-def _asked_in_graph(namespace: str) -> Reads[set[str] | None]:
-    """Return the ids of the questions that wait in a graph and its subgraphs; None if none ran."""
+def _asked_in_graph(namespace: str) -> Reads[dict[str, Asked] | None]:
+    """Return the questions that wait in a graph and its subgraphs, by id; None if none ran."""
     saved: CheckpointTuple | None = yield GetCheckpoint(namespace)
     if saved is None:
         return None
     asked = _asking(saved)
     names = {each.id: each.name for each in (yield GetState(namespace)).tasks} if asked else {}
-    found: set[str] = set()
-    for task, writes in asked.items():
+    found: dict[str, Asked] = {}
+    for task in asked:
         inner = _inside(namespace, f"{names.get(task)}:{task}")
         deeper = yield from _asked_in_graph(inner)
-        found |= {one.id for one in _unanswered(inner, writes)} if deeper is None else deeper
+        own = {each.id: each for each in _unanswered(inner, saved, task)}
+        found |= own if deeper is None else deeper
     return found
 
 
 def _asked_by_tasks(
     tree: Tree, namespace: str, saved: CheckpointTuple, position: Position
-) -> Reads[list[Any]]:
+) -> Reads[list[Asked]]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
 
     If only the node itself wrote anything, it ran a call without a task.
@@ -330,21 +420,26 @@ def _asked_by_tasks(
     (runs,) = (yield GetState(namespace, saved.checkpoint["id"])).tasks
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
-        return _unanswered(outer, asked[runs.id])
-    found: list[tuple[int, list[Any]]] = []
+        return _unanswered(outer, saved, runs.id)
+    found: list[tuple[int, list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in lanes:
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             if inner := (yield from _asked_in(tree, inside, (yield GetCheckpoint(inside)))):
-                found.append((order_of(lane, asker(inner[0].response_schema) or ""), inner))
+                there = asker(inner[0].schema) or ""
+                found.append((order_of(lane, there), inner))
                 break
         else:
             names = [place.call_task, *(lane.node for lane in lanes)]
-            left = [_unanswered(_inside(outer, f"{name}:{task}"), asked[task]) for name in names]
-            own: list[Any] = [one for one in left[0] if all(one in each for each in left)]
-            mine = [one for one in own if asker(one.response_schema) == at]
-            found += [(asking_call(one.response_schema), [one]) for one in mine]
+            left = [_unanswered(_inside(outer, f"{name}:{task}"), saved, task) for name in names]
+            ids = set.intersection(*({each.id for each in several} for several in left))
+            waiting: dict[str, Asked] = {}
+            for each in chain(*left):
+                if each.id in ids and (each.saved or each.id not in waiting):
+                    waiting[each.id] = each
+            mine = [each for each in waiting.values() if asker(each.schema) == at]
+            found += [(asking_call(each.schema), [each]) for each in mine]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
 
 
@@ -359,10 +454,18 @@ def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     return {task: each for task, each in by_task if "__interrupt__" in each and each.keys() <= ends}
 
 
-def _unanswered(namespace: str, writes: Mapping[str, Any]) -> list[LangGraphInterrupt]:
-    """Return the questions of a task that have no answers: LangGraph counts them in the id."""
-    if not (count := len(writes.get("__resume__", ()))):
-        return [*writes["__interrupt__"]]
-    counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, count))][:count]
-    answered = {LangGraphInterrupt.from_ns(None, each).id for each in counted}
-    return [asked for asked in writes["__interrupt__"] if asked.id not in answered]
+def _unanswered(namespace: str, saved: CheckpointTuple, task: str) -> list[Asked]:
+    """Return the questions of a task that have no answers: LangGraph counts them in the id.
+
+    Where a question is that of the task itself, and not of a graph in it, it is known where its answer
+    is saved.
+    """
+    writes = writes_by_task(saved)[task]
+    answers = writes.get(_RESUME, ())
+    counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, len(answers) + 1))]
+    *answered, next_ = [LangGraphInterrupt.from_ns(None, each).id for each in counted]
+    return [
+        Asked(one, saved, task, answers) if one.id == next_ else Asked(one)
+        for one in each_once(writes["__interrupt__"])
+        if one.id not in answered
+    ]

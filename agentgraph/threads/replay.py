@@ -46,7 +46,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.constants import START
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
@@ -59,6 +58,7 @@ from agentgraph.threads.requests import GetCheckpoint, Reads
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
+    begins_turn,
     error_in,
     is_stop,
     leading_checkpoints,
@@ -66,6 +66,7 @@ from agentgraph.threads.threads import (
     next_node,
     notes_at,
     open_thread,
+    parent_of,
     parts_of,
     position_of,
     save_notes,
@@ -91,14 +92,15 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(tree, thread_id)
-    every = without_past_attempts((yield from _of_lanes(tree)))
+    given = yield from _of_lanes(tree)
+    every = without_past_attempts(given)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
     translator = Translator(tree, thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
-        for entry in _entries(tree, every)
+        for entry in _entries(tree, given)
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
@@ -121,12 +123,16 @@ def last_answer(tree: Tree, thread_id: str) -> Reads[Note | None]:
     return answers[-1] if answers else None
 
 
-def _of_lanes(tree: Tree) -> Reads[list[CheckpointTuple]]:
+def _of_lanes(tree: Tree, since: str = "") -> Reads[list[CheckpointTuple]]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
+
+    Args:
+        tree: The tree.
+        since: As in `leading_checkpoints`.
     """
-    every = yield from leading_checkpoints()
+    every = yield from leading_checkpoints(since)
     return [each for each in every if not tree.is_foreign(parts_of(namespace_of(each)))]
 
 
@@ -140,15 +146,36 @@ def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
-    every = without_past_attempts(every)
-    entries = _all_entries(every)
+    left, entries = _of_last_attempts(every)
     events = [each for each in _without_void(entries) if not _is_answer(each)]
-    return events, [*_failures(tree, every, entries)]
+    return events, [*_failures(tree, left, entries)]
+
+
+def _of_last_attempts(
+    every: Iterable[CheckpointTuple],
+) -> tuple[list[CheckpointTuple], list[Entry]]:
+    """Return the checkpoints without those of attempts that another one followed; and the entries.
+
+    What a runner saved of a past attempt is with the root's checkpoint.
+    """
+    given = list(every)
+    left = without_past_attempts(given)
+    entries = _all_entries(left)
+    if len(left) < len(given):
+        past = {each.checkpoint["id"] for each in given} - {each.checkpoint["id"] for each in left}
+        entries = [each for each in entries if _began_at(each) not in past]
+    return left, entries
+
+
+def _began_at(entry: Entry) -> str:
+    """Return the id of the checkpoint from which the step of an entry began."""
+    moment = moment_of(entry)
+    return moment.step.partition(":")[0] if moment else ""
 
 
 def _answers(every: Iterable[CheckpointTuple]) -> list[Note]:
     """Return the notes of structured answers in the steps after some checkpoints, in order."""
-    entries = _without_void(_all_entries(without_past_attempts(every)))
+    entries = _without_void(_of_last_attempts(every)[1])
     return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
 
 
@@ -235,6 +262,12 @@ def _turn(saved: CheckpointTuple) -> int:
     return clock_in(position_of(saved))[0]
 
 
+def _turn_with(given: Any, saved: CheckpointTuple) -> int:
+    """Return the turn that input begins or resumes; one that had not begun is part of the next."""
+    is_next = not (isinstance(given, Command | None) or begins_turn(saved))
+    return _turn(saved) + is_next
+
+
 def _step_at(saved: CheckpointTuple) -> str:
     """Return the name of the step after a checkpoint; empty if the lane has ended."""
     node = next_node(saved)
@@ -294,14 +327,13 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     heard = yield from _heard(ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
-        turn, last = clock_in(position)
-        is_turn = not isinstance(given, Command | None)
-        return Continuation(Moment(turn + is_turn, last, ""), before=(last, ()))
+        last = clock_in(position)[1]
+        return Continuation(Moment(_turn_with(given, saved), last, ""), before=(last, ()))
     origin = saved if is_over else origin
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from _of_lanes(tree)
+        line = yield from _of_lanes(tree, (yield from _first_needed(ran, origin, heard)))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
@@ -340,7 +372,7 @@ def _continue_step(
     event = Translator(tree, thread_id).event
     left = open_.keys() - {*answered, *dropped}
     return Continuation(
-        begin=Moment(turn + is_turn, clock.last, ""),
+        begin=Moment(_turn_with(given, saved), clock.last, ""),
         replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
         before=(clock.last, [_as_before(each, left) for each in (*entries, *_answers(every))]),
@@ -410,6 +442,24 @@ def _unheard(
     return _Voided([*steps, *void], entries[first:])
 
 
+def _first_needed(ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None) -> Reads[str]:
+    """Return the id of the first checkpoint of the root that tells what is void and replayed.
+
+    If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
+    all events had been received, or the one whose step continues.
+    """
+    if heard == inf:
+        return str(origin.checkpoint["id"])
+    first = ran
+    while (before := (yield from parent_of(first))) is not None:
+        if heard is None:
+            return str(before.checkpoint["id"])
+        if Moment(*clock_in(position_of(first)), "").time <= heard:
+            break
+        first = before
+    return str(first.checkpoint["id"])
+
+
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
     moment = moment_of(entry)
     return moment is not None and (moment.time > heard or moment.step in steps)
@@ -443,17 +493,12 @@ def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> lis
     They are those of the step in which a run was killed and of the one before it in the same turn. All
     events before a turn were received: its input was saved after that.
     """
-    if _is_input(ran):
+    if begins_turn(ran):
         return []
     own = ran.checkpoint["id"]
     older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
     before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
-    return _since(line, ran if _is_input(before) else before)
-
-
-def _is_input(saved: CheckpointTuple) -> bool:
-    """Return whether a turn begins after a checkpoint: LangGraph's own step reads the input there."""
-    return START in saved.checkpoint["channel_values"]
+    return _since(line, ran if begins_turn(before) else before)
 
 
 def _is_cut_short(saved: CheckpointTuple) -> bool:

@@ -30,7 +30,23 @@ class GetState(NamedTuple):
 
 
 class ListCheckpoints(NamedTuple):
-    """Asks for all `CheckpointTuple`s of the thread, in all namespaces, each newest first."""
+    """Asks for `CheckpointTuple`s of the thread, in all namespaces or one, each newest first.
+
+    `before` is the id of a checkpoint, `limit` the greatest number of them.
+    """
+
+    namespace: str | None = None
+    before: str | None = None
+    limit: int | None = None
+
+
+class ListNamespaces(NamedTuple):
+    """Asks for the namespaces of the thread to list for its checkpoints since the one with an id.
+
+    `(None,)` if all can be listed at once, newest first; None if only a list of everything will do.
+    """
+
+    since: str
 
 
 class ListThreads(NamedTuple):
@@ -99,14 +115,16 @@ class CloseStream(NamedTuple):
 
 
 SaverRequest = (
-    GetCheckpoint
-    | GetState
-    | ListCheckpoints
-    | PutWrite
-    | PutWrites
-    | PutCheckpoint
-    | DeleteThread
-    | CloseStream
+    GetCheckpoint | GetState | PutWrite | PutWrites | PutCheckpoint | DeleteThread | CloseStream
 )
 """The requests that one method of the saver, the graph or the stream answers."""
-Request = SaverRequest | ListThreads | OfThread | IsRunning | FindSaveFault | GetNextPart
+Request = (
+    SaverRequest
+    | ListCheckpoints
+    | ListNamespaces
+    | ListThreads
+    | OfThread
+    | IsRunning
+    | FindSaveFault
+    | GetNextPart
+)

@@ -214,9 +214,10 @@ class Runner:
             thread_id: The thread.
             answers: A dict of answers, keyed by the id or the address of the question; it need not
                 answer all of them. If only one question is pending, the answer itself will do: a dict
-                is taken as keyed answers only if a key is an id, or an address of the tree. None is
-                an answer; omit the argument to continue without one. A question for the approval of
-                one call takes the bare word "approve" or "reject", too.
+                is taken as keyed answers only if a key is an id, an address of the tree, or begins as
+                one; a dict that fits the question's schema is the answer, unless it names the question.
+                None is an answer; omit the argument to continue without one. The approval of a single
+                call takes the bare word "approve" or "reject", too.
             values: Values to write before the thread continues.
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
@@ -335,7 +336,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return self.engine.read(thread(self.engine.tree, thread_id), thread_id)
+        return self.engine.read(thread(self.engine.tree, self.engine.reducers, thread_id), thread_id)
 
     def threads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, those that began last first.
@@ -481,7 +482,9 @@ class Runner:
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
-        return await self.engine.aread(thread(self.engine.tree, thread_id), thread_id)
+        return await self.engine.aread(
+            thread(self.engine.tree, self.engine.reducers, thread_id), thread_id
+        )
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""

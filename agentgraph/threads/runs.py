@@ -16,7 +16,15 @@ stopping takes effect, and then unlocks the thread. A new run on that thread wai
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Sequence,
+)
 from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
@@ -35,7 +43,7 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
-from agentgraph.threads.requests import CloseStream, GetNextPart, Request
+from agentgraph.threads.requests import CloseStream, GetNextPart, PutWrite, Request
 from agentgraph.threads.threads import save_failure, save_notes
 from agentgraph.tree.places import Tree
 
@@ -77,7 +85,9 @@ class Execution:
         thread_id: str,
         continuation: Continuation,
         on_part: PartHook | None,
+        answers: Sequence[PutWrite] = (),
     ) -> None:
+        self._answers = answers
         self._tree, self._saver, self._thread_id = tree, saver, thread_id
         self._continuation, self._on_part = continuation, on_part
         self.control = Stop()
@@ -101,6 +111,7 @@ class Execution:
         try:
             if on.checkpoint is not None:
                 yield from save_notes(on.checkpoint, on.notes_after)
+            yield from self._answers
             yield from self._streamed()
         except BaseException as error:
             is_of_saver = isinstance(error, SaverError) and not failures(error)

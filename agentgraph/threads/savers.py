@@ -1,9 +1,11 @@
 """The faults of savers: what they cannot do."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
 
@@ -16,6 +18,8 @@ _CALLS = {
     "sync": "run, query, resume, pending, events and watch",
     "async": "arun, aquery, aresume, apending, aevents and awatch",
 }
+_BY_ID = ("langgraph.checkpoint.sqlite", "langgraph.checkpoint.postgres")
+"""LangGraph's savers that list all namespaces of a thread by id."""
 
 
 def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
@@ -39,3 +43,18 @@ def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
         f"{name} serves only {_CALLS['async' if is_sync else 'sync']}: {why}; call these, or use "
         f"{instead}"
     )
+
+
+def namespaces_since(
+    saver: BaseCheckpointSaver[Any], thread_id: str, since: str
+) -> Sequence[str | None] | None:
+    """Return the namespaces to list for a thread's checkpoints since an id, as `ListNamespaces` says.
+
+    A saver in memory lists one namespace after the other, LangGraph's databases all of them by id. How
+    other savers do it is not known.
+    """
+    if isinstance(saver, InMemorySaver):
+        saved = saver.storage.get(thread_id, {})
+        return [name for name, ids in saved.items() if max(ids, default="") >= since]
+    modules = [kind.__module__ for kind in type(saver).__mro__]
+    return (None,) if any(module.startswith(_BY_ID) for module in modules) else None

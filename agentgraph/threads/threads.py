@@ -18,19 +18,22 @@ need more than that:
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
+from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
 
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.moments import Note, note_of
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import Position, moved
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.requests import (
     GetCheckpoint,
     GetState,
     ListCheckpoints,
+    ListNamespaces,
     PutWrite,
     Reads,
 )
@@ -45,6 +48,8 @@ _ERROR = "__error__"
 _RESULTS = {"__interrupt__", "__return__", "__error__"}
 _EDITS = ("update", "fork")
 """The sources of checkpoints that `update_state` writes."""
+_PAGE = 16
+"""How many checkpoints are listed at first, where the number that is needed is not known."""
 _LEADS_TO = "branch:to:"
 """The prefix of the channels by which LangGraph triggers nodes."""
 _RAN = "loop"
@@ -115,8 +120,12 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
     """
     if not _is_edit(saved):
         return saved, saved
-    every = yield from leading_checkpoints()
-    line = {each.checkpoint["id"]: each for each in every if not namespace_of(each)}
+    first: CheckpointTuple | None = saved
+    while first is not None and first.metadata.get("source") in _EDITS:
+        since = first
+        first = yield from parent_of(first)
+    every = leading((yield from _pages("", (first or since).checkpoint["id"])))
+    line = {each.checkpoint["id"]: each for each in every}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
         origin = line.get(_parent(origin))
@@ -170,9 +179,41 @@ def parts_of(namespace: str) -> list[str]:
 
 
 def position_of(saved: CheckpointTuple) -> Position | None:
-    """Return where the lane of a checkpoint is."""
+    """Return where the lane of a checkpoint is; if a turn begins after it, at the turn's start."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
-    return position
+    if (begun := _turn_input(saved)) is None:
+        return position
+    return moved(position, begun["position"]) if position else cast(Position, begun["position"])
+
+
+def begins_turn(saved: CheckpointTuple) -> bool:
+    """Return whether a turn begins after a checkpoint: LangGraph's own step reads the input there."""
+    return START in saved.checkpoint["channel_values"]
+
+
+def begun_input(saved: CheckpointTuple) -> dict[str, Any] | None:
+    """Return the input of the turn that begins after a checkpoint, in the form of `Admitted`.
+
+    If the step that reads it has ended, its messages have the ids that they got there. None if no turn
+    of a tree begins there.
+    """
+    if (begun := _turn_input(saved)) is None:
+        return None
+    read = next((each for each in writes_by_task(saved).values() if "position" in each), {})
+    messages = read.get("messages", begun.get("messages")) or []
+    several = messages if isinstance(messages, list | tuple) else [messages]
+    values = begun.get("values") or []
+    return {
+        **begun,
+        "messages": convert_to_messages(several),
+        "values": [values] if isinstance(values, Mapping) else [*values],
+    }
+
+
+def _turn_input(saved: CheckpointTuple) -> Mapping[str, Any] | None:
+    given = saved.checkpoint["channel_values"].get(START)
+    is_turn = isinstance(given, Mapping) and "outline" in (given.get("position") or {})
+    return given if is_turn else None
 
 
 def next_node(saved: CheckpointTuple) -> str | None:
@@ -236,9 +277,41 @@ def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError
     )
 
 
-def leading_checkpoints() -> Reads[list[CheckpointTuple]]:
-    """Return the checkpoints that lead to the head, in all namespaces, each newest first."""
-    return leading((yield ListCheckpoints()))
+def leading_checkpoints(since: str = "") -> Reads[list[CheckpointTuple]]:
+    """Return the checkpoints that lead to the head, in all namespaces, each newest first.
+
+    Args:
+        since: The id of the first one of the root that is needed; by default all are.
+    """
+    namespaces: Sequence[str | None] | None = (yield ListNamespaces(since)) if since else None
+    if namespaces is None:
+        every: list[CheckpointTuple] = yield ListCheckpoints()
+        return leading(each for each in every if each.checkpoint["id"] >= since)
+    found: list[CheckpointTuple] = []
+    for namespace in namespaces:
+        found += yield from _pages(namespace, since)
+    return leading(found)
+
+
+def _pages(namespace: str | None, since: str) -> Reads[list[CheckpointTuple]]:
+    """Return the checkpoints since one, newest first; hardly any others are read."""
+    found: list[CheckpointTuple] = []
+    before, limit = None, _PAGE
+    while True:
+        page: list[CheckpointTuple] = yield ListCheckpoints(namespace, before, limit)
+        found += page
+        before = page[-1].checkpoint["id"] if page else ""
+        if len(page) < limit or before < since:
+            return [each for each in found if each.checkpoint["id"] >= since]
+        limit *= 2
+
+
+def parent_of(saved: CheckpointTuple) -> Reads[CheckpointTuple | None]:
+    """Return the checkpoint before one, in its namespace; None for the first."""
+    if not _parent(saved):
+        return None
+    found: CheckpointTuple | None = yield GetCheckpoint(namespace_of(saved), _parent(saved))
+    return found
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:

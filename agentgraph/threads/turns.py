@@ -10,6 +10,7 @@ model's call without a result makes the history invalid for the next request.
 
 The rule: what finished is added to the new turn's input, before the user's messages.
 
+- Input that no node has read: all of it.
 - A node that ended, but was not committed: what it wrote.
 - Tool calls: the results, in the order of the calls; a call without one gets `UNFINISHED`.
 - A graph agent: its messages.
@@ -42,6 +43,7 @@ from agentgraph.threads.requests import GetCheckpoint, GetState, Reads
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
+    begun_input,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -137,11 +139,14 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
 
     If the tree has changed and lacks what ran, whatever can be found is salvaged.
     """
+    if (begun := begun_input(saved)) is not None:
+        changes = begun.get("middleware")
+        return Salvage(begun["messages"], begun["values"], [changes] if changes else [])
     state = yield from _state_at(saved)
     _, origin = yield from before_edits(saved)
     place = _place(tree, position_in(tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield from leading_checkpoints()) if runs_lanes else []
+    every = (yield from leading_checkpoints(origin.checkpoint["id"])) if runs_lanes else []
     return (yield from _of_step(tree, every, origin, state.get("messages", [])))
 
 

@@ -1,5 +1,6 @@
 """Answers: what names a question, what fits it, and what an edit of the state does to questions."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from commands import wait_until
 from forked import CONFIG, Thread
-from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided
+from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided, yields
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -39,7 +40,7 @@ def test_a_question_keeps_the_id_of_its_event_when_it_is_asked_again(drive: Driv
     assert isinstance(answer.message, HumanMessage)
 
 
-DICTS = [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"s/nobody": "x"}, {"form": 1}, {}, {1: 2}]
+DICTS = [{"decisions": [{"type": "approve"}]}, {"size": 3}, {"form": 1}, {}, {1: 2}]
 
 
 @pytest.mark.parametrize("answer", [*DICTS, None, "", 0, False, []], ids=repr)
@@ -51,16 +52,33 @@ def test_an_answer_is_anything_that_cannot_name_a_question(thread_of: ThreadOf, 
     thread.check_pending()
 
 
-@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s"])
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s", "s/nobody", "s[1]/form", "s/form/more"])
 def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: ThreadOf, key: str) -> None:
     thread = thread_of(form())
     thread.run()
-    with pytest.raises(UnknownInterruptError, match=f"the question '{key}' is not pending"):
+    with pytest.raises(UnknownInterruptError, match=re.escape(f"the question '{key}' is not pending")):
         thread.resume({key: "x", "size": 3})
     assert thread.resume({"s/form": {"size": 3}})[-1] == "{'size': 3}"
     assert thread.resume({}) == thread.resume(None) == []
     with pytest.raises(UnknownInterruptError, match="the question 'size' is not pending"):
         thread.resume({"size": 3})
+
+
+@pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s/nobody"])
+def test_a_dict_that_fits_the_schema_of_the_only_question_is_the_answer(
+    thread_of: ThreadOf, key: str
+) -> None:
+    thread = thread_of(form(response_schema={"type": "object"}))
+    thread.run()
+    assert thread.resume({key: "x"})[-1] == repr({key: "x"})
+
+
+def test_a_dict_that_names_the_only_question_is_keyed_even_if_it_fits_its_schema(
+    thread_of: ThreadOf,
+) -> None:
+    thread = thread_of(form(response_schema={"type": "object"}))
+    thread.run()
+    assert thread.resume({"s/form": {"size": 3}})[-1] == "{'size': 3}"
 
 
 def test_a_watched_thread_takes_a_bare_dict_too() -> None:
@@ -199,6 +217,27 @@ def test_an_answer_counts_even_if_another_branch_fails_at_once(drive: Drive) -> 
     assert runner.pending("t") == []
     list(drive.resume(runner, "t"))
     assert sorted(event.text for event in runner.events("t") if event.message) == ["b", "c", "yes"]
+
+
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_answers_that_were_not_taken_when_a_sibling_failed_are_kept(
+    thread_of: ThreadOf, at_once: int | None
+) -> None:
+    builder = StateGraph(MessagesState)
+    builder.add_node("ask", lambda state: {"messages": [("ai", f"{interrupt('Sure?')}!")]})
+    builder.add_edge(START, "ask")
+    graph = ag.graph_agent("graph", builder.compile())
+    first = yields("first", [ag.Ask("First?")], [ValueError("late")], ["done"])
+    inner = ag.parallel("inner", [asks("h"), graph])
+    thread = thread_of(ag.parallel("p", [first, inner], max_concurrency=at_once))
+    thread.run()
+    thread.check_pending("p/first", "p/inner/h", "p/inner/graph")
+    with pytest.raises(ValueError, match="late"):
+        thread.resume({"p/first": "a", "p/inner/h": "b", "p/inner/graph": "c"})
+    assert thread.pending() == []
+    thread.resume()
+    said = sorted(each.text for each in thread.events() if each.message)
+    assert said == ["b", "c!", "done"]
 
 
 def test_a_question_of_a_tool_beside_a_failure_is_asked_again(thread_of: ThreadOf) -> None:

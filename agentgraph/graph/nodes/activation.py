@@ -17,7 +17,7 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Kept, Signal
 from agentgraph.errors import InvalidOutputError, LimitError
-from agentgraph.graph.failures import asked_beside, mark_border, mark_failure, mark_of_run
+from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
@@ -448,8 +448,9 @@ class Activation:
     def leaving_error(self, error: BaseException, call: int | None, emitter: Emitter) -> BaseException:
         """Return the exception to raise for one from this activation, with the address added.
 
-        A question also gets the number of the tool call that asks. A question from inside a graph agent
-        becomes the graph agent's own. Whatever leaves once the saver has failed is the saver's.
+        A question also gets the number of the tool call that asks. A question of another tree, which
+        runs as a graph in this activation, becomes the activation's own, as its failures do. Whatever
+        leaves once the saver has failed is the saver's.
         """
         emitter.void_all()
         if (failure := saver_failure(self._given, error)) is not None:
@@ -468,13 +469,19 @@ class Activation:
 
     def _report_questions(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
         for one in asked:
-            if asked_when(one.response_schema) is None or self.asked_after is not None:
+            if asked_when(one.response_schema) is None or not self._asks(one):
                 self._report_question(one, call, emitter)
+
+    def _asks(self, asked: Any) -> bool:
+        """Return whether a question has the address of this activation, or of one in a lane of it."""
+        at = asker(asked.response_schema)
+        is_here = at is not None and (at == self.address or is_within(at, self.address))
+        return is_here and self.asked_after is None
 
     def _report_question(self, asked: Any, call: int | None, emitter: Emitter) -> None:
         """Write the address into a question, and emit it unless a tool call asks it."""
         given = asked.response_schema
-        is_ours = asker(given) is not None and self.asked_after is None
+        is_ours = self._asks(asked)
         schema = unaddressed(given if is_ours else checkable(given))
         number = self.asked_after if call is None else call
         if is_ours:

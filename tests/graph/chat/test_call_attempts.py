@@ -97,6 +97,22 @@ def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
     check_heard(disk.heard, disk.events(tree))
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "in a parallel"])
+def test_a_question_of_an_attempt_that_then_failed_is_void(disk: Disk, beside: bool) -> None:
+    ask = ag.Ask("Go on?")
+    helper = yields("helper", ["Wait.", ask], [UpstreamError("down")], ["Wait.", ask], ["Found."])
+    tree: ag.Agent = boss(helper, tries_calls_again())
+    if beside:
+        tree = ag.parallel("p", [tree, says("other")])
+    disk.run(tree)
+    disk.resume(tree, "yes")
+    check_heard(disk.heard, disk.events(tree))
+    disk.resume(tree, "yes")
+    check_heard(disk.heard, disk.events(tree))
+    asked = [each.address for each in disk.events(tree) if each.kind == "interrupted"]
+    assert asked == [f"{'p/' * beside}boss/helper(0.1)"]
+
+
 def test_of_two_calls_of_a_tool_the_last_one_counts(drive: Drive) -> None:
     given = [ag.SetValues(a=1), ag.Custom("a"), "first"], [ag.SetValues(b=2), "second"]
     writer = chat("w", calls(call("note")), results, tools=[tool("note", *given)], middleware=[Twice()])
