@@ -4,7 +4,9 @@ A message carries its moment in its metadata, a note as data, and a question in 
 schema, which every server preserves.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
@@ -97,12 +99,15 @@ def step_name(checkpoint_id: str, node: str) -> str:
     return f"{checkpoint_id}:{node}"
 
 
-_ADDRESS = "x-agentgraph-address"
-"""The schema keyword that holds who asks a question: LangGraph's interrupts have no field for it."""
-_CALL = "x-agentgraph-call"
-"""The schema keyword that holds which of the agent's tool calls asks."""
-_MOMENT = "x-agentgraph-told"
-"""The schema keyword that holds when it was asked."""
+_COMMENT = "$comment"
+"""JSON schema's keyword for remarks, which no validator and no form looks at.
+
+LangGraph's interrupts have no field for who asks, so their schema carries it there, as text.
+"""
+_MARK = "agentgraph "
+"""The beginning of such a remark."""
+_FORMER = {key: f"x-agentgraph-{key}" for key in ("address", "call", "told")}
+"""The keywords under which questions that were saved before carry it."""
 
 
 def addressed(
@@ -119,26 +124,44 @@ def addressed(
         call: The number of the tool call that asks, if one does.
         moment: When it is asked.
     """
-    carried = {_ADDRESS: address, _CALL: call, _MOMENT: moment and list(moment)}
-    return {**(schema or {}), **{key: value for key, value in carried.items() if value is not None}}
+    own = unaddressed(schema) or {}
+    carried = {"address": address, "call": call, "told": moment, "comment": own.get(_COMMENT)}
+    kept = {key: value for key, value in carried.items() if value is not None}
+    return {**own, _COMMENT: _MARK + json.dumps(kept)}
+
+
+def _carried(schema: Any) -> Mapping[str, Any]:
+    """Return what `addressed` wrote into a schema, by name."""
+    if not isinstance(schema, dict):
+        return {}
+    comment = schema.get(_COMMENT)
+    if isinstance(comment, str) and comment.startswith(_MARK):
+        with suppress(ValueError):
+            return dict(json.loads(comment.removeprefix(_MARK)))
+    return {key: schema[former] for key, former in _FORMER.items() if former in schema}
 
 
 def asker(schema: Any) -> str | None:
     """Return the address that `addressed` wrote into a schema, if there is one."""
-    return schema.get(_ADDRESS) if isinstance(schema, dict) else None
+    return _carried(schema).get("address")
 
 
 def asking_call(schema: dict[str, Any] | None) -> int:
     """Return the number of the tool call that `addressed` wrote into a schema, else 0."""
-    return int((schema or {}).get(_CALL, 0))
+    return int(_carried(schema).get("call", 0))
 
 
 def asked_when(schema: dict[str, Any] | None) -> Moment | None:
     """Return the moment that `addressed` wrote into a schema, if there is one."""
-    found = (schema or {}).get(_MOMENT)
+    found = _carried(schema).get("told")
     return Moment(*found) if found else None
 
 
 def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema that was passed to `addressed`; None if there was none."""
-    return {k: v for k, v in (schema or {}).items() if k not in (_ADDRESS, _CALL, _MOMENT)} or None
+    carried = _carried(schema)
+    if not carried or schema is None:
+        return schema or None
+    hidden = {_COMMENT, *_FORMER.values()}
+    own = {key: value for key, value in schema.items() if key not in hidden}
+    return {**own, _COMMENT: carried["comment"]} if "comment" in carried else own or None
