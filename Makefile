@@ -1,9 +1,10 @@
 # `make demo` and `make test` set up all that they need in .venv.
 PYTHON ?= python3.11
 FILE ?=
+TESTS ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain clean
+.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain deepagents clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -42,6 +43,9 @@ mutants: .venv/ready  # changes one thing in the code at a time; shows whether t
 
 langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
 	$(BIN)/python tests/langchain_agents
+
+deepagents: .venv/ready  # deepagents' own tests, over chat agents; TESTS=<its clone>/libs/deepagents
+	$(BIN)/python tests/langchain_agents/deep_agents.py $(TESTS)
 
 clean:
 	rm -rf .venv

@@ -9,7 +9,8 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
 - A value without a reducer is written over. Where two that ran concurrently wrote different values
   under one such name, neither is right: that is a conflict, and the join reports it. So it is where
   two overwrite what a reducer has merged.
-- LangGraph reads the declaration of reducers, and its channels apply the writes, `Overwrite` included.
+- LangGraph reads the declaration of reducers, and its channels apply the writes, one by one. Channels
+  whose values end with a step are refused: a step is one of LangGraph, and not of agents.
 - A declared type is checked where a value is written, after its reducer. The value stays as it was
   written: plain data, if the agent wrote plain data.
 """
@@ -18,13 +19,19 @@ import copy
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from langgraph._internal._typing import MISSING
+from langgraph.channels.any_value import AnyValue
+from langgraph.channels.base import BaseChannel
 from langgraph.channels.binop import BinaryOperatorAggregate, _get_overwrite
+from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.last_value import LastValue
+from langgraph.channels.topic import Topic
+from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph import StateGraph
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
@@ -38,6 +45,15 @@ _ROOT = "__root__"
 _NOT_VALUES = ("messages", "jump_to")
 """Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
 
+
+_MERGING = (BinaryOperatorAggregate, DeltaChannel, AnyValue, Topic)
+"""The channels of LangGraph that merge what is written. A value is stored merged, a delta's too."""
+_INSTEAD = {
+    EphemeralValue: "write ag.DELETE to the plain type when the value is used up",
+    UntrackedValue: "pass what is not saved to the run as context=",
+    Topic: "use Annotated[list, operator.add], or Topic(type, accumulate=True)",
+}
+"""What to use in place of channels whose values last for a step of LangGraph, or are not saved."""
 
 _OPERATORS: Sequence[tuple[Sequence[tuple[Any, str]], str]] = (
     (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
@@ -91,7 +107,7 @@ class Reducers:
         fields: The declared types and defaults, by name.
     """
 
-    channels: Mapping[str, BinaryOperatorAggregate[Any]] = field(default_factory=dict)
+    channels: Mapping[str, BaseChannel[Any, Any, Any]] = field(default_factory=dict)
     fields: Mapping[str, Declared] = field(default_factory=dict)
 
     @property
@@ -116,12 +132,8 @@ class Reducers:
         return {name: each.default() for name, each in self.fields.items() if each.default}
 
     def begun(self) -> dict[str, Any]:
-        """Return anew what LangGraph's reducers begin with, by name: most types with their empty value.
-
-        A type without one, such as `int | None`, has no value until the first write.
-        """
-        found = {name: each.from_checkpoint(MISSING) for name, each in self.channels.items()}
-        return {name: each.get() for name, each in found.items() if each.is_available()}
+        """Return anew what LangGraph's reducers begin with, by name."""
+        return first_values(self.channels)
 
     def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Return why a value does not fit its declared type; None if it fits, or is not there."""
@@ -194,18 +206,26 @@ class Reducers:
 
     def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
         """Return a value merged with the present one; as copies, for a reducer may change both."""
-        declared = self.channels[name]
-        channel = BinaryOperatorAggregate[Any](declared.typ, declared.operator)
-        if name in values:
-            channel = channel.from_checkpoint(copied(values[name]))
+        channel = self.channels[name].from_checkpoint(
+            copied(values[name]) if name in values else MISSING
+        )
         overwrites, given = _get_overwrite(value)
-        if overwrites and not channel.is_available():  # else LangGraph keeps the `Overwrite` itself
+        if overwrites and type(channel) is not DeltaChannel:  # some keep the `Overwrite` itself
             return copied(given)
         try:
             channel.update([copied(value)])
         except Exception as error:
             raise ReducerError(name, shown(value), shown_error(error)) from error
         return channel.get()
+
+
+def first_values(channels: Mapping[str, BaseChannel[Any, Any, Any]]) -> dict[str, Any]:
+    """Return anew what channels begin with, by name: for most types with a reducer their empty value.
+
+    A type without one, such as `int | None`, has no value until the first write.
+    """
+    found = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
+    return {name: each.get() for name, each in found.items() if each.is_available()}
 
 
 def declared(schema: Any) -> Reducers:
@@ -229,20 +249,19 @@ def declared(schema: Any) -> Reducers:
         raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
     if _ROOT in read.channels:
         raise _no_schema(schema)
+    channels = {n: c for n, c in {**read.channels, **read.managed}.items() if n not in _NOT_VALUES}
     faults = [
-        f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; use "
-        "Annotated[type, reducer], or the type alone"
-        for name, channel in {**read.channels, **read.managed}.items()
-        if name not in _NOT_VALUES and type(channel) not in (BinaryOperatorAggregate, LastValue)
+        f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; "
+        f"{_INSTEAD.get(type(channel), 'use Annotated[type, reducer], or the type alone')}"
+        for name, channel in channels.items()
+        if not (_merges(channel) or type(channel) is LastValue)
     ]
     if faults:
         raise InvalidAgentError(faults)
-    with_reducer = {
-        name: channel
-        for name, channel in read.channels.items()
-        if isinstance(channel, BinaryOperatorAggregate) and name not in _NOT_VALUES
-    }
+    merging = {name: channel for name, channel in channels.items() if _merges(channel)}
     fields = {n: each for n, each in declared_fields(schema).items() if n not in _NOT_VALUES}
+    topics = {n: list[c.typ] for n, c in merging.items() if type(c) is Topic}  # type: ignore[name-defined]
+    fields |= {name: replace(fields[name], hint=hint) for name, hint in topics.items()}
     faults = [
         f"values: pydantic cannot check the type of the field {name!r} ({why}); use a type that it "
         "knows, or Any"
@@ -251,7 +270,12 @@ def declared(schema: Any) -> Reducers:
     ]
     if faults:
         raise InvalidAgentError(faults)
-    return Reducers(with_reducer, fields)
+    return Reducers(merging, fields)
+
+
+def _merges(channel: Any) -> bool:
+    """Return whether a channel merges what is written, and keeps it over steps."""
+    return type(channel) in _MERGING and getattr(channel, "accumulate", True)
 
 
 class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):

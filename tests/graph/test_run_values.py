@@ -3,22 +3,34 @@
 What agents write in turn and side by side is in `tests/transcripts/values.txt`.
 """
 
+import asyncio
 import operator
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, NotRequired
 from typing import TypedDict as TypingTypedDict
 
 import pytest
-from helpers import Drive, failing, scripted, writes
+from helpers import Disk, Drive, failing, scripted, writes
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
-from langgraph.channels import EphemeralValue, Topic, UntrackedValue
+from langgraph.channels import (
+    AnyValue,
+    BinaryOperatorAggregate,
+    DeltaChannel,
+    EphemeralValue,
+    LastValue,
+    Topic,
+    UntrackedValue,
+)
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from langgraph.managed import RemainingSteps
 from langgraph.prebuilt import InjectedState
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -81,12 +93,68 @@ class Wrong(TypedDict):
 def test_fields_of_other_kinds_are_faults(compiled: Any) -> None:
     with pytest.raises(ag.InvalidAgentError) as refused:
         compiled(writes("a"), values=Wrong)
-    kinds = {"a": "UntrackedValue", "b": "EphemeralValue", "c": "Topic", "d": "RemainingStepsManager"}
+    kinds = {
+        "a": ("UntrackedValue", "pass what is not saved to the run as context="),
+        "b": ("EphemeralValue", "write ag.DELETE to the plain type when the value is used up"),
+        "c": ("Topic", "use Annotated[list, operator.add], or Topic(type, accumulate=True)"),
+        "d": ("RemainingStepsManager", "use Annotated[type, reducer], or the type alone"),
+    }
     assert refused.value.faults == tuple(
-        f"values: the field {name!r} is declared with {kind}, which values cannot have; use "
-        "Annotated[type, reducer], or the type alone"
-        for name, kind in kinds.items()
+        f"values: the field {name!r} is declared with {kind}, which values cannot have; {instead}"
+        for name, (kind, instead) in kinds.items()
     )
+
+
+def together(old: list[str], new: Sequence[list[str]]) -> list[str]:
+    return [*old, *chain(*new)]
+
+
+class Channels(TypedDict, total=False):
+    delta: Annotated[NotRequired[list[str]], DeltaChannel(together)]
+    topic: Annotated[str, Topic(str, accumulate=True)]
+    any: Annotated[str, AnyValue]
+    last: Annotated[int, LastValue]
+    added: Annotated[list, BinaryOperatorAggregate(list, operator.add)]
+
+
+CHANNELS: Any = {"delta": ["s"], "topic": ["s"], "any": "s", "last": 1, "added": ["s"]}
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_channels_of_langgraph_merge_what_branches_write_as_in_langgraph(is_async: bool) -> None:
+    written: dict[str, Any] = {n: {"delta": [n], "topic": n, "any": n, "added": [n]} for n in "ab"}
+    theirs: Any = StateGraph(Channels)
+    for name, values in written.items():
+        theirs.add_node(name, lambda state, values=values: values)
+        theirs.add_edge(START, name)
+    tree = ag.parallel("p", [writes(name, values) for name, values in written.items()])
+    graph = ag.compile_agent(tree, values=Channels)
+    given: Any = {"messages": ["Go."], "values": {**CHANNELS, "topic": ["s"]}}
+    out = asyncio.run(graph.ainvoke(given)) if is_async else graph.invoke(given)
+    assert out["values"] == {**theirs.compile().invoke(CHANNELS), "last": 1}
+
+
+@pytest.mark.parametrize("form", [Overwrite, lambda value: {"__overwrite__": value}])
+def test_overwrite_replaces_what_channels_have_merged(form: Any) -> None:
+    new: dict[str, Any] = {"delta": ["n"], "topic": ["n"], "any": "n", "added": ["n"]}
+    tree = writes("w", {name: form(value) for name, value in new.items()})
+    out = ag.compile_agent(tree, values=Channels).invoke({"messages": ["Go."], "values": CHANNELS})
+    assert out["values"] == {**new, "last": 1}
+
+
+def test_a_delta_channel_is_stored_merged_and_its_reducer_is_not_run_on_a_read(disk: Disk) -> None:
+    runs: list[Any] = []
+
+    def counted(old: list[str], new: Sequence[list[str]]) -> list[str]:
+        runs.append(new)
+        return together(old, new)
+
+    schema: Any = TypedDict("Schema", {"notes": Annotated[list[str], DeltaChannel(counted)]})  # type: ignore[misc]
+    runner = ag.Runner(writes("w", {"notes": ["n"]}), checkpointer=disk.path, values=schema)
+    [*_] = disk.drive.run(runner, "Go.", thread_id="t")
+    before = len(runs)
+    assert runner.thread("t").values == {"notes": ["n"]}
+    assert len(runs) == before
 
 
 @pytest.mark.parametrize("schema", [int, dict, 5, "Notes", {"notes": list}], ids=str)

@@ -6,22 +6,24 @@ values beside the messages, no marks of ours, no name of an agent that was given
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import langchain.agents
 import langchain.agents.factory
 from langchain.agents._subagent_transformer import SubagentTransformer
 from langchain.agents.middleware import AgentMiddleware
-from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
-from langchain_core.messages import BaseMessage
+from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import Runnable
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 from typing_extensions import TypedDict
 
 import agentgraph as ag
 import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
 from agentgraph.graph.chat.edits import edited
+from agentgraph.graph.declared import declared_fields
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP
 
@@ -33,17 +35,34 @@ MODEL_CALLS = 50
 """How often a model is asked: more than any test needs, so that one that repeats itself ends."""
 
 
-class FlatGraph:
+class FlatGraph(Runnable[Any, Any]):
     """A compiled tree of one chat agent, as a graph of `create_agent`."""
 
     def __init__(self, graph: Any, response_format: Any, builder: Any, name: str | None) -> None:
         self._graph, self._schema, self._name = graph, _type_of(response_format), name
         self._has_text = not response_format
+        self._made_of = (response_format, builder, name)
         self._inputs = set(builder.schemas[builder.input_schema])
         self._outputs = set(builder.schemas[builder.output_schema])
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._graph, attribute)
+
+    def with_config(self, config: Any = None, **options: Any) -> "FlatGraph":
+        """Return it with a config."""
+        return FlatGraph(self._graph.with_config(config, **options), *self._made_of)
+
+    def get_graph(self, config: Any = None, **options: Any) -> Any:
+        """Return what is drawn."""
+        return self._graph.get_graph(config, **options)
+
+    def get_input_jsonschema(self, config: Any = None, **options: Any) -> Any:
+        """Return the schema of the input."""
+        return self._graph.get_input_jsonschema(config, **options)
+
+    def get_output_jsonschema(self, config: Any = None, **options: Any) -> Any:
+        """Return the schema of the output."""
+        return self._graph.get_output_jsonschema(config, **options)
 
     def invoke(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run it."""
@@ -75,7 +94,8 @@ class FlatGraph:
     def get_state(self, config: Any, **options: Any) -> Any:
         """Return the state of a thread."""
         found = self._graph.get_state(config, **options)
-        return found._replace(values=self._flat(found.values))
+        record: Any = next(iter((found.values.get("middleware") or {}).values()), {})
+        return found._replace(values={**record.get("state", {}), **self._flat(found.values)})
 
     def _keyed(self, options: dict[str, Any]) -> dict[str, Any]:
         """Have the record of the middleware given too: what the agent sees is not all that was said."""
@@ -147,7 +167,7 @@ def create_agent(
     agent = ag.chat_agent(
         agent_name,
         model,
-        instruction=system_prompt or "",
+        instruction=SystemMessage("") if system_prompt == "" else system_prompt or "",
         tools=tools or (),
         middleware=middleware,
         max_iterations=MODEL_CALLS,
@@ -187,7 +207,7 @@ def _declared(builder: Any) -> dict[str, Any]:
     hints = langchain.agents.factory._get_schema_type_hints(builder.state_schema)
     ours = {"messages", "jump_to", "structured_response"}
     return {
-        name: hints[name]
+        name: _checkable(hints[name])
         for name, channel in builder.channels.items()
         if name in (inputs | outputs) - ours
         and name in hints
@@ -195,8 +215,20 @@ def _declared(builder: Any) -> dict[str, Any]:
     }
 
 
+def _checkable(hint: Any) -> Any:
+    """Return a type; with `Any` in its place if pydantic has no schema for it."""
+    schema: Any = TypedDict("Schema", {"value": hint})  # type: ignore[misc]
+    hint = declared_fields(schema)["value"].hint
+    try:
+        TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:
+        annotated: Any = Annotated
+        return annotated[(Any, *get_args(hint)[1:])] if get_origin(hint) is Annotated else Any
+    return hint
+
+
 def _type_of(response_format: Any) -> Any:
-    if isinstance(response_format, ToolStrategy | ProviderStrategy):
+    if isinstance(response_format, ToolStrategy | ProviderStrategy | AutoStrategy):
         response_format = response_format.schema
     return None if isinstance(response_format, dict) else response_format
 

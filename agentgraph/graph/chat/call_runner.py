@@ -15,7 +15,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -38,7 +37,7 @@ from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
 from agentgraph.graph.chat.calls import before_calls
 from agentgraph.graph.chat.laid_flat import arun_call, injects_state, run_call
 from agentgraph.graph.chat.running_call import RUNNING, RunningCall
-from agentgraph.graph.chat.step import with_state
+from agentgraph.graph.chat.step import in_config, with_state
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.history import REQUEST, unchanged
@@ -178,13 +177,13 @@ class CallRunner:
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = with_writer(get_config(), Writer(running.emitter))
-        config = with_state(config, self._built.channels.names, running.state, running.update)
-        tokens = RUNNING.set(running), var_child_runnable_config.set(config)
+        config = with_state(config, self._built.channels.names, running.read, running.send)
+        token = RUNNING.set(running)
         try:
-            yield
+            with in_config(config):
+                yield
         finally:
-            RUNNING.reset(tokens[0])
-            var_child_runnable_config.reset(tokens[1])
+            RUNNING.reset(token)
 
     def _runtime(self, running: RunningCall) -> ToolRuntime:
         """Return the `ToolRuntime`, with the state only if something reads it: it is costly."""
@@ -307,7 +306,7 @@ class LaneTool:
         return await self.lane.aattempt(lane_call)
 
     def _lane_call(self, running: RunningCall, call: Any, cursor: Cursor) -> LaneCall:
-        activation, seen = running.activation, running.seen
+        activation, seen = running.activation, running.current
         text = Request.model_validate(call["args"]).request
         said = HumanMessage(text, additional_kwargs={REQUEST: True})
         request = with_id(said, f"{activation.address} {running.opened.number}")

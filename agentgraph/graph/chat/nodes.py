@@ -31,7 +31,7 @@ from agentgraph.graph.chat.output import (
     with_json_answer,
     write_value,
 )
-from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.step import Step, in_config
 from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
@@ -109,8 +109,10 @@ class ModelNode(ChatNode):
                 step.answer = None
             self._take(asking, [reply], [])
             return
-        with asked_in(asking):
-            replied, *others = yield invoked(self.node, step.state(), step.config())
+        config = step.config()
+        with asked_in(asking), in_config(config):
+            replied, *others = yield invoked(self.node, step.state(), config)
+        step.say_sent()
         step.answer = replied.update.get("structured_response")
         self._take(asking, _new(replied.update["messages"], seen), others)
 
@@ -238,13 +240,16 @@ class HookNode(ChatNode):
     def talk(self, activation: Activation) -> Talk[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         step = self.built.step(activation)
+        config = step.config()
         try:
-            step.merge((yield invoked(self.runnable, step.state(), step.config())))
+            with in_config(config):
+                returned = yield invoked(self.runnable, step.state(), config)
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asked.response_schema is None:
                     asked.response_schema = answer_schema(asked.value, self.built.tools)
             raise
+        step.merge(returned)
         step.say()
         try:
             to = self.built.flat.route(self.hook, step.state, activation.config)

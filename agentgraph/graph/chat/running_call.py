@@ -20,6 +20,7 @@ from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
 from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped, with_id
@@ -69,6 +70,8 @@ class RunningCall:
         self.fatal: Exception | None = None
         self._messages: list[Any] = []
         self._rewritten: set[str] = set()
+        self._sent: list[Write] = []
+        self.writes: list[Write] = []
         self.restart()
 
     @cached_property
@@ -76,15 +79,31 @@ class RunningCall:
         """The attempts to run an agent for this call."""
         return Attempts(self.activation, self.opened.number, self.built.wraps_tools)
 
+    @property
+    def current(self) -> RunState:
+        """The history visible to it, with the values as they are now."""
+        return self.seen.with_new((), self.writes) if self.writes else self.seen
+
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the list of messages is a copy."""
-        seen = self.seen.with_new((), self.writes) if self.writes else self.seen
-        return self.step().state(dict(seen.values), self.updates)
+        return self.step().state(dict(self.current.values), self.updates)
+
+    def read(self, fresh: bool) -> dict[str, Any]:
+        """Return the state as it is now, or before the call."""
+        return self.state() if fresh else self.step().state(dict(self.seen.values))
+
+    def send(self, update: Mapping[str, Any]) -> None:
+        """Apply an update written to LangGraph's channels; if the tool runs again, it is kept."""
+        before, self.writes = self.writes, []
+        self.update(update)
+        sent, self.writes = self.writes, before
+        self._sent = self.activation.node_context.reducers.collected(self._sent, sent)
+        self.write(sent)
 
     def restart(self) -> None:
         """Drop the actions of an earlier run of the tool."""
         self.emitter.void_all()
-        self.writes: list[Write] = []
+        self.writes = list(self._sent)
         self._custom: list[Any] = []
         self._acts: dict[str, Any] = {}
         self._refused: Ask | None = None

@@ -12,21 +12,22 @@ compile too is a value of the run; so is all in the key `values`, as in what too
 
 LangGraph gives each task one function to read channels and one to write them; deepagents stores its
 files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
-gets two functions that also know the state of its middleware.
+gets two functions that know its state: messages, middleware state and declared values. As in LangGraph,
+what they write is merged before what the node returns, and a read sees it only with `fresh=True`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from copy import copy
 from operator import is_
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.errors import EmptyChannelError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
 
@@ -36,7 +37,7 @@ from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
-from agentgraph.graph.values import copied, is_same
+from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
 
 _LANGCHAINS = ("messages", "jump_to", "structured_response")
@@ -47,9 +48,9 @@ class Channels:
     """The channels of an agent's state: of its middleware, or of its graph.
 
     Attributes:
-        names: The names of all, except those that are not its own.
+        names: The names of all that can be read and written: channels, and declared values.
         own: The channels that only the agent has, by name.
-        shared: The names of the channels that are values of the run too.
+        shared: The names of the declared values of the run.
         defaults: The initial values of the channels that have one, by name.
     """
 
@@ -66,13 +67,11 @@ class Channels:
             declared: The names of the declared values of the run.
             others: The names of the channels that are not its own.
         """
-        self.names = frozenset(channels).difference(others)
-        self.shared = self.names.intersection(declared)
-        self.own = {name: channels[name] for name in sorted(self.names - self.shared)}
-        self.defaults: dict[str, Any] = {}
-        for name in self.names:
-            with suppress(EmptyChannelError):
-                self.defaults[name] = channels[name].copy().get()
+        self.shared = frozenset(declared).difference(others)
+        self.names = self.shared.union(channels, ("messages",))
+        mine = frozenset(channels).difference(others)
+        self.own = {name: channels[name] for name in sorted(mine - self.shared)}
+        self.defaults = first_values({name: channels[name] for name in mine})
 
 
 class Step:
@@ -126,6 +125,8 @@ class Step:
         self._touched = False
         self._forgotten: dict[str, list[Any]] = {}
         self._overtaken: list[BaseMessage] = []
+        self._sent: list[Mapping[str, Any]] = []
+        self._shared: list[Mapping[str, Any]] = []
         self.jump_to: str | None = None
 
     def state(
@@ -156,6 +157,7 @@ class Step:
         """Return a copy, to merge updates that do not count yet."""
         copied = copy(self)
         copied.own, copied._written, copied._removed = dict(self.own), set(), set(self._removed)
+        copied._overtaken, copied._shared = list(self._overtaken), []
         return copied
 
     def channels(self, every: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,11 +185,30 @@ class Step:
     def config(self) -> RunnableConfig:
         """Return the config for what runs in the node: state is read and written through it."""
         names = self._channels.names
-        return with_state(self._activation.config, names, self.state, self.merge)
+        return with_state(self._activation.config, names, self._read, self._sent.append)
+
+    def _read(self, fresh: bool) -> dict[str, Any]:
+        """Return the state before the node, or with what the node has written so far."""
+        if not (fresh and self._sent):
+            return self.state()
+        after = self.copied()
+        after.merge(None)
+        return after.state()
+
+    def say_sent(self) -> None:
+        """Merge and emit what the node wrote to LangGraph's channels, before what it returned."""
+        if self._sent:
+            self.merge(None)
+            self.say()
 
     def merge(self, given: Any) -> None:
-        """Merge what a node returned: an update, a `Command`, or several."""
-        for update in _updates(given):
+        """Merge what a node wrote to LangGraph's channels, and then what it returned.
+
+        Args:
+            given: An update, a `Command`, several of them, or None.
+        """
+        sent, self._sent = self._sent, []
+        for update in (*sent, *_updates(given)):
             for key, value in update.items():
                 if key in self._channels.own:
                     self._reduce(key, [value])
@@ -230,32 +251,34 @@ class Step:
         """Merge what a node returned after messages that the activation emits itself."""
         self.messages = [*self.messages, *said]
         self._seen = [*self._seen, *said]
-        self._said = {message.id for message in said}
+        self._said |= {message.id for message in said}
         self.merge(given)
 
     def say(self) -> None:
-        """Emit new messages, write replaced ones into the history, and save the rest as edits."""
+        """Emit new messages, write replaced ones into the history, and save the rest as edits.
+
+        Declared values that the node wrote are written too.
+        """
+        for values in self._shared:
+            self._activation.set_values(values)
+        self._shared = []
         if not self._touched or self._say_appended():
             return
         known = {message.id: message for message in self._seen}
         self.messages = [self._as_before(known.get(each.id), each) for each in self.messages]
         written: dict[str | None, BaseMessage] = {}
-        said = set(self._said)
         gone = self._taken_back()
         for message in self.messages:
             before = known.get(message.id)
             if before is None and is_said(message):
-                if message.id not in said:
-                    self._activation.emit_message(message)
-                said.add(message.id)
+                self._emit(message)
             elif before is not None and not is_same(before, message) and self._write(message):
                 written[message.id] = message
         for message in self._overtaken:
-            if message.id not in known and message.id not in said:
-                self._activation.emit_message(message)
-                said.add(message.id)
+            if message.id not in known:
+                self._emit(message)
         visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
-        self.edits = edits_between(visible, self.messages, said)
+        self.edits = edits_between(visible, self.messages, self._said)
 
     def keep_edits(self, said: Sequence[BaseMessage]) -> None:
         """Save the changes as edits, for an activation that has said by itself what is to be said.
@@ -278,9 +301,13 @@ class Step:
         if self._removed or self._overtaken or not is_as_before or not all(map(is_said, new)):
             return False
         for message in new:
-            if message.id not in self._said:
-                self._activation.emit_message(message)
+            self._emit(message)
         return True
+
+    def _emit(self, message: BaseMessage) -> None:
+        if message.id not in self._said:
+            self._activation.emit_message(message)
+            self._said.add(message.id)
 
     def keep(self) -> dict[str, Any]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
@@ -354,7 +381,7 @@ class Step:
         self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
 
     def _write_values(self, values: Mapping[str, Any]) -> None:
-        self._activation.set_values(values)
+        self._shared.append(values)
         self._values = self._activation.node_context.reducers.applied(self._values, values)
 
     def _reduce(self, key: str, values: Sequence[Any]) -> None:
@@ -425,29 +452,28 @@ def _updates(given: Any) -> Iterator[Mapping[str, Any]]:
 def with_state(
     config: RunnableConfig,
     names: Collection[str],
-    state: Callable[[], Mapping[str, Any]],
+    state: Callable[[bool], Mapping[str, Any]],
     write: Callable[[dict[str, Any]], None],
 ) -> RunnableConfig:
-    """Return a config through which the state of an agent's middleware is read and written.
+    """Return a config through which the state of an agent is read and written.
 
     Args:
         config: The config of a LangGraph task.
         names: The keys of that state; all other keys are read from and written to the tree's channels.
-        state: Returns the current state.
-        write: Merges an update into it.
+        state: Returns the state: with True as it is now, with False as it was before the task.
+        write: Takes an update of it.
     """
     configurable = config.get("configurable", {})
     outer_read, outer_send = configurable.get(CONFIG_KEY_READ), configurable.get(CONFIG_KEY_SEND)
-    if not names or outer_read is None or outer_send is None:
+    if outer_read is None or outer_send is None:
         return config
-
-    def read_one(name: str, fresh: bool) -> Any:
-        return state().get(name) if name in names else outer_read(name, fresh)
 
     def read(select: str | Sequence[str], fresh: bool = False) -> Any:
         if isinstance(select, str):
-            return read_one(select, fresh)
-        return {name: read_one(name, fresh) for name in select}
+            return state(fresh).get(select) if select in names else outer_read(select, fresh)
+        found, others = state(fresh), [name for name in select if name not in names]
+        own = {name: found[name] for name in select if name in names and name in found}
+        return {**own, **outer_read(others, fresh)} if others else own
 
     def send(writes: Sequence[tuple[str, Any]]) -> None:
         for name, value in writes:
@@ -458,3 +484,16 @@ def with_state(
 
     ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: send}
     return {**config, "configurable": {**configurable, **ways}}
+
+
+@contextmanager
+def in_config(config: RunnableConfig) -> Iterator[None]:
+    """Make a config the one that `get_config()` returns.
+
+    LangChain's nodes run in the config of the task around them, not in the one that they are given.
+    """
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)

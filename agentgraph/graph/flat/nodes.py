@@ -360,7 +360,7 @@ class InnerGraphNode(FlatNode):
         handoff = handoff_of(activation, command, step.messages)
         step.merge({"messages": handoff.messages})
         step.say()
-        names = sorted(handoff.values.keys() - self.graph.channels.names)
+        names = sorted(handoff.values.keys() - self.graph.channels.own.keys())
         activation.set_values({name: handoff.values[name] for name in names})
         activation.transfer(handoff.target)
         self.leave(step)
