@@ -115,7 +115,10 @@ class StrictSerializer(JsonPlusSerializer):
         """
         if obj is None or isinstance(obj, bytes | bytearray):
             return super().dumps_typed(obj)
-        return "msgpack", self._packed(obj)
+        try:
+            return "msgpack", ormsgpack.packb(obj, default=self._part, option=_PACKING)
+        except Exception as error:
+            raise _cause(error) from error
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Return a value that LangGraph has stored.
@@ -136,31 +139,28 @@ class StrictSerializer(JsonPlusSerializer):
             "'msgpack'"
         )
 
-    def _packed(self, value: Any) -> bytes:
-        try:
-            return ormsgpack.packb(value, default=self._part, option=_PACKING)
-        except Exception as error:
-            raise _cause(error) from error
-
     def _part(self, value: Any) -> Any:
-        """Return an object in a form that ormsgpack knows."""
-        try:
-            return self._as_part(value)
-        except Exception as error:
-            _failure.error = error
-            raise
-
-    def _as_part(self, value: Any) -> Any:
+        """Return an object in a form that ormsgpack knows; each step has messages, so they come first."""
+        kind = type(value)
+        if isinstance(value, BaseMessage) and (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES:
+            parts = (kind.__module__, kind.__name__, value.model_dump(), "model_validate_json")
+            packed = ormsgpack.packb(parts, default=self._part, option=_PACKING)
+            return ormsgpack.Ext(EXT_PYDANTIC_V2, packed)
         if isinstance(value, _DeltaSnapshot):
-            return ormsgpack.Ext(EXT_DELTA_SNAPSHOT, self._packed(value.value))
+            packed = ormsgpack.packb(value.value, default=self._part, option=_PACKING)
+            return ormsgpack.Ext(EXT_DELTA_SNAPSHOT, packed)
         if isinstance(value, BaseException):  # LangGraph stores its repr
             return repr(value)
-        key = key_of(type(value))
-        if isinstance(value, BaseMessage) and key in SAFE_MSGPACK_TYPES:
-            parts = (*key, value.model_dump(), "model_validate_json")
-            return ormsgpack.Ext(EXT_PYDANTIC_V2, self._packed(parts))
+        return self._checked(value)
+
+    def _checked(self, value: Any) -> Any:
+        """Return an object as LangGraph stores it, if it can be read back."""
         _, packed = super().dumps_typed(value)
-        self._unpacked(packed)
+        try:
+            self._unpacked(packed)
+        except UnreadableError as error:
+            _failure.error = error
+            raise
         return ormsgpack.unpackb(packed, ext_hook=ormsgpack.Ext)
 
     def _unpacked(self, packed: bytes) -> Any:

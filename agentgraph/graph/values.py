@@ -133,7 +133,7 @@ class Reducers:
 
     def begun(self) -> dict[str, Any]:
         """Return anew what LangGraph's reducers begin with, by name."""
-        return first_values(self.channels)
+        return first_values(self.channels) if self.channels else {}
 
     def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
         """Return why a value does not fit its declared type; None if it fits, or is not there."""

@@ -89,9 +89,9 @@ def test_a_node_whose_writes_were_saved_without_a_checkpoint_is_kept() -> None:
 
     tree = seq("s", says("first"), ag.function_agent("a", last), asks("boss"))
     runner = ag.Runner(tree, checkpointer=saver)
-    failing(runner.run("Go.", thread_id="t"), OSError)
+    failing(runner.run("Go.", thread_id="t"), ag.SaverError)
     saver.left = None
-    failing(runner.run("Again.", thread_id="t"), OSError)
+    failing(runner.run("Again.", thread_id="t"), ag.SaverError)
     assert texts_of(runner) == ["Go.", "first", "a0", "Again.", "first", "a1"]
     assert runner.graph.get_state(CONFIG).values["values"] == {"k": 1}
 
@@ -111,7 +111,7 @@ def test_a_turn_whose_first_steps_cannot_be_saved_is_resumed_from_its_start(
     else:
         heard += drive.run(runner, "One.", thread_id="t")
     saver.left = left
-    heard += failing(drive.run(runner, "Two.", thread_id="t"), OSError)[0]
+    heard += failing(drive.run(runner, "Two.", thread_id="t"), ag.SaverError)[0]
     saver.left = None
     heard += drive.resume(runner, "t")
     assert list(runner.events("t")) == unvoided(heard)

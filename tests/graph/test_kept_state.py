@@ -274,7 +274,7 @@ def test_a_turn_whose_saver_fails_at_any_checkpoint_ends_as_without(number: int)
     runner = ag.Runner(agent("1", "2", "2", "2", kept=True), checkpointer=saver)
     list(runner.run("Go.", thread_id="t"))
     saver.left = number
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ag.SaverError):
         list(runner.run("Go.", thread_id="t"))
     (answer,) = said(list(runner.resume("t")))
     assert answer.startswith("['1', '2'] ")
