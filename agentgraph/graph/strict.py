@@ -140,7 +140,7 @@ class StrictSerializer(JsonPlusSerializer):
         )
 
     def _part(self, value: Any) -> Any:
-        """Return an object in a form that ormsgpack knows; each step has messages, so they come first."""
+        """Return an object in a form that ormsgpack knows; messages come first: each step has some."""
         kind = type(value)
         if isinstance(value, BaseMessage) and (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES:
             parts = (kind.__module__, kind.__name__, value.model_dump(), "model_validate_json")
