@@ -16,9 +16,7 @@ from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.saving import SAVER, save_fault
-from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Reducers
-from agentgraph.safe_repr import reason
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_known, check_types, checked_id
 from agentgraph.threads.config import check_config, config_of, context_as, merged
@@ -47,15 +45,13 @@ from agentgraph.threads.requests import (
 )
 from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.savers import namespaces_since, saver_fault
-from agentgraph.threads.soundness import check_sound
+from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.tree.places import Tree
 
 T = TypeVar("T")
 
 _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
 """The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
-_SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What is raised where one part of a thread does not fit another."""
 
 
 class RunOptions(NamedTuple):
@@ -248,10 +244,8 @@ class Engine:
             return (yield from reads)
         except AgentGraphError:
             raise
-        except _SENSELESS as error:
-            why = f"{type(error).__name__}: {reason(error)}"
-            fault = f"malformed: what is stored does not fit together ({why})"
-            raise saver_error(UnreadableError(fault), self.saver, thread_id) from error
+        except SENSELESS as error:
+            raise saver_error(unfit(error), self.saver, thread_id) from error
 
     def _read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
         """Answer the requests of a generator, and return its result, or the next event that it yields.

@@ -38,12 +38,13 @@ from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
-from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure
+from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.requests import CloseStream, GetNextPart, PutWrite, Request
+from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.threads import save_failure, save_notes
 from agentgraph.tree.places import Tree
 
@@ -141,6 +142,8 @@ class Execution:
                 yield CloseStream(self.stream)  # after the stop, so that no further step is awaited
             if (leaves := self._saver.error(error)) is not None:
                 raise leaves from leaves.__cause__
+            if on.begin.number and not failures(error) and is_met_by_langgraph(error):
+                raise saver_error(unfit(error), self._saver.inner, self._thread_id) from error
             if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
                 self.heard_until = self.heard_until if was_stopped or self.is_closed else inf

@@ -7,6 +7,7 @@ somewhere in a run, and looks like the failure of an agent.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
+from traceback import walk_tb
 from typing import Annotated, Any, NotRequired, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -18,7 +19,8 @@ from typing_extensions import TypedDict
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP, Position
 from agentgraph.graph.strict import UnreadableError
-from agentgraph.safe_repr import shown
+from agentgraph.graph.values import Write
+from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.threads import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
@@ -26,15 +28,16 @@ _Version = str | int | float
 _Versions = dict[str, _Version]
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Moment = list[Any]
-_RESULT = {"messages", "values", "position"}
-"""What the results of our tasks have; users' functions run tasks too."""
+_RESULT = {"messages", "values"}
+"""What the results of lanes and calls have, and one of the next; users' functions run tasks too."""
+_ENDED = {"signal", "position"}
 
 
 class _Checkpoint(TypedDict):
     """What is read of a checkpoint; it has more."""
 
     v: int
-    id: str
+    id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     ts: str
     channel_values: dict[str, Any]
     channel_versions: _Versions
@@ -49,6 +52,26 @@ class _Metadata(TypedDict):
     source: NotRequired[str]
     parents: NotRequired[dict[str, str]]
     counters_since_delta_snapshot: NotRequired[dict[str, _Pair]]
+
+
+SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
+"""What is raised where one part of a thread does not fit another."""
+
+
+def unfit(error: BaseException) -> UnreadableError:
+    """Return the error for stored values each of which is sound, but that do not fit together."""
+    why = f"{type(error).__name__}: {reason(error)}"
+    return UnreadableError(f"malformed: what is stored does not fit together ({why})")
+
+
+def is_met_by_langgraph(error: BaseException) -> bool:
+    """Return whether LangGraph itself failed so as it does on stored values that make no sense.
+
+    Callbacks and other code of users fail in a module of theirs.
+    """
+    *_, (frame, _) = [(None, 0), *walk_tb(error.__traceback__)]
+    module = str(frame.f_globals.get("__name__", "")) if frame else ""
+    return isinstance(error, SENSELESS) and module.startswith(("langgraph.", "langchain_core."))
 
 
 @cache
@@ -106,13 +129,20 @@ def _check_channel(channel: str, value: Any) -> None:
                 _check(dict[str, Any], each, "the values of a run")
         case "__interrupt__":
             _check(tuple[Interrupt, ...], tuple(value) if _is_list(value) else value, "a question")
-        case "__return__" if isinstance(value, Mapping) and value.keys() >= _RESULT:
+            _check(list[str], [each.id for each in value], "the id of a question")
+        case "__return__" if isinstance(value, Mapping) and _is_result(value):
             _check(str | None, value.get("signal"), "how a lane ended")
-            for name in _RESULT:
-                _check_channel(name, value[name])
+            _check(list[Write], value["values"], "the values that a lane wrote")
+            for name in ("messages", "position"):
+                _check_channel(name, value.get(name))
         case _ if channel == NOTES:
             _check(list[Any], value, "the notes of a run")
             _check_notes(value)
+
+
+def _is_result(value: Mapping[str, Any]) -> bool:
+    """Return whether a task's result is that of a lane or a call."""
+    return value.keys() >= _RESULT and bool(value.keys() & _ENDED)
 
 
 def _only_settles(position: Any) -> bool:
@@ -126,7 +156,9 @@ def _is_list(value: Any) -> bool:
 
 def _check_messages(messages: Any) -> None:
     for each in messages if _is_list(messages) else [messages]:
-        if isinstance(each, BaseMessage):
+        if not isinstance(each, BaseMessage):
+            _check(dict[str, Any] | str | list[Any] | tuple[Any, ...] | None, each, "a message")
+        else:
             _check(str | None, each.response_metadata.get(STAMP), "the address of a message")
             _check_moment(each.response_metadata.get(MOMENT))
 
