@@ -275,7 +275,11 @@ class Run(Iterator[AgentEvent]):
                     self._advance(step)
                     step = None  # nobody reads the events of the end
         finally:
-            self._lock.release()
+            try:
+                self._lock.release()
+            except BaseException:  # of a signal handler: the second call does what the first left
+                self._lock.release()
+                raise
 
 
 class AsyncRun(AsyncIterator[AgentEvent]):
