@@ -5,6 +5,7 @@ function is called at the same places, and what it raises comes out there: so th
 and none is left to luck.
 """
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -49,6 +50,8 @@ class Handler:
     def met_in(self, act: Callable[[ag.Runner], None], runner: ag.Runner) -> bool:
         """Do something, and return whether the handler raised meanwhile."""
         came_out = False
+        gc.collect()
+        gc.disable()  # what is raised in a generator that the collector closes is lost
         sys.setprofile(self)
         try:
             act(runner)
@@ -56,6 +59,7 @@ class Handler:
             came_out = True
         finally:
             sys.setprofile(None)
+            gc.enable()
         assert came_out == (self.raised and not self.is_lost)
         return self.raised
 
