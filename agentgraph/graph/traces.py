@@ -1,20 +1,30 @@
-"""What traces say of a node's run: which agent it is, at which address, and how the run got there.
+"""How LangGraph runs our nodes: traced where somebody listens, and else on a shorter way.
 
 LangGraph starts a node's run before the node, with metadata that are the same each time. An address
 depends on the position, which is in the node's input. So the class of LangGraph's runnable of a node is
-changed to one that adds metadata first. Without callbacks it does nothing.
+changed to one that adds metadata first.
+
+Most runs have no callbacks. Then nobody hears that the node's run begins and ends, and the node runs
+without it. What it returns says already which channels are written and which node is next, so both are
+written at once; LangGraph's own writers, which find that out by calling functions, serve `update_state`
+and drawings.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextvars import copy_context
 from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from langgraph._internal._constants import CONFIG_KEY_SEND
 from langgraph._internal._runnable import RunnableSeq
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.state import Update
 
 
 class TracedNode(RunnableSeq):
@@ -24,11 +34,24 @@ class TracedNode(RunnableSeq):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run the node."""
-        return super().invoke(input, self._marked(input, config), **options)
+        if config is None or _is_heard(config):
+            return super().invoke(input, self._marked(input, config), **options)
+        context, own = copy_context(), _unnamed(config)
+        context.run(var_child_runnable_config.set, own)
+        update = context.run(self.steps[0].invoke, input, own, **options)
+        _write(update, config)
+        return update
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run the node on the event loop."""
-        return await super().ainvoke(input, self._marked(input, config), **options)
+        if config is None or _is_heard(config):
+            return await super().ainvoke(input, self._marked(input, config), **options)
+        context, own = copy_context(), _unnamed(config)
+        context.run(var_child_runnable_config.set, own)
+        running = self.steps[0].ainvoke(input, own, **options)
+        update = await asyncio.create_task(running, context=context)
+        _write(update, config)
+        return update
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Run the node, and yield what it writes."""
@@ -50,8 +73,30 @@ class TracedNode(RunnableSeq):
         return {**config, "metadata": {**config.get("metadata", {}), **own}}
 
 
+def _is_heard(config: RunnableConfig) -> bool:
+    """Return whether a handler may hear of a node's run: LangGraph adds none to a manager."""
+    callbacks = config.get("callbacks")
+    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
+
+
+def _unnamed(config: RunnableConfig) -> RunnableConfig:
+    """Return a node's config for what runs in it, whose runs are not named as the node's."""
+    own = config.copy()
+    own.pop("run_name", None)
+    own.pop("run_id", None)
+    return own
+
+
+def _write(update: Update, config: RunnableConfig) -> None:
+    """Write the update of a node, and start the next one."""
+    writes: list[tuple[str, Any]] = [*update.items()]
+    if node := update["position"]["next"]:
+        writes.append((f"branch:to:{node}", None))
+    config["configurable"][CONFIG_KEY_SEND](writes)
+
+
 def trace(graph: CompiledStateGraph[Any, Any, Any, Any], node: Any) -> None:
-    """Add the metadata of activations to the runs of a graph's node."""
+    """Run a graph's node in this way."""
     runnable = cast(TracedNode, graph.nodes[node.name].node)
     runnable.__class__ = TracedNode
     runnable.node_context = node.node_context
