@@ -19,7 +19,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
@@ -35,6 +43,7 @@ SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
 """The number of updates after which the state of middleware is stored whole. It is small and changes
 seldom, and to load a thread LangGraph reads every step since then, whatever was written there."""
+_NO_REMOVALS = frozenset([AIMessage, HumanMessage, ToolMessage])
 _NAME = re.compile(r"[#({\[]")
 STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
@@ -221,7 +230,7 @@ class History(SnapshotList):
 
     def update(self, values: Sequence[Any]) -> bool:
         """Apply the writes of a step; a removal of all empties the list first."""
-        if (left := _after_removal(values)) is None:
+        if not _may_remove(values) or (left := _after_removal(values)) is None:
             return super().update(values)
         self.value = self.typ()
         super().update(left)
@@ -233,6 +242,15 @@ class History(SnapshotList):
             self.value = self.typ()
             writes = [(*writes[0][:2], each) for each in left]
         super().replay_writes(writes)
+
+
+def _may_remove(writes: Sequence[Any]) -> bool:
+    """Return whether a removal may be among the messages written; False for what agents mostly say."""
+    for write in writes:
+        for each in write if type(write) is list else [write]:
+            if type(each) not in _NO_REMOVALS:
+                return True
+    return False
 
 
 def _after_removal(writes: Sequence[Any]) -> list[Any] | None:

@@ -294,6 +294,8 @@ class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
     def get(self) -> dict[str, Any]:
         """Return the values, with what the reducers of the others begin with."""
         values = super().get()
+        if not self.reducers.channels:
+            return values
         return values | {name: v for name, v in self.reducers.begun().items() if name not in values}
 
     def copy(self) -> "ValuesChannel":

@@ -31,7 +31,10 @@ Cursor = tuple[Any, ...]
 
 def as_cursor(counters: Iterable[Any]) -> Cursor:
     """Return a cursor from its saved form, in which tuples are lists."""
-    return tuple(tuple(c) if isinstance(c, list) else c for c in counters)
+    cursor = tuple(counters)
+    if list not in map(type, cursor):
+        return cursor
+    return tuple([tuple(c) if isinstance(c, list) else c for c in cursor])
 
 
 def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
@@ -101,6 +104,20 @@ def address(place: Place, cursor: Cursor) -> str:
     """
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
+
+
+def address_template(place: Place) -> str | None:
+    """Return a template of the addresses at a place, to fill with `%` from a cursor.
+
+    None where a counter may be left out of an address, as all but iterations are.
+
+    For `critic` in the loop `refine`: "report/refine[%s]/critic".
+    """
+    if any(count.kind != "iteration" for count in place.counts):
+        return None
+    loops = {count.place for count in place.counts}
+    parts = [(step, step.segment.replace("%", "%%")) for step in way_to(place)]
+    return "/".join(f"{part}[%s]" if step in loops else part for step, part in parts)
 
 
 def root_address(tree: Tree) -> str:

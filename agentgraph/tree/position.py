@@ -56,6 +56,7 @@ that the graph does not have.
 """
 
 from collections.abc import Iterator
+from math import inf
 from typing import Literal, NamedTuple, Protocol, cast
 
 from agentgraph.agents.agents import Composite, LoopAgent
@@ -141,6 +142,54 @@ def advance(
     for way in _ways_outwards(tree, place, signal):
         if (following := _taken(tree, way, cursor, callbacks)) is not None:
             return following
+    raise AssertionError("the last way outwards is always taken")
+
+
+class PlainWay(NamedTuple):
+    """A way on that asks no function, for all cursors of a place.
+
+    Attributes:
+        to: The next stop; None at the end of the lane.
+        kept: How many counters stay.
+        begun: The counters that begin there.
+        rounds: For "round": how many iterations the loop has at most; 0 for other ways.
+    """
+
+    to: Place | None
+    kept: int
+    begun: Cursor
+    rounds: float = 0
+
+
+def plain_ways(tree: Tree, place: Place) -> tuple[PlainWay, ...] | None:
+    """Return the ways on from a stop that ends without a signal, for `advance_plainly`.
+
+    None if a function may be asked, or the stop returns to the agent that transferred to it.
+    """
+    ways: list[PlainWay] = []
+    for way in _ways_outwards(tree, place, None):
+        if way.asks or way.kind == "return":
+            return None
+        if way.to is None:
+            ways.append(PlainWay(None, len(counts_around(way.at)), ()))
+            continue
+        first = start(tree, way.to)
+        if way.kind == "round":
+            most = _loop(way.at).max_iterations
+            rounds = inf if most is None else most
+            ways.append(PlainWay(first.place, len(way.at.counts_inside), first.cursor, rounds))
+        else:
+            ways.append(PlainWay(first.place, len(counts_around(way.to)), first.cursor))
+    return tuple(ways)
+
+
+def advance_plainly(ways: tuple[PlainWay, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
+    """Return the next stop and its cursor, as `advance` does without a signal."""
+    for to, kept, begun, rounds in ways:
+        if not rounds:
+            return to, (*cursor[:kept], *begun)
+        if (iteration := cursor[kept - 1] + 1) < rounds:
+            return to, (*cursor[: kept - 1], iteration, *begun)
     raise AssertionError("the last way outwards is always taken")
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.cache.base import BaseCache, FullKey
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
-from langgraph.runtime import get_runtime
 from langgraph.types import Command, interrupt
 
 from agentgraph.agents.agents import HistoryPolicy
@@ -52,6 +53,9 @@ from agentgraph.graph.state import (
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
+_PLAIN_END = Border(given=[])
+"""The end of an activation without a signal or a transfer, of which nothing was asked yet."""
+
 
 class CacheEntry(NamedTuple):
     """Where the outcome of an activation is cached."""
@@ -76,7 +80,6 @@ class Activation:
         seen: The messages and values visible to it.
         emitter: Emits its messages and notes.
         config: LangGraph's config for the code that runs in it.
-        mark: The metadata for the code that runs in it.
         written_here: The messages of its lane.
         asked_after: How many changes of an inner graph's messages were saved before its questions.
         cache_entry: Where its outcome will be cached, if it is not there yet.
@@ -100,7 +103,7 @@ class Activation:
             runs_lanes: Whether the node runs lanes, which may emit concurrently.
             runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         """
-        self._control = get_runtime().control
+        self._control = config["configurable"][CONFIG_KEY_RUNTIME].control
         if isinstance(self._control, Stop):
             self._control.begin_step(config)
         self._given = config
@@ -119,19 +122,12 @@ class Activation:
         is_concurrent = runs_lanes or node_context.is_inner
         self.emitter = Emitter(self.seen.clock, self.address, config, is_concurrent=is_concurrent)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
-        self.mark = {
-            "agent_name": self.name,
-            "agent_address": self.address,
-            "agent_turn": self.seen.clock.turn,
-            "agent_step": self.emitter.step,
-            "lc_agent_name": self.name,
-        }
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self._answer = position.get("answer", [])
         self._said: list[BaseMessage] = []
         self._writes: list[Write] = []
         self.has_ended = "border" in position
-        self._ending = position.get("border", Border(given=[]))
+        self._ending = position.get("border", _PLAIN_END)
         self._failure = state.get("failure") if self.has_ended else None
         self._next: Position | None = None
         self._untracked = state.get("untracked")
@@ -142,6 +138,17 @@ class Activation:
     def name(self) -> str:
         """The agent's name."""
         return self.node_context.place.name
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """The metadata for the code that runs in it."""
+        return {
+            "agent_name": self.name,
+            "agent_address": self.address,
+            "agent_turn": self.seen.clock.turn,
+            "agent_step": self.emitter.step,
+            "lc_agent_name": self.name,
+        }
 
     @property
     def is_answered(self) -> bool:
@@ -211,6 +218,24 @@ class Activation:
             return
         self._said.append(self.stamped(message, at))
         self.emitter.add_message(self._said[-1])
+        if live:
+            self.emitter.flush()
+
+    def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
+        """Write a text of the agent to the history and emit it, as `emit_message` does a message.
+
+        The message is made with its stamp: making it first and then a stamped copy costs twice.
+        """
+        if not text.isascii():
+            self.check("the message", AIMessage(text))
+        message = AIMessage(
+            text,
+            id=message_id or str(uuid4()),
+            name=self.node_context.place.home.name,
+            response_metadata={STAMP: self.address},
+        )
+        self._said.append(message)
+        self.emitter.add_message(message)
         if live:
             self.emitter.flush()
 
@@ -385,22 +410,11 @@ class Activation:
             raise self._failure
         if self.node_context.reducers.fields:
             self.seen.check(self.address, self._writes)
-        completion, position = None, self._next
+        position, failure = self._next, None
+        if position is None and self._ending == _PLAIN_END:
+            position = self.node_context.plain_position(self.cursor)
         if position is None:
-            completion = Completion(
-                self.node_context,
-                self.cursor,
-                self._ending,
-                lambda: self.seen.with_new(self._said, self._writes, self._changes),
-                self.count_transfer,
-                is_border=self.has_ended,
-            )
-            position = completion.position()
-            completion.emit(self.emitter)
-            self._said += completion.messages
-            if completion.values:
-                self._writes = [*self._writes, Write(by="", values=completion.values)]
-                self.keep_changes(completion.changes)  # checks keep nothing without values
+            position, failure = self._completed()
         position["at"] = self.address
         if notes := self.emitter.end():
             position["told"] = notes
@@ -416,9 +430,27 @@ class Activation:
             update["middleware"] = self._changes
         if self._new_untracked is not None:
             update["untracked"] = [self.home_address, self._new_untracked]
-        if completion is not None and completion.failure is not None:
-            self._fail_next(update, completion.failure)
+        if failure is not None:
+            self._fail_next(update, failure)
         return update
+
+    def _completed(self) -> tuple[Position, BaseException | None]:
+        """Return the next position, and the failure of a function that was asked for it."""
+        completion = Completion(
+            self.node_context,
+            self.cursor,
+            self._ending,
+            lambda: self.seen.with_new(self._said, self._writes, self._changes),
+            self.count_transfer,
+            is_border=self.has_ended,
+        )
+        position = completion.position()
+        completion.emit(self.emitter)
+        self._said += completion.messages
+        if completion.values:
+            self._writes = [*self._writes, Write(by="", values=completion.values)]
+            self.keep_changes(completion.changes)  # checks keep nothing without values
+        return position, completion.failure
 
     def _keep_spent(self, position: Position, spent: Spent) -> None:
         """Write what the turn has used into the position; in an inner lane: the lane alone."""
@@ -511,7 +543,7 @@ class Activation:
     def _under_way(self) -> int:
         """How many messages at the end of the history are from this activation or earlier attempts."""
         home = self.node_context.place.home
-        if not self.progress and not attempt(home, self.cursor):
+        if not self.progress and not (home.repeats and attempt(home, self.cursor)):
             return 0
         mine = {self.home_address}
         if home.repeats:

@@ -100,8 +100,13 @@ class Chunks(BaseCallbackHandler):
         self._streamed[key] = self._streamed.get(key, "") + text
 
 
+def streams_chunks(config: RunnableConfig) -> bool:
+    """Return whether chunks are streamed in this run."""
+    return bool(_handlers(config))
+
+
 def _handlers(config: RunnableConfig) -> list[Any]:
     """Return LangGraph's handlers that stream chunks."""
     given = config.get("callbacks")
-    every = given.handlers if isinstance(given, BaseCallbackManager) else given or []
-    return [each for each in every if isinstance(each, StreamMessagesHandler)]
+    every = given.handlers if isinstance(given, BaseCallbackManager) else given
+    return [each for each in every if isinstance(each, StreamMessagesHandler)] if every else []

@@ -41,6 +41,7 @@ from agentgraph.tree.addresses import (
     Cursor,
     RunPaths,
     address,
+    address_template,
     as_cursor,
     cursor_at,
     iteration,
@@ -48,7 +49,7 @@ from agentgraph.tree.addresses import (
     way_to,
 )
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import start
+from agentgraph.tree.position import advance_plainly, plain_ways, start
 
 PARENT_STATE = "__agentgraph_parent_state"
 """The key in `config["configurable"]` of the `RunState` of the node that runs a lane.
@@ -172,9 +173,13 @@ class NodeContext:
         self.target_agents = [cast(Agent, target.agent) for target in self.targets.values()]
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
         self._last: tuple[Cursor, str] | None = None
+        self._template = address_template(place)
+        self._plain_ways = None if has_border else plain_ways(tree, place)
 
     def address(self, cursor: Cursor) -> str:
         """Return the address of an activation here; the last one is cached."""
+        if self._template is not None:
+            return self._template % cursor
         last = self._last
         if last is None or last[0] != cursor:
             self._last = last = (cursor, address(self.place, cursor))
@@ -188,6 +193,16 @@ class NodeContext:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
         return self.position(self.place.entry_node, cursor)
+
+    def plain_position(self, cursor: Cursor) -> Position | None:
+        """Return the position after an activation that ended without a signal or a transfer.
+
+        None if it is not known without asking functions.
+        """
+        if self._plain_ways is None:
+            return None
+        to, cursor = advance_plainly(self._plain_ways, cursor)
+        return self.position(None if to is None else to.entry_node, cursor)
 
     def first_position(self, lane: Place, cursor: Cursor = ()) -> Position:
         """Return the first position of a lane, given the enclosing counters."""

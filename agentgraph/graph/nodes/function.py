@@ -68,7 +68,7 @@ class FunctionCall:
         self._items = Items(activation, node.capabilities)
         config = activation.config
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
-        var_child_runnable_config.set(self._items.chunks.config({**config, "metadata": metadata}))
+        var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
 
     def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
         """Call the function and take its items; if it is async, return what to await."""
@@ -97,9 +97,10 @@ class FunctionCall:
     def end(self) -> None:
         """Say what is left, void what was only streamed, and write the output."""
         self._items.end()
-        text = self._activation.last_text()
-        if self._node.agent.output_key and text is not None:
-            self._activation.set_values({self._node.agent.output_key: text})
+        if key := self._node.agent.output_key:
+            text = self._activation.last_text()
+            if text is not None:
+                self._activation.set_values({key: text})
 
     def _follow(self, given: Generator[Any, None, Any]) -> None:
         """Take the items that a generator yields, and the one that it returns."""

@@ -3,12 +3,12 @@
 from typing import Any
 
 from langchain_core.messages import (
-    AIMessage,
     BaseMessage,
     BaseMessageChunk,
     HumanMessage,
     RemoveMessage,
 )
+from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import json_schema, schema_fault
 from agentgraph.agents.signals import (
@@ -19,24 +19,19 @@ from agentgraph.agents.signals import (
     Exit,
     KeptValues,
     SetValues,
-    Signal,
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.chunks import Chunks
+from agentgraph.graph.nodes.chunks import Chunks, streams_chunks
 from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 
 
 class Items:
-    """Takes what the function of an agent gives.
-
-    Attributes:
-        chunks: Joins the chunks among the items.
-    """
+    """Takes what the function of an agent gives."""
 
     def __init__(self, activation: Activation, capabilities: Capabilities) -> None:
         """Begin without items.
@@ -46,17 +41,23 @@ class Items:
             capabilities: What the agent may do.
         """
         self._activation, self._capabilities = activation, capabilities
-        self.chunks = Chunks(activation)
+        self._chunks = Chunks(activation) if streams_chunks(activation.config) else None
+
+    def config(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config for the function, whose models are listened to if chunks are streamed."""
+        return config if self._chunks is None else self._chunks.config(config)
 
     def end(self) -> None:
         """Say the last chunks, and void those that belong to no message."""
-        self._end_chunks(live=False)
-        self.chunks.void()
+        if self._chunks is not None:
+            self._end_chunks(self._chunks, live=False)
+            self._chunks.void()
 
     def take(self, given: Any, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
-        items = given if isinstance(given, list | tuple) else (given,)
-        return any(self._take_one(item, live=live) for item in items)
+        if isinstance(given, list | tuple):
+            return any(self._take_one(item, live=live) for item in given)
+        return self._take_one(given, live=live)
 
     def _take_one(self, item: Any, *, live: bool) -> bool:
         """Take an item; return whether it ends the activation."""
@@ -64,12 +65,14 @@ class Items:
         if isinstance(item, BaseMessageChunk):
             self._take_chunk(item, live=live)
             return False
-        self._end_chunks(live=live)
+        if (chunks := self._chunks) is not None:
+            self._end_chunks(chunks, live=live)
         match item:
             case None:
                 return False
             case str():
-                activation.emit_message(AIMessage(item, id=self.chunks.id_of(item)), live=live)
+                streamed_id = None if chunks is None else chunks.id_of(item)
+                activation.say(item, streamed_id, live=live)
             case BaseMessage():
                 _say(activation, item, live=live)
             case Custom(data=data):
@@ -79,18 +82,8 @@ class Items:
                 activation.keep(kept)
             case SetValues(values=values):
                 activation.set_values(values)
-            case Exit():
-                return self._signal("exit", item, self._capabilities.exit)
-            case BreakLoop():
-                return self._signal("break_loop", item, self._capabilities.break_loop)
-            case TransferTo(agent_name=target):
-                self._permit(item, self._capabilities.transfer)
-                activation.transfer(known_target(activation, target))
-                return True
-            case Ask():
-                self._permit(item, self._capabilities.ask)
-                question = _question(activation, item)
-                activation.continue_at(activation.node_context.place.question_node, ask=question)
+            case Exit() | BreakLoop() | TransferTo() | Ask():
+                self._end_with(item)
                 return True
             case _:
                 raise InvalidOutputError(
@@ -102,19 +95,34 @@ class Items:
 
     def _take_chunk(self, chunk: BaseMessageChunk, *, live: bool) -> None:
         """Add a chunk to its message; one with another id begins a new message."""
-        if not self.chunks.continues(chunk):
-            self._end_chunks(live=live)
-        self.chunks.add(chunk)
+        if (chunks := self._chunks) is None:
+            chunks = self._chunks = Chunks(self._activation)
+        if not chunks.continues(chunk):
+            self._end_chunks(chunks, live=live)
+        chunks.add(chunk)
 
-    def _end_chunks(self, *, live: bool) -> None:
+    def _end_chunks(self, chunks: Chunks, *, live: bool) -> None:
         """Say the message that the last chunks make."""
-        if (whole := self.chunks.end()) is not None:
+        if (whole := chunks.end()) is not None:
             _say(self._activation, whole, live=live)
 
-    def _signal(self, signal: Signal, item: Any, permitted: bool) -> bool:
-        self._permit(item, permitted)
-        self._activation.signal(signal)
-        return True
+    def _end_with(self, item: Exit | BreakLoop | TransferTo | Ask) -> None:
+        """End the activation as the function wants."""
+        activation, may = self._activation, self._capabilities
+        match item:
+            case Exit():
+                self._permit(item, may.exit)
+                activation.signal("exit")
+            case BreakLoop():
+                self._permit(item, may.break_loop)
+                activation.signal("break_loop")
+            case TransferTo(agent_name=target):
+                self._permit(item, may.transfer)
+                activation.transfer(known_target(activation, target))
+            case Ask():
+                self._permit(item, may.ask)
+                question = _question(activation, item)
+                activation.continue_at(activation.node_context.place.question_node, ask=question)
 
     def _permit(self, item: Any, permitted: bool) -> None:
         if not permitted:
