@@ -42,7 +42,6 @@ from agentgraph.graph.moments import (
     asker,
     moment_of,
     note_of,
-    number_of,
     unaddressed,
 )
 from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, home_at, speaker_at
@@ -173,6 +172,9 @@ class Translator:
         Raises:
             RemoteRunError: The run failed on a server, as the part says.
         """
+        if type(part) is dict and part.get("type") == "updates" and not (part.get("ns") or self._node):
+            yield from self._updates(part["data"])  # as most parts are
+            return
         for kind, data, namespace in self._parts.open(part):
             if self._node is not None:
                 if not namespace or namespace[0].partition(":")[0] != self._node:
@@ -204,7 +206,7 @@ class Translator:
                 note = self._last_of(note, "")
             else:
                 self.failures.append(note)
-            yield from self._events_of(note)
+            yield from self._events_of(note, note.moment)
         yield from self.unfinished()
         arose = failures(error) or [*self._failed.values()]
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
@@ -212,11 +214,15 @@ class Translator:
 
     def event(self, entry: Entry) -> AgentEvent:
         """Return the event of a message or note."""
+        return self._event_of(entry, moment_of(entry))
+
+    def _event_of(self, entry: Entry, moment: Moment | None) -> AgentEvent:
+        """Return the event of a message or note that was emitted at a moment."""
         if isinstance(entry, Note):
             at, what = entry.address, _what(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
-        return self._event(at or root_address(self._tree), entry.id or "", moment_of(entry), **what)
+        return self._event(at or root_address(self._tree), entry.id or "", moment, **what)
 
     def _ended(self, failure: Failure) -> Note:
         """Return the note of a failure that ends the run."""
@@ -235,19 +241,31 @@ class Translator:
             return
         for node, update in data.items():
             if node == "__interrupt__":
-                for asked in map(as_question, update):
-                    if asked.id not in self._asked or asked_when(asked.response_schema) is not None:
-                        yield from self._events_of(question_note(asked))
+                yield from self._questions(update)
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
-                for at in [*self._failed]:
-                    if speaker_at(at) == place.name:  # it failed, and then it ended
-                        del self._failed[at]
-                for entry in sorted(entries_in(update or {}), key=number_of):
-                    moment = moment_of(entry)
+                if self._failed:
+                    self._forget_failures(place.name)
+                told = [
+                    (moment, entry) for moment, entry in told_in(update or {}) if not moment.streamed
+                ]
+                if len(told) > 1:
+                    told.sort(key=_number)
+                for moment, entry in told:
                     if isinstance(entry, Note) and entry.kind == ANSWERED:
                         continue
-                    if moment and not moment.streamed and moment.number > self.last.number:
-                        yield from self._events_of(entry)
+                    if moment.number > self.last.number:
+                        yield from self._events_of(entry, moment)
+
+    def _questions(self, asked: Iterable[Any]) -> Iterator[AgentEvent]:
+        for one in map(as_question, asked):
+            if one.id not in self._asked or asked_when(one.response_schema) is not None:
+                note = question_note(one)
+                yield from self._events_of(note, note.moment)
+
+    def _forget_failures(self, name: str) -> None:
+        """Forget how an agent failed that has ended since."""
+        for at in [each for each in self._failed if speaker_at(each) == name]:
+            del self._failed[at]
 
     def _custom(self, data: Any) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(ours := data.get(STAMP), Mapping):
@@ -261,16 +279,17 @@ class Translator:
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
                 note = note._replace(data=self._data)
-            yield from self._events_of(note)
+            yield from self._events_of(note, note.moment)
         else:
-            yield from self._events_of(as_message(entry))
+            message = as_message(entry)
+            yield from self._events_of(message, moment_of(message))
 
-    def _events_of(self, entry: Entry) -> Iterator[AgentEvent]:
+    def _events_of(self, entry: Entry, moment: Moment | None) -> Iterator[AgentEvent]:
         """Yield the event of an entry, after a `discarded` event for what it voids.
 
         A question that is asked again under its id has the place of the last time.
         """
-        event, moment = self.event(entry), moment_of(entry)
+        event = self._event_of(entry, moment)
         if isinstance(entry, Note) and entry.kind == "interrupted":
             before = self._asked.get(entry.id)
             if before is not None and before.time == event.time:
@@ -331,16 +350,17 @@ class Translator:
             yield self.event(Note(str(uuid4()), "discarded", ids, at, self.last))
 
     def _event(self, at: str, event_id: str, moment: Moment | None, **what: Any) -> AgentEvent:
-        name = speaker_at(at)
+        name, path = speaker_at(at), self._paths.of(at)
+        turn, step, time = (moment.turn, moment.step, moment.time) if moment else (None, None, None)
         return AgentEvent(
             agent_name=name,
-            run_path=self._paths.of(at) or RunPath((RunStep(name),)),
+            run_path=RunPath((RunStep(name),)) if path is None else path,
             address=at,
             id=event_id,
             thread_id=self._thread_id,
-            turn=moment and moment.turn,
-            step=moment and moment.step,
-            time=moment and moment.time,
+            turn=turn,
+            step=step,
+            time=time,
             **what,
         )
 
@@ -354,12 +374,25 @@ def question_note(asked: Any) -> Note:
 
 def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the messages and notes with a moment in what a node wrote, or in a task's result."""
+    return (entry for _, entry in told_in(written))
+
+
+def told_in(written: Mapping[str, Any]) -> Iterator[tuple[Moment, Entry]]:
+    """Yield the messages and notes in what a node wrote, or in a task's result, with their moments."""
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
-        is_message = isinstance(each, BaseMessage) or (isinstance(each, Mapping) and "type" in each)
-        if is_message and moment_of(message := as_message(each)) is not None:
-            yield message
-    yield from map(note_of, (written.get("position") or {}).get("told", ()))
+        if isinstance(each, BaseMessage) or (isinstance(each, Mapping) and "type" in each):
+            message = as_message(each)
+            if (moment := moment_of(message)) is not None:
+                yield moment, message
+    for plain in (written.get("position") or {}).get("told", ()):
+        note = note_of(plain)
+        if note.moment is not None:
+            yield note.moment, note
+
+
+def _number(told: tuple[Moment, Entry]) -> int:
+    return told[0].number
 
 
 def is_of_an_agent(error: BaseException) -> bool:

@@ -292,11 +292,11 @@ class Engine:
                 step = partial(reads.throw, self._named(error, asked, thread_id))
 
     def _answer(self, asked: Request, thread_id: str) -> Any:
+        if isinstance(asked, GetNextPart):  # as most requests are
+            return next(asked.stream, None)
         match asked:
             case FindSaveFault(value):
                 return save_fault(self.saver.serde, value)
-            case GetNextPart(stream):
-                return next(stream, None)
             case ListThreads():
                 found = [each for first in _FIRST for each in self.saver.list(None, filter=first)]
                 return self._sound(found)
@@ -313,11 +313,11 @@ class Engine:
         return self._checked(asked, getattr(owner, method)(*given))
 
     async def _aanswer(self, asked: Request, thread_id: str) -> Any:
+        if isinstance(asked, GetNextPart):
+            return await anext(asked.stream, None)
         match asked:
             case FindSaveFault(value):
                 return save_fault(self.saver.serde, value)
-            case GetNextPart(stream):
-                return await anext(stream, None)
             case ListThreads():
                 found = [e for first in _FIRST async for e in self.saver.alist(None, filter=first)]
                 return self._sound(found)

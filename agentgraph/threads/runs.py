@@ -128,7 +128,8 @@ class Execution:
         translator = Translator(self._tree, self._thread_id, begin=on.begin, waiting=on.questions)
         try:
             with self.control.raising():
-                while (part := (yield GetNextPart(self.stream))) is not None:
+                get_next = GetNextPart(self.stream)
+                while (part := (yield get_next)) is not None:
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
             self._saver.check()
             if not self.control.drain_requested:

@@ -220,6 +220,7 @@ class RunPaths:
         self._tree, self.inner_names = tree, tree.inner_names
         self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
         self._sub_agents: dict[Place, tuple[Cursor, list[RunPath]]] = {}
+        self._plain: dict[str, Place] = {}  # by addresses without their numbers: those met so far
         self._lock = threading.RLock()
 
     def at(self, place: Place, cursor: Cursor) -> RunPath:
@@ -263,8 +264,16 @@ class RunPaths:
 
     def of(self, text: str) -> RunPath | None:
         """Return the run path of an address; None for an address that the tree cannot have."""
+        form, rounds = _ROUND.sub("[]", text), _ROUND.findall(text)
+        place = self._plain.get(form)
+        if place is not None and len(rounds) == len(place.counts):
+            return self.at(place, tuple(map(int, rounds)))
         found = parse_address(self._tree, text)
-        return self.at(*found) if found else None
+        if found is None:
+            return None
+        if address_template(found[0]) is not None:
+            self._plain[form] = found[0]
+        return self.at(*found)
 
     def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
         """Return the path at the start of an iteration of a loop."""
@@ -280,6 +289,7 @@ class RunPaths:
         return starts[cursor[-1]]
 
 
+_ROUND = re.compile(r"\[(\d+)\]")
 _PART = re.compile(
     r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
 )

@@ -142,12 +142,13 @@ class Activation:
     @property
     def mark(self) -> dict[str, Any]:
         """The metadata for the code that runs in it."""
+        name = self.name
         return {
-            "agent_name": self.name,
+            "agent_name": name,
             "agent_address": self.address,
             "agent_turn": self.seen.clock.turn,
             "agent_step": self.emitter.step,
-            "lc_agent_name": self.name,
+            "lc_agent_name": name,
         }
 
     @property

@@ -142,7 +142,7 @@ class Emitter:
         self._flush(is_streamed=self._is_beside or has_notes)
         self._streamed.clear()
         self._is_over = True
-        return [note.plain() for note in self.notes]
+        return [note.plain() for note in self.notes] if self.notes else []
 
     def emit_question(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
         """Emit a question at once, and return its note."""
