@@ -173,8 +173,11 @@ class Translator:
             RemoteRunError: The run failed on a server, as the part says.
         """
         if type(part) is dict and part.get("type") == "updates" and not (part.get("ns") or self._node):
-            yield from self._updates(part["data"])  # as most parts are
-            return
+            return self._updates(part["data"])  # as most parts are
+        return self._any(part)
+
+    def _any(self, part: Any) -> Iterator[AgentEvent]:
+        """Yield the events of a part of any form."""
         for kind, data, namespace in self._parts.open(part):
             if self._node is not None:
                 if not namespace or namespace[0].partition(":")[0] != self._node:
@@ -381,8 +384,9 @@ def told_in(written: Mapping[str, Any]) -> Iterator[tuple[Moment, Entry]]:
     """Yield the messages and notes in what a node wrote, or in a task's result, with their moments."""
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
-        if isinstance(each, BaseMessage) or (isinstance(each, Mapping) and "type" in each):
-            message = as_message(each)
+        is_message = isinstance(each, BaseMessage)
+        if is_message or (isinstance(each, Mapping) and "type" in each):
+            message = each if is_message else as_message(each)
             if (moment := moment_of(message)) is not None:
                 yield moment, message
     for plain in (written.get("position") or {}).get("told", ()):

@@ -12,6 +12,7 @@ The figures against google-adk are left out: google-adk is not among the dev dep
 import sys
 import time
 
+import calls
 import growth
 import sequences
 import steps
@@ -21,6 +22,7 @@ import turns
 from measure import shown
 
 GROUPS = {
+    "calls": calls,
     "steps": steps,
     "growth": growth,
     "sequences": sequences,

@@ -22,18 +22,18 @@ HAND = "flat graph by hand"
 def figures() -> Iterator[Figure]:
     """Measure the steps of a bare graph, of a runner, and of a nested graph."""
     with TemporaryDirectory() as folder:
-        ours, hand, nested = (Path(folder, f"{name}.db") for name in ("ours", "hand", "nested"))
-        yield _step("loop step, no saver", HAND, 1.1, _ours(), _by_hand(), repeats=40)
-        saved = _ours(partial(_opened, ours)), _by_hand(partial(_opened, hand))
-        yield _step("loop step, SQLite", HAND, 1.1, *saved, repeats=20)
-        ours_again = _ours(partial(_opened, ours))
-        laid = _invoked(_laid_flat, HELLO, partial(_opened, hand))
+        mine, hand, nested = (Path(folder, f"{name}.db") for name in ("ours", "hand", "nested"))
+        yield _step("loop step, no saver", HAND, 1.0, ours(), by_hand(), repeats=40)
+        saved = ours(partial(opened, mine)), by_hand(partial(opened, hand))
+        yield _step("loop step, SQLite", HAND, 1.05, *saved, repeats=20)
+        ours_again = ours(partial(opened, mine))
+        laid = _invoked(_laid_flat, HELLO, partial(opened, hand))
         yield _step(
             "step of a graph laid flat, SQLite", "a loop step", 1.1, laid, ours_again, repeats=20
         )
         name, against = "loop step as events, in memory", "its graph's stream"
-        yield _step(name, against, 1.25, _as_events, _streamed, repeats=20)
-        yield from _against_nested(ours, nested)
+        yield _step(name, against, 1.25, as_events(), _streamed, repeats=20)
+        yield from _against_nested(mine, nested)
 
 
 def _step(name: str, against: str, aim: float, *both: Contender, repeats: int) -> Figure:
@@ -41,16 +41,18 @@ def _step(name: str, against: str, aim: float, *both: Contender, repeats: int) -
     return Figure(name=name, ours=mine, theirs=other, against=against, unit="ms", aim=aim)
 
 
-def _ours(opened: Callable[[], Any] = nullcontext) -> Contender:
-    return _invoked(lambda saver: ag.compile_agent(two(ROUNDS), checkpointer=saver), HELLO, opened)
+def ours(opened: Callable[[], Any] = nullcontext, rounds: int = ROUNDS) -> Contender:
+    """Return the loop as a tree of ours, with a saver."""
+    return _invoked(lambda saver: ag.compile_agent(two(rounds), checkpointer=saver), HELLO, opened)
 
 
 def _laid_flat(saver: Any) -> Graph:
     return ag.compile_agent(laid_flat(ROUNDS), checkpointer=saver)
 
 
-def _by_hand(opened: Callable[[], Any] = nullcontext) -> Contender:
-    return _invoked(partial(flat, ROUNDS), HELLO_ROUNDS, opened)
+def by_hand(opened: Callable[[], Any] = nullcontext, rounds: int = ROUNDS) -> Contender:
+    """Return the loop as a flat graph by hand, with a saver."""
+    return _invoked(partial(flat, rounds), HELLO_ROUNDS, opened)
 
 
 def _invoked(compiled: Callable[[Any], Graph], given: Any, opened: Callable[[], Any]) -> Contender:
@@ -63,17 +65,23 @@ def _invoked(compiled: Callable[[Any], Graph], given: Any, opened: Callable[[], 
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[SqliteSaver]:
+def opened(path: Path) -> Iterator[SqliteSaver]:
+    """Open a new SQLite file."""
     path.unlink(missing_ok=True)
     with ag.sqlite_saver(path) as saver:
         saver.setup()
         yield saver
 
 
-@contextmanager
-def _as_events() -> Iterator[Callable[[], Any]]:
-    runner = ag.Runner(two(ROUNDS))
-    yield lambda: list(runner.run("hi"))
+def as_events(rounds: int = ROUNDS) -> Contender:
+    """Return the loop as a runner gives it, in memory."""
+
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        runner = ag.Runner(two(rounds))
+        yield lambda: list(runner.run("hi"))
+
+    return contender
 
 
 @contextmanager
@@ -86,8 +94,8 @@ def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
     """Time a runner against a nested graph, each with SQLite; then hold their files together."""
 
     @contextmanager
-    def as_events() -> Iterator[Callable[[], Any]]:
-        with _opened(path) as saver:
+    def as_they_come() -> Iterator[Callable[[], Any]]:
+        with opened(path) as saver:
             runner = ag.Runner(two(ROUNDS), checkpointer=saver)
             yield lambda: list(runner.run("hi"))
 
@@ -98,7 +106,7 @@ def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
             saver.setup()
             yield partial(nested(ROUNDS, saver).invoke, HELLO_ROUNDS, THREAD)
 
-    mine, other = (took / STEPS for took in side_by_side(as_events, as_it_comes, repeats=3))
+    mine, other = (took / STEPS for took in side_by_side(as_they_come, as_it_comes, repeats=3))
     yield _gain("loop step as events, SQLite", mine, other, unit="ms", aim=10)
     mine, other = (each.stat().st_size for each in (path, nested_path))
     yield _gain("file of 200 steps", mine, other, unit="KB", aim=30)

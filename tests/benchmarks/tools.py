@@ -22,6 +22,11 @@ from agentgraph.testing import ScriptedChatModel
 
 AIMS = {"": 1.0, ", three middlewares": 1.1}
 """How long ours may take, by what is added to the name of the figure."""
+WAYS: dict[str, Callable[[Graph, asyncio.Runner], Any]] = {
+    "invoke": lambda graph, loop: graph.invoke(HELLO),
+    "ainvoke": lambda graph, loop: loop.run(graph.ainvoke(HELLO)),
+}
+"""How a graph is run, by what is added to the name of the figure."""
 
 
 @tool
@@ -32,19 +37,12 @@ def add(a: int, b: int) -> int:
 
 def figures() -> Iterator[Figure]:
     """Measure `invoke` and `ainvoke` of the compiled graphs, without a saver."""
-    with asyncio.Runner() as loop:
-        runs: dict[str, Callable[[Graph], Any]] = {
-            "invoke": lambda graph: graph.invoke(HELLO),
-            "ainvoke": lambda graph: loop.run(graph.ainvoke(HELLO)),
-        }
-        for added, aim in AIMS.items():
-            for rounds in (1, 20):
-                for way, run in runs.items():
-                    name = f"{rounds} tool rounds{added}, {way}"
-                    both = [
-                        _contender(partial(make, rounds, bool(added)), run) for make in (_ours, _theirs)
-                    ]
-                    yield _figure(name, side_by_side(*both, repeats=20), aim)
+    for added, aim in AIMS.items():
+        for rounds in (1, 20):
+            for way in WAYS:
+                name = f"{rounds} tool rounds{added}, {way}"
+                both = [contender(make, way, rounds, bool(added)) for make in (ours, theirs)]
+                yield _figure(name, side_by_side(*both, repeats=20), aim)
 
 
 def _figure(name: str, took: list[float], aim: float) -> Figure:
@@ -52,15 +50,22 @@ def _figure(name: str, took: list[float], aim: float) -> Figure:
     return Figure(name=name, ours=ours, theirs=theirs, against="create_agent", unit="ms", aim=aim)
 
 
-def _contender(compiled: Callable[[], Graph], run: Callable[[Graph], Any]) -> Contender:
+def contender(
+    made: Callable[[int, bool], Graph], way: str, rounds: int, has_middleware: bool
+) -> Contender:
+    """Return a graph that is run in one of the `WAYS`, in an event loop that is there already."""
+
     @contextmanager
-    def contender() -> Iterator[Callable[[], Any]]:
-        yield partial(run, compiled())
+    def run() -> Iterator[Callable[[], Any]]:
+        with asyncio.Runner() as loop:
+            loop.get_loop()
+            yield partial(WAYS[way], made(rounds, has_middleware), loop)
 
-    return contender
+    return run
 
 
-def _ours(rounds: int, has_middleware: bool) -> Graph:
+def ours(rounds: int, has_middleware: bool) -> Graph:
+    """Return a chat agent that calls a tool a number of times."""
     middleware = _middleware() if has_middleware else []
     model = _model(rounds)
     return ag.compile_agent(
@@ -68,7 +73,8 @@ def _ours(rounds: int, has_middleware: bool) -> Graph:
     )
 
 
-def _theirs(rounds: int, has_middleware: bool) -> Graph:
+def theirs(rounds: int, has_middleware: bool) -> Graph:
+    """Return LangChain's own agent that does the same."""
     middleware = _middleware() if has_middleware else []
     return create_agent(_model(rounds), [add], name="writer", middleware=middleware)
 
