@@ -62,4 +62,5 @@ class AgentEventData(TypedDict):
     thread_id: NotRequired[str | None]
     turn: NotRequired[int | None]
     step: NotRequired[str | None]
+    cursor: NotRequired[str | None]
     time: NotRequired[float | None]

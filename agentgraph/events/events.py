@@ -123,6 +123,10 @@ class AgentEvent:
         step: The step of the graph that emitted the event: the id of the LangGraph checkpoint that the
             step started from, a colon, and the name of the node. A `discarded` event may name a
             step, which voids all of its events.
+        cursor: Where it is in the stream of its thread: a text that is greater, as texts compare, than
+            the cursors of all earlier events, those of other runs on the thread included. An event that
+            is replayed has the cursor that it had. Ids cannot tell this: chunks share their message's,
+            and the id of a question comes again.
         time: When it happened, in seconds since 1970, like `time.time()`. It is the same when the event
             is replayed, and later than the times of all earlier events of the thread.
     """
@@ -137,6 +141,7 @@ class AgentEvent:
     thread_id: str | None = None
     turn: int | None = None
     step: str | None = None
+    cursor: str | None = None
     time: float | None = None
 
     @property
@@ -228,11 +233,13 @@ class AgentEvent:
     def to_sse(self) -> str:
         r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`.
 
-        The event field is `kind`, or "partial" for a chunk; the data is the result of `to_dict`.
+        The event field is `kind`, or "partial" for a chunk; the id is `cursor`, so that a browser that
+        connects again says where it was; the data is the result of `to_dict`.
         """
         kind = "partial" if self.partial else self.kind
-        line_id = cut(" ".join(self.id.splitlines()), len(self.id))
-        return f"event: {kind}\nid: {line_id}\ndata: {json.dumps(self.to_dict())}\n\n"
+        at = cut(" ".join((self.cursor or "").splitlines()), len(self.cursor or ""))
+        line_id = f"id: {at}\n" if at else ""
+        return f"event: {kind}\n{line_id}data: {json.dumps(self.to_dict())}\n\n"
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -40,6 +40,7 @@ from agentgraph.graph.moments import (
     Note,
     asked_when,
     asker,
+    cursor_of,
     moment_of,
     note_of,
     unaddressed,
@@ -143,6 +144,7 @@ class Translator:
         self._asked = dict(waiting or {})
         self._data: Any = None
         self.last = begin
+        self._passing = (begin.number, 0)
         self.failures: list[Note] = []
 
     def translated(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
@@ -225,7 +227,8 @@ class Translator:
             at, what = entry.address, _what(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
-        return self._event(at or root_address(self._tree), entry.id or "", moment, **what)
+        cursor = self._next_cursor() if moment is None else cursor_of(moment.number)
+        return self._event(at or root_address(self._tree), entry.id or "", moment, cursor, **what)
 
     def _ended(self, failure: Failure) -> Note:
         """Return the note of a failure that ends the run."""
@@ -324,11 +327,12 @@ class Translator:
         if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
             return
         turn, step = metadata.get("agent_turn", 0), metadata.get("agent_step", "")
+        if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
+            yield from self._unfinished([at])  # its models are asked one at a time
+        cursor = self._next_cursor(metadata.get("agent_after", 0))
         moment = Moment(turn, time_ns() // 1000, step)
         output = Output(message=chunk, partial=True)
-        event = self._event(at, chunk.id or "", moment, output=output)
-        if self._is_chat(at) and event.id not in self._begun.get(at, ()):
-            yield from self._unfinished([at])  # its models are asked one at a time
+        event = self._event(at, chunk.id or "", moment, cursor, output=output)
         if event.agent_name in self._voiding:
             self._begun.setdefault(at, {})[event.id] = None
         yield event
@@ -350,9 +354,26 @@ class Translator:
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:
-            yield self.event(Note(str(uuid4()), "discarded", ids, at, self.last))
+            action = Action(discarded=tuple(ids))
+            yield self._event(at, str(uuid4()), self.last, self._next_cursor(), action=action)
 
-    def _event(self, at: str, event_id: str, moment: Moment | None, **what: Any) -> AgentEvent:
+    def _next_cursor(self, after: int = 0) -> str:
+        """Return a cursor for an event that is only streamed, greater than that of the last event.
+
+        Its last part counts microseconds, so that it is another if the run is killed and resumed.
+
+        Args:
+            after: The number of an earlier event of the thread, of which the stream need not tell.
+        """
+        last, part = self._passing
+        number = max(self.last.number, last, after)
+        part = max(part + 1 if number == last else 0, time_ns() // 1000 - number)
+        self._passing = (number, part)
+        return cursor_of(number, part)
+
+    def _event(
+        self, at: str, event_id: str, moment: Moment | None, cursor: str, **what: Any
+    ) -> AgentEvent:
         name, path = speaker_at(at), self._paths.of(at)
         turn, step, time = (moment.turn, moment.step, moment.time) if moment else (None, None, None)
         return AgentEvent(
@@ -363,6 +384,7 @@ class Translator:
             thread_id=self._thread_id,
             turn=turn,
             step=step,
+            cursor=cursor,
             time=time,
             **what,
         )

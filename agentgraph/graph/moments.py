@@ -90,6 +90,19 @@ def number_of(entry: Entry) -> int:
     return moment.number if moment else 0
 
 
+def cursor_of(number: int, part: int | None = None) -> str:
+    """Return the cursor of an event: a text that compares as the numbers do.
+
+    >>> cursor_of(1_795_487_607_497_893) < cursor_of(1_795_487_607_497_893, 162)
+    True
+
+    Args:
+        number: The number of its moment: 16 digits until the year 2286.
+        part: For what is only streamed, after that moment: a number that grows until the next one.
+    """
+    return f"{number:016d}" if part is None else f"{number:016d}-{part:016d}"
+
+
 def step_name(checkpoint_id: str, node: str) -> str:
     """Return the name of a step: the LangGraph checkpoint that it started from, and its node.
 

@@ -289,12 +289,12 @@ def test_no_text_breaks_a_server_sent_event(text: str) -> None:
     ]
     read = received("".join(each.to_sse() for each in given))
     assert [ag.AgentEvent.from_dict(json.loads(each["data"])) for each in read] == given
-    assert [list(each) for each in read] == [["event", "id", "data"]] * 4
+    assert [list(each) for each in read] == [["event", "data"]] * 4
 
 
 @pytest.mark.parametrize("own", ["a\nb", "a\r\nb", "a\n\ndata: {}", "a\rb", "a \ud800"])
-def test_no_id_breaks_a_server_sent_event(own: str) -> None:
-    given = event(id=own, error="no")
+def test_no_cursor_breaks_a_server_sent_event(own: str) -> None:
+    given = event(cursor=own, error="no")
     (read,) = received(given.to_sse())
     assert list(read) == ["event", "id", "data"]
     assert read["id"] == " ".join(own.splitlines()).replace("\ud800", "\\ud800")

@@ -28,6 +28,7 @@ def event(**what: Any) -> AgentEvent:
         thread_id="t1",
         turn=0,
         step="1ef:writer",
+        cursor="1795366000123456",
         time=1795366000.123456,
         **what,
     )
@@ -55,7 +56,7 @@ def test_an_event_has_a_kind_and_comes_back_from_json_pickle_and_a_server(name: 
     assert AgentEvent.from_dict(json.loads(json.dumps(given.to_dict()))) == given
     assert pickle.loads(pickle.dumps(given)) == given
     data = json.dumps(given.to_dict())
-    assert given.to_sse() == f"event: {name}\nid: e1\ndata: {data}\n\n"
+    assert given.to_sse() == f"event: {name}\nid: 1795366000123456\ndata: {data}\n\n"
 
 
 @pytest.mark.parametrize("error", ["no", ""])
@@ -94,6 +95,7 @@ def test_to_dict_returns_readable_data_of_its_own() -> None:
         "thread_id": "t1",
         "turn": 0,
         "step": "1ef:writer",
+        "cursor": "1795366000123456",
         "time": 1795366000.123456,
     }
     as_data["output"]["custom"]["done"].append(2)

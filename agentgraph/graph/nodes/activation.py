@@ -148,6 +148,7 @@ class Activation:
             "agent_address": self.address,
             "agent_turn": self.seen.clock.turn,
             "agent_step": self.emitter.step,
+            "agent_after": self.seen.clock.last,
             "lc_agent_name": name,
         }
 
