@@ -251,15 +251,13 @@ class Translator:
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
                 if self._failed:
                     self._forget_failures(place.name)
-                told = [
-                    (moment, entry) for moment, entry in told_in(update or {}) if not moment.streamed
-                ]
+                told = told_in(update) if update else []
                 if len(told) > 1:
                     told.sort(key=_number)
                 for moment, entry in told:
                     if isinstance(entry, Note) and entry.kind == ANSWERED:
                         continue
-                    if moment.number > self.last.number:
+                    if not moment.streamed and moment.number > self.last.number:
                         yield from self._events_of(entry, moment)
 
     def _questions(self, asked: Iterable[Any]) -> Iterator[AgentEvent]:
@@ -397,24 +395,21 @@ def question_note(asked: Any) -> Note:
     return Note(asked.id, "interrupted", data, asker(schema) or "", asked_when(schema))
 
 
-def entries_in(written: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the messages and notes with a moment in what a node wrote, or in a task's result."""
-    return (entry for _, entry in told_in(written))
-
-
-def told_in(written: Mapping[str, Any]) -> Iterator[tuple[Moment, Entry]]:
-    """Yield the messages and notes in what a node wrote, or in a task's result, with their moments."""
+def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
+    """Return the messages and notes in what a node wrote, or in a task's result, with their moments."""
+    told: list[tuple[Moment, Entry]] = []
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
         is_message = isinstance(each, BaseMessage)
         if is_message or (isinstance(each, Mapping) and "type" in each):
             message = each if is_message else as_message(each)
             if (moment := moment_of(message)) is not None:
-                yield moment, message
+                told.append((moment, message))
     for plain in (written.get("position") or {}).get("told", ()):
         note = note_of(plain)
         if note.moment is not None:
-            yield note.moment, note
+            told.append((note.moment, note))
+    return told
 
 
 def _number(told: tuple[Moment, Entry]) -> int:

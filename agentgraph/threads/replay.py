@@ -49,7 +49,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
-from agentgraph.events.translation import Translator, entries_in, question_note
+from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.moments import ANSWERED, Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
@@ -213,9 +213,9 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
 def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
     for writes in writes_by_task(saved).values():
-        yield from entries_in(writes)
+        yield from (entry for _, entry in told_in(writes))
         if isinstance(result := writes.get("__return__"), Mapping):
-            yield from entries_in(result)
+            yield from (entry for _, entry in told_in(result))
         for asked in writes.get("__interrupt__", ()):
             yield question_note(asked)
     for note in notes_at(saved):

@@ -98,7 +98,7 @@ class Execution:
 
     def delivered(self, event: AgentEvent) -> None:
         """Note that the caller has read an event."""
-        if self.heard_until is not None and not event.partial:
+        if self.heard_until is not None and not (event.output and event.output.partial):
             self.heard_until = max(self.heard_until, event.time or 0.0)
 
     def _events(self) -> RunGenerator:

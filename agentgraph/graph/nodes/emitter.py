@@ -33,7 +33,7 @@ from langgraph.runtime import Runtime
 from agentgraph.agents.schemas import plain
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
-from agentgraph.graph.state import STAMP, address_of
+from agentgraph.graph.state import STAMP
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -224,12 +224,14 @@ class Emitter:
             self.notes.append(entry)
         else:
             entry.response_metadata[MOMENT] = list(moment)
-            entry_id, address, kind = str(entry.id), address_of(entry) or self._address, "message"
+            address = entry.response_metadata.get(STAMP) or self._address
+            entry_id, kind = str(entry.id), "message"
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
-            self._streamed += [entry_id] if is_streamed else []
+            if is_streamed:
+                self._streamed.append(entry_id)
         if is_streamed:
             self._stream(entry)
 

@@ -45,10 +45,11 @@ class Stop(RunControl):
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
-    __slots__ = ("_cancels", "_lock", "_waits", "carried", "outer")
+    __slots__ = ("_cancels", "_is_requested", "_lock", "_waits", "carried", "outer")
 
     def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
+        self._is_requested = False
         self.outer = outer
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
@@ -77,10 +78,15 @@ class Stop(RunControl):
         self.stop(reason)
         self._call(self._waits)
 
+    def request_drain(self, reason: str = "shutdown") -> None:
+        """Stop lanes after their current step."""
+        super().request_drain(reason)
+        self._is_requested = True
+
     @property
     def drain_requested(self) -> bool:
-        """Whether the lanes inside stop after their current step."""
-        return super().drain_requested or (self.outer is not None and self.outer.drain_requested)
+        """Whether the lanes inside stop after their current step: asked before each step."""
+        return self._is_requested or (self.outer is not None and self.outer.drain_requested)
 
     @property
     def drain_reason(self) -> str | None:
