@@ -111,6 +111,35 @@ def test_only_the_lanes_state_and_users_declarations_know_of_delta_channels():
     assert users == {"graph.state", "graph.values"}
 
 
+def test_one_file_knows_what_langgraph_and_langchain_keep_private():
+    libraries = ("langgraph", "langchain", "langsmith")
+    private = {
+        (name.removeprefix("agentgraph."), each.rpartition(".")[2])
+        for name, module in modules().items()
+        for each in imports(module)
+        if each.startswith(libraries) and any(part.startswith("_") for part in each.split("."))
+    }
+    keys = {name for name, module in modules().items() if "__pregel" in ast.unparse(module)}
+    assert {each for each in private if each[0] != "graph.internals"} == {
+        ("agents.context", "_DirectlyInjectedToolArg"),  # `Context` is one: no tool call can give it
+    }
+    assert keys == set()
+
+
+def test_a_langgraph_that_lacks_such_a_part_is_named_with_what_to_install():
+    without = "import langgraph._internal._cache as cache; del cache.default_cache_key"
+    run = subprocess.run(
+        [sys.executable, "-c", f"{without}; import agentgraph"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: langgraph 1.")
+    assert "default_cache_key" in last
+    assert last.endswith("or a newer agentgraph")
+
+
 @pytest.mark.parametrize(("name", "module"), sorted(modules().items()))
 def test_each_module_says_what_it_is_for(name, module):
     first_line = (ast.get_docstring(module) or "").partition("\n")[0]

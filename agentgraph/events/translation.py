@@ -33,6 +33,7 @@ from agentgraph.errors import SaverError
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.moments import (
     ANSWERED,
     Entry,
@@ -246,7 +247,7 @@ class Translator:
         if (data.get("__metadata__") or {}).get("cached"):
             return
         for node, update in data.items():
-            if node == "__interrupt__":
+            if node == INTERRUPT:
                 yield from self._questions(update)
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
                 if self._failed:

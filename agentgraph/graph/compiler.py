@@ -14,8 +14,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
-from langgraph.pregel._read import ChannelRead
-from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
@@ -38,6 +36,7 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graphs import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
+from agentgraph.graph.internals import ChannelRead, ChannelWrite, ChannelWriteEntry
 from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
-from langgraph._internal._config import ensure_config
-from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -31,11 +29,16 @@ from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.guarded_saver import GuardedSaver
+from agentgraph.graph.internals import (
+    SAVER,
+    ensure_config,
+    get_cached_annotated_keys,
+    get_update_as_tuples,
+)
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
-from agentgraph.graph.saving import SAVER
 from agentgraph.graph.state import STAMP, LaneState, address_of
 from agentgraph.graph.values import Reducers, check_mapping
 

@@ -26,7 +26,8 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentgraph.errors import SaverError
-from agentgraph.graph.saving import SAVER, arose_in_saving
+from agentgraph.graph.internals import SAVER
+from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.safe_repr import reason
 

@@ -15,12 +15,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.internals import DURABILITY, RETURN, SAVER, TASK_ID
 from agentgraph.safe_repr import shown
 
-SAVER = "__pregel_checkpointer"
-"""The key of a run's saver in LangGraph's config."""
-DURABILITY = "__pregel_durability"
-"""The key of when a run saves."""
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
 """The modules that turn values into bytes: LangGraph's, and that for files that we open."""
 _AROUND = 8
@@ -95,8 +92,8 @@ async def asave_result(result: Any, around: RunnableConfig) -> None:
 
 def _as_saved(result: Any, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
     """Return the arguments with which LangGraph saves a task's result."""
-    task_id: str = get_config()["configurable"]["__pregel_task_id"]
-    return step_config(around), [("__return__", result)], task_id
+    task_id: str = get_config()["configurable"][TASK_ID]
+    return step_config(around), [(RETURN, result)], task_id
 
 
 def save_fault(serializer: Serializer, value: Any) -> str | None:

@@ -31,10 +31,11 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.graph.message import REMOVE_ALL_MESSAGES, _messages_delta_reducer
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
+from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.middleware_state import applied, collected
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.values import Reducers, ValuesChannel, Write
@@ -271,7 +272,7 @@ def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]
     ids = {each.id for each in changes}
     if len(ids) == len(changes) and not any(each.id in ids for each in messages):
         return [*messages, *(each for each in changes if not isinstance(each, RemoveMessage))]
-    reduced: Any = _messages_delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
+    reduced: Any = delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
     return cast(list[BaseMessage], reduced)
 
 
@@ -300,9 +301,7 @@ def changes_of_lane(kept: Sequence[BaseMessage], writes: Sequence[Any]) -> list[
     return folded([*kept, *convert_to_messages(flat)])
 
 
-Messages = Annotated[
-    list[AnyMessage], History(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)
-]
+Messages = Annotated[list[AnyMessage], History(delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)]
 _LANE_MESSAGES = Annotated[
     list[AnyMessage], History(changes_of_lane, snapshot_frequency=SNAPSHOT_FREQUENCY)
 ]

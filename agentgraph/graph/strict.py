@@ -36,12 +36,8 @@ from langgraph.checkpoint.serde.jsonplus import (
 )
 from langgraph.types import Send
 
+from agentgraph.graph.internals import SAFE_MSGPACK_TYPES, DeltaSnapshot
 from agentgraph.safe_repr import reason, shown
-
-# Private: LangGraph has no public list of its safe classes; without it, neither dates nor messages are
-# read. The snapshot is how it stores a channel of deltas whole.
-from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES  # isort: skip
-from langgraph.checkpoint.serde.types import _DeltaSnapshot  # isort: skip
 
 Key = tuple[str, str]
 """The module and the name of a class."""
@@ -146,7 +142,7 @@ class StrictSerializer(JsonPlusSerializer):
             parts = (kind.__module__, kind.__name__, value.model_dump(), "model_validate_json")
             packed = ormsgpack.packb(parts, default=self._part, option=_PACKING)
             return ormsgpack.Ext(EXT_PYDANTIC_V2, packed)
-        if isinstance(value, _DeltaSnapshot):
+        if isinstance(value, DeltaSnapshot):
             packed = ormsgpack.packb(value.value, default=self._part, option=_PACKING)
             return ormsgpack.Ext(EXT_DELTA_SNAPSHOT, packed)
         if isinstance(value, BaseException):  # LangGraph stores its repr
@@ -197,7 +193,7 @@ class StrictSerializer(JsonPlusSerializer):
 
     def _object(self, code: int, parts: Any) -> Any:
         if code == EXT_DELTA_SNAPSHOT:
-            return _DeltaSnapshot(parts)
+            return DeltaSnapshot(parts)
         if code == EXT_NUMPY_ARRAY:
             return _array(*parts)
         module, name, given, *method = parts

@@ -18,11 +18,9 @@ from typing import Any, cast
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langchain_core.tracers._streaming import _StreamingCallbackHandler
-from langgraph._internal._constants import CONFIG_KEY_SEND
-from langgraph._internal._runnable import RunnableSeq
 from langgraph.graph.state import CompiledStateGraph
 
+from agentgraph.graph.internals import SEND, TRIGGER, RunnableSeq, StreamingHandler
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.state import Update
 
@@ -68,7 +66,7 @@ class TracedNode(RunnableSeq):
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if not config or not handlers:
             return config
-        is_traced = not all(isinstance(each, _StreamingCallbackHandler) for each in handlers)
+        is_traced = not all(isinstance(each, StreamingHandler) for each in handlers)
         own = self.node_context.metadata(state.get("position"), has_path=is_traced)
         return {**config, "metadata": {**config.get("metadata", {}), **own}}
 
@@ -91,8 +89,8 @@ def _write(update: Update, config: RunnableConfig) -> None:
     """Write the update of a node, and start the next one."""
     writes: list[tuple[str, Any]] = [*update.items()]
     if node := update["position"]["next"]:
-        writes.append((f"branch:to:{node}", None))
-    config["configurable"][CONFIG_KEY_SEND](writes)
+        writes.append((f"{TRIGGER}{node}", None))
+    config["configurable"][SEND](writes)
 
 
 def trace(graph: CompiledStateGraph[Any, Any, Any, Any], node: Any) -> None:

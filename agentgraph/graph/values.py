@@ -23,10 +23,9 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
-from langgraph._internal._typing import MISSING
 from langgraph.channels.any_value import AnyValue
 from langgraph.channels.base import BaseChannel
-from langgraph.channels.binop import BinaryOperatorAggregate, _get_overwrite
+from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.last_value import LastValue
@@ -38,10 +37,9 @@ from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
 from agentgraph.graph.declared import Declared, declared_fields, given_fields
+from agentgraph.graph.internals import MISSING, ROOT, overwrite_in
 from agentgraph.safe_repr import shown, shown_error
 
-_ROOT = "__root__"
-"""The channel that LangGraph makes of a schema without fields."""
 _NOT_VALUES = ("messages", "jump_to")
 """Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
 
@@ -209,7 +207,7 @@ class Reducers:
         channel = self.channels[name].from_checkpoint(
             copied(values[name]) if name in values else MISSING
         )
-        overwrites, given = _get_overwrite(value)
+        overwrites, given = overwrite_in(value)
         if overwrites and type(channel) is not DeltaChannel:  # some keep the `Overwrite` itself
             return copied(given)
         try:
@@ -247,7 +245,7 @@ def declared(schema: Any) -> Reducers:
     except Exception as error:
         has_fields = isinstance(schema, type) and getattr(schema, "__annotations__", None)
         raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
-    if _ROOT in read.channels:
+    if ROOT in read.channels:
         raise _no_schema(schema)
     channels = {n: c for n, c in {**read.channels, **read.managed}.items() if n not in _NOT_VALUES}
     faults = [
@@ -380,7 +378,7 @@ def reducer_for(*values: Any) -> str:
 
 def overwriting(value: Any) -> Overwrite:
     """Return a value that replaces what a reducer has merged."""
-    overwrites, given = _get_overwrite(value)
+    overwrites, given = overwrite_in(value)
     return Overwrite(given if overwrites else value)
 
 
@@ -456,7 +454,7 @@ def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> di
     named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
     last: dict[str, LastWrite] = {}
     for name, by, value in named:
-        overwrites, given = _get_overwrite(value) if name in reducers.channels else (True, value)
+        overwrites, given = overwrite_in(value) if name in reducers.channels else (True, value)
         if overwrites:
             last[name] = LastWrite(number, by, given)
     return {name: each for name, each in last.items() if each.by}

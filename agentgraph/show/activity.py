@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.internals import PUSH
 from agentgraph.show.lines import outlined, shown_text
 from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
@@ -21,8 +22,6 @@ _ENDINGS: dict[str, Ending] = {"interrupted": "asks", "error": "failed"}
 """The state of an agent after an event of a kind; after all other kinds "done"."""
 _KEPT = 2000
 """How many characters of an agent's last text are kept."""
-_CALLED = ("__pregel_push",)
-"""The trigger of tasks that a node has called, as LangGraph names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,7 @@ class Activity:
         data = part["data"]
         if "input" not in data:
             return self._task_ended(data, now)
-        if data["name"] not in self._tree.by_node or tuple(data["triggers"]) == _CALLED:
+        if data["name"] not in self._tree.by_node or tuple(data["triggers"]) == (PUSH,):
             return False
         state = data["input"]
         at = self._address(data["name"], state.get("position") if isinstance(state, Mapping) else None)

@@ -8,6 +8,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.internals import RETURN
 from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import nearest, shown
@@ -94,7 +95,7 @@ def check_known(tree: Tree, reducers: Reducers, values: Mapping[str, Any] | None
 
 def _written_in(saved: CheckpointTuple) -> Iterator[str]:
     """Yield the names of the values that a lane had written, or a lane that ended in the step after."""
-    results = [each for _, name, each in saved.pending_writes or () if name == "__return__"]
+    results = [each for _, name, each in saved.pending_writes or () if name == RETURN]
     for state in (saved.checkpoint["channel_values"], *results):
         writes = state.get("values") if isinstance(state, Mapping) else None
         for write in writes if isinstance(writes, list) else ():

@@ -8,11 +8,11 @@ from uuid import uuid4
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langgraph.pregel.main import _coerce_context
 from pydantic import ValidationError
 
 from agentgraph.agents.schemas import validation_faults
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.internals import coerce_context
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checks import checked_id
 
@@ -142,7 +142,7 @@ def context_as(schema: Any, context: Any) -> Any:
         AgentGraphError: The dict does not fit the schema.
     """
     try:
-        return _coerce_context(schema, context)
+        return coerce_context(schema, context)
     except Exception as error:
         why = validation_faults(error) if isinstance(error, ValidationError) else reason(error)
         raise AgentGraphError(

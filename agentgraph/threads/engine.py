@@ -13,9 +13,10 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
+from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.saving import SAVER, save_fault
+from agentgraph.graph.saving import save_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_known, check_types, checked_id

@@ -18,9 +18,9 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables.config import var_child_runnable_config
-from langgraph.pregel._tools import _tool_call_writer  # else an inner tool writes to the outer's call
 from langgraph.runtime import RunControl, get_runtime
 
+from agentgraph.graph.internals import tool_call_writer
 from agentgraph.graph.nodes.stopping import Stop
 
 P = ParamSpec("P")
@@ -75,7 +75,7 @@ gc.callbacks.append(_note_collection)
 def _leave() -> None:
     _AROUND.set((*_AROUND.get(), *_controls()))
     var_child_runnable_config.set(None)
-    _tool_call_writer.set(None)
+    tool_call_writer.set(None)
 
 
 def _controls() -> list[Stop]:

@@ -19,6 +19,7 @@ from agentgraph.errors import (
     UnknownThreadError,
 )
 from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.state import address_of, with_changes
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
@@ -169,7 +170,7 @@ def _summary(tree: Tree, thread_id: str) -> Reads[ThreadSummary | None]:
     try:
         asks = bool((yield from pending(tree, thread_id)))
     except TreeChangedError:
-        asks = any("__interrupt__" in writes for writes in writes_by_task(saved).values())
+        asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else _status(saved, asks)
     return ThreadSummary(thread_id, status, _time(saved))
 

@@ -7,7 +7,6 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from langgraph._internal._config import recast_checkpoint_ns
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -19,6 +18,7 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graphs import Admitted
+from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
 from agentgraph.graph.moments import asker, asking_call
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
@@ -43,8 +43,6 @@ from agentgraph.tree.places import Tree
 
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
-_RESUME = "__resume__"
-"""The channel under which LangGraph saves the answers that a task has taken."""
 _ID = re.compile("[0-9a-f]{32}")
 """The ids of questions."""
 
@@ -88,7 +86,7 @@ class Asked(NamedTuple):
         """Return the request that saves an answer as LangGraph does where the task takes it."""
         if self.saved is None:
             return None
-        return PutWrite(self.saved, self.task, _RESUME, [*self.answers, answer])
+        return PutWrite(self.saved, self.task, RESUME, [*self.answers, answer])
 
 
 class Resumption(NamedTuple):
@@ -274,7 +272,7 @@ def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
     began = origin.checkpoint["id"]
     every = yield from leading_checkpoints(began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
-    return any("__resume__" in task for at in [origin, *inside] for task in writes_by_task(at).values())
+    return any(RESUME in task for at in [origin, *inside] for task in writes_by_task(at).values())
 
 
 def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
@@ -384,7 +382,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
             waiting = yield from _asked_in_graph(at)
-            asks = [one for one in writes["__interrupt__"] if one.id in (waiting or ())]
+            asks = [one for one in writes[INTERRUPT] if one.id in (waiting or ())]
             found += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
             found += _unanswered(inner, saved, task)
@@ -449,9 +447,9 @@ def _inside(namespace: str, task: str) -> str:
 
 def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     """Return the writes of the tasks that asked and have not ended since, by task id."""
-    ends = {"__interrupt__", "__resume__", "__error__"}
+    ends = {INTERRUPT, RESUME, ERROR}
     by_task = writes_by_task(saved).items()
-    return {task: each for task, each in by_task if "__interrupt__" in each and each.keys() <= ends}
+    return {task: each for task, each in by_task if INTERRUPT in each and each.keys() <= ends}
 
 
 def _unanswered(namespace: str, saved: CheckpointTuple, task: str) -> list[Asked]:
@@ -461,11 +459,11 @@ def _unanswered(namespace: str, saved: CheckpointTuple, task: str) -> list[Asked
     is saved.
     """
     writes = writes_by_task(saved)[task]
-    answers = writes.get(_RESUME, ())
+    answers = writes.get(RESUME, ())
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, len(answers) + 1))]
     *answered, next_ = [LangGraphInterrupt.from_ns(None, each).id for each in counted]
     return [
         Asked(one, saved, task, answers) if one.id == next_ else Asked(one)
-        for one in each_once(writes["__interrupt__"])
+        for one in each_once(writes[INTERRUPT])
         if one.id not in answered
     ]

@@ -50,6 +50,7 @@ from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
+from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
 from agentgraph.graph.moments import ANSWERED, Entry, Moment, Note, moment_of, number_of, step_name
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
@@ -214,9 +215,9 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
     for writes in writes_by_task(saved).values():
         yield from (entry for _, entry in told_in(writes))
-        if isinstance(result := writes.get("__return__"), Mapping):
+        if isinstance(result := writes.get(RETURN), Mapping):
             yield from (entry for _, entry in told_in(result))
-        for asked in writes.get("__interrupt__", ()):
+        for asked in writes.get(INTERRUPT, ()):
             yield question_note(asked)
     for note in notes_at(saved):
         if note.kind not in _MARKS:
@@ -508,16 +509,16 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
         errors = [error for writes in by_task if (error := error_in(writes)) is not None]
         if errors:
             return all(map(is_stop, errors))
-        return not any("__interrupt__" in writes for writes in by_task)
+        return not any(INTERRUPT in writes for writes in by_task)
     ended = [note for note in notes_at(saved) if note.kind == "error"]
-    ended += [question_note(one) for writes in by_task for one in writes.get("__interrupt__", ())]
+    ended += [question_note(one) for writes in by_task for one in writes.get(INTERRUPT, ())]
     return max(map(number_of, ended), default=0) < number_of(begun)
 
 
 def _has_failed(saved: CheckpointTuple) -> bool:
     """Return whether a step has ever failed: then its checkpoint may lack some of its questions."""
     by_task = writes_by_task(saved).values()
-    return any("__error__" in each for each in by_task) or _last_note(saved, "error") is not None
+    return any(ERROR in each for each in by_task) or _last_note(saved, "error") is not None
 
 
 def _open_questions(

@@ -16,6 +16,7 @@ from langgraph.types import Interrupt
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.state import STAMP, Position
 from agentgraph.graph.strict import UnreadableError
@@ -127,10 +128,10 @@ def _check_channel(channel: str, value: Any) -> None:
             written = getattr(value, "value", value)
             for each in written if _is_list(written) else [written]:
                 _check(dict[str, Any], each, "the values of a run")
-        case "__interrupt__":
+        case _ if channel == INTERRUPT:
             _check(tuple[Interrupt, ...], tuple(value) if _is_list(value) else value, "a question")
             _check(list[str], [each.id for each in value], "the id of a question")
-        case "__return__" if isinstance(value, Mapping) and _is_result(value):
+        case _ if channel == RETURN and isinstance(value, Mapping) and _is_result(value):
             _check(str | None, value.get("signal"), "how a lane ended")
             _check(list[Write], value["values"], "the values that a lane wrote")
             for name in ("messages", "position"):

@@ -26,6 +26,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.errors import TreeChangedError, UnknownThreadError
+from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.state import Position, moved
 from agentgraph.safe_repr import shown, shown_error
@@ -43,15 +44,11 @@ from agentgraph.tree.places import Place, Tree
 
 NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
-_ERROR = "__error__"
-"""The channel under which LangGraph saves the error of a task."""
-_RESULTS = {"__interrupt__", "__return__", "__error__"}
+_RESULTS = {INTERRUPT, RETURN, ERROR}
 _EDITS = ("update", "fork")
 """The sources of checkpoints that `update_state` writes."""
 _PAGE = 16
 """How many checkpoints are listed at first, where the number that is needed is not known."""
-_LEADS_TO = "branch:to:"
-"""The prefix of the channels by which LangGraph triggers nodes."""
 _RAN = "loop"
 """The source of checkpoints that end a step."""
 _FORK = "fork"
@@ -69,7 +66,7 @@ def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
     if not isinstance(error, Exception):
         ids = [each.id for each in (yield GetState()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
-            yield PutWrite(saved, ids[0], _ERROR, error)
+            yield PutWrite(saved, ids[0], ERROR, error)
     yield from save_notes(saved, notes)
 
 
@@ -155,7 +152,7 @@ def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
 
 def error_in(writes: Mapping[str, Any]) -> str | None:
     """Return the error that a task saved, as text; None if there is none."""
-    error = writes.get(_ERROR)
+    error = writes.get(ERROR)
     return error if isinstance(error, str | None) else shown_error(error)
 
 
@@ -226,7 +223,7 @@ def next_node(saved: CheckpointTuple) -> str | None:
     if position is None:
         return None
     channels = saved.checkpoint["channel_values"]
-    led = [name.removeprefix(_LEADS_TO) for name in channels if name.startswith(_LEADS_TO)]
+    led = [name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER)]
     return led[0] if len(led) == 1 else position["next"]
 
 

@@ -33,6 +33,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
+from agentgraph.graph.internals import RETURN
 from agentgraph.graph.middleware_state import Changes, collected
 from agentgraph.graph.state import Position, address_of, folded, stamped
 from agentgraph.graph.values import check_mapping
@@ -310,7 +311,7 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
 
 def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     """Return the results of the tasks that nodes ran, without those of tasks that functions ran."""
-    given = {task: writes.get("__return__") for task, writes in by_task.items()}
+    given = {task: writes.get(RETURN) for task, writes in by_task.items()}
     return {
         task: each
         for task, each in given.items()

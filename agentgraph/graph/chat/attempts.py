@@ -28,14 +28,12 @@ from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.failures import Failure, failures, keep_failures
+from agentgraph.graph.internals import RESUMING, TASK_ID
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address
-
-_RESUMING = "__pregel_resuming"
-"""The key of LangGraph's config that says whether a run is resumed."""
 
 
 class Attempts:
@@ -63,7 +61,7 @@ class Attempts:
         self._activation, self._number = activation, number
         self._configurable = activation.config["configurable"]
         self._saver: BaseCheckpointSaver[Any] | None = saver_of(activation.config)
-        self._is_loaded = not (may_repeat and self._configurable.get(_RESUMING))
+        self._is_loaded = not (may_repeat and self._configurable.get(RESUMING))
         self._kept: list[Ended] = []
         self._has_begun = False
         self._failure: Exception | None = None
@@ -121,7 +119,7 @@ class Attempts:
         """
         self._void_before()
         self.said, self.came, self._failure = (), "", None
-        self._last = address, node, str(get_config()["configurable"]["__pregel_task_id"])
+        self._last = address, node, str(get_config()["configurable"][TASK_ID])
         try:
             yield
         except GraphBubbleUp as paused:

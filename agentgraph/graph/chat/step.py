@@ -25,7 +25,6 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
@@ -34,6 +33,7 @@ from langgraph.types import Command, Overwrite
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.graph.history import is_said, is_word, paired
+from agentgraph.graph.internals import READ, SEND
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
@@ -464,7 +464,7 @@ def with_state(
         write: Takes an update of it.
     """
     configurable = config.get("configurable", {})
-    outer_read, outer_send = configurable.get(CONFIG_KEY_READ), configurable.get(CONFIG_KEY_SEND)
+    outer_read, outer_send = configurable.get(READ), configurable.get(SEND)
     if outer_read is None or outer_send is None:
         return config
 
@@ -482,7 +482,7 @@ def with_state(
         if others := [(name, value) for name, value in writes if name not in names]:
             outer_send(others)
 
-    ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: send}
+    ways = {READ: read, SEND: send}
     return {**config, "configurable": {**configurable, **ways}}
 
 

@@ -18,17 +18,20 @@ from typing import Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
-from langgraph._internal._constants import CONFIG_KEY_READ, CONFIG_KEY_SEND, TASKS
 from langgraph.graph import END
-from langgraph.pregel._algo import PregelTaskWrites, local_read
 from langgraph.types import Send
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.graph.chat.step import Channels, Step
-
-_TRIGGER = "branch:to:"
-"""The beginning of the name of the channel that triggers a node."""
+from agentgraph.graph.internals import (
+    DEFAULT_RECURSION_LIMIT,
+    READ,
+    SEND,
+    TASKS,
+    TRIGGER,
+    PregelTaskWrites,
+    local_read,
+)
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""
@@ -112,7 +115,7 @@ class FlatGraph:
             own = {"metadata": node.metadata or {}, "tags": [*(node.tags or ())]}
             merged = {**merge_configs(self.config, merged, own)}  # type: ignore[arg-type]
         configurable: Any = merged.get("configurable", {})
-        outer = configurable[CONFIG_KEY_SEND]
+        outer = configurable[SEND]
 
         def send(several: Sequence[Write]) -> None:
             """Take what is for this graph; answers of persons are LangGraph's own to keep."""
@@ -122,16 +125,16 @@ class FlatGraph:
                 else:
                     outer([write])
 
-        ways = {CONFIG_KEY_READ: read, CONFIG_KEY_SEND: send}
+        ways = {READ: read, SEND: send}
         return cast(RunnableConfig, {**merged, "configurable": {**configurable, **ways}})
 
     def _is_ours(self, channel: str) -> bool:
         is_known = channel in self._graph.builder.channels
-        return is_known or channel == TASKS or channel.startswith(_TRIGGER)
+        return is_known or channel == TASKS or channel.startswith(TRIGGER)
 
     def ways(self, writes: Sequence[Write]) -> Ways:
         """Return where the graph goes on, as the writers of a node wrote it."""
-        names = [name.removeprefix(_TRIGGER) for name, _ in writes if name.startswith(_TRIGGER)]
+        names = [name.removeprefix(TRIGGER) for name, _ in writes if name.startswith(TRIGGER)]
         packets = [value for name, value in writes if name == TASKS]
         sent = [(each.node, each.arg) for each in packets if isinstance(each, Send)]
         return Ways([*dict.fromkeys(name for name in names if name != END)], sent)

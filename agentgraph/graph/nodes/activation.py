@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.cache.base import BaseCache, FullKey
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
 from langgraph.types import Command, interrupt
@@ -21,6 +20,7 @@ from agentgraph.errors import InvalidOutputError, LimitError
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
+from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
 from agentgraph.graph.moments import (
     Entry,
@@ -103,7 +103,7 @@ class Activation:
             runs_lanes: Whether the node runs lanes, which may emit concurrently.
             runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         """
-        self._control = config["configurable"][CONFIG_KEY_RUNTIME].control
+        self._control = config["configurable"][RUNTIME].control
         if isinstance(self._control, Stop):
             self._control.begin_step(config)
         self._given = config

@@ -24,18 +24,13 @@ from hashlib import sha256
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph._internal._cache import default_cache_key
-from langgraph._internal._constants import (
-    CACHE_NS_WRITES,
-    CONFIG_KEY_CACHE,
-    CONFIG_KEY_SCRATCHPAD,
-)
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.moments import Note
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
@@ -108,7 +103,7 @@ class Caching:
     def _entry(self, activation: Activation, given: Any) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
-        cache: BaseCache[Any] | None = configurable.get(CONFIG_KEY_CACHE, self._cache)
+        cache: BaseCache[Any] | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
         context = activation.context(self._history)
@@ -170,7 +165,7 @@ def namespace(node: str) -> tuple[str, ...]:
 
 def has_asked(activation: Activation) -> bool:
     """Return whether an activation has asked, now or before a resume: answers are not in the key."""
-    scratchpad = activation.config.get("configurable", {})[CONFIG_KEY_SCRATCHPAD]
+    scratchpad = activation.config.get("configurable", {})[SCRATCHPAD]
     if activation.is_answered or scratchpad.resume or scratchpad.get_null_resume(False) is not None:
         return True
     clock = activation.seen.clock

@@ -16,8 +16,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.graph.message import push_message
-from langgraph.pregel._messages import StreamMessagesHandler, StreamMessagesHandlerV2
 
+from agentgraph.graph.internals import StreamMessagesHandler, StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 
 

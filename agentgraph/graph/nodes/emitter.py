@@ -27,11 +27,11 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
 from agentgraph.graph.failures import Failure, failures
+from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
 from agentgraph.graph.state import STAMP
 from agentgraph.graph.values import is_same
@@ -103,7 +103,7 @@ class Emitter:
             config: LangGraph's config of the node.
             is_concurrent: Whether others may emit concurrently: then all entries go to the stream.
         """
-        runtime: Runtime[Any] = config.get("configurable", {})[CONFIG_KEY_RUNTIME]
+        runtime: Runtime[Any] = config.get("configurable", {})[RUNTIME]
         info = runtime.execution_info
         node = info.checkpoint_ns.rpartition("|")[2].partition(":")[0] if info else ""
         self.step = step_name(info.checkpoint_id if info else "", node)
@@ -279,7 +279,7 @@ class Writer:
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:
     """Return a config with LangGraph's own stream writer."""
-    writer = config["configurable"][CONFIG_KEY_RUNTIME].stream_writer
+    writer = config["configurable"][RUNTIME].stream_writer
     while isinstance(writer, Writer):
         writer = writer.outer
     return with_writer(config, writer)
@@ -288,8 +288,8 @@ def without_writer(config: RunnableConfig) -> RunnableConfig:
 def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
     """Return a config with another stream writer."""
     configurable = config["configurable"]
-    runtime = configurable[CONFIG_KEY_RUNTIME].override(stream_writer=writer)
-    return {**config, "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
+    runtime = configurable[RUNTIME].override(stream_writer=writer)
+    return {**config, "configurable": {**configurable, RUNTIME: runtime}}
 
 
 def is_ours(part: Any) -> bool:

@@ -15,8 +15,6 @@ from langchain_core.messages import (
     BaseMessage,
 )
 from langchain_core.runnables import RunnableConfig
-from langgraph._internal._config import DEFAULT_RECURSION_LIMIT
-from langgraph._internal._constants import INTERRUPT
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
 from langgraph.graph.message import add_messages
@@ -26,6 +24,7 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.internals import DEFAULT_RECURSION_LIMIT, DURABILITY, INTERRUPT
 from agentgraph.graph.message_log import Change, MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
@@ -40,7 +39,7 @@ from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stoppable_graph import stoppable_graph
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.saving import DURABILITY, arose_in_saving, asave_result, save_result
+from agentgraph.graph.saving import arose_in_saving, asave_result, save_result
 from agentgraph.graph.state import (
     GRAPH_AGENT,
     Position,

@@ -18,19 +18,14 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from agentgraph.graph.history import paired
-from agentgraph.graph.nodes.stopping import RESUME_MAP
+from agentgraph.graph.internals import REPLAY, RESUME_MAP, RESUMING, SCRATCHPAD
 from agentgraph.graph.saving import has_saver
-
-_REPLAY = "__pregel_replay_state"
-"""The key of LangGraph's config that says from which checkpoint a fork runs."""
-_RESUMING = "__pregel_resuming"
-_SCRATCHPAD = "__pregel_scratchpad"
 
 
 def keeps_state(graph: Any, config: RunnableConfig) -> bool:
     """Return whether a graph keeps its state in a run; in a fork LangGraph chooses the state."""
     is_kept = getattr(graph, "checkpointer", None) is True
-    return is_kept and has_saver(config) and not config.get("configurable", {}).get(_REPLAY)
+    return is_kept and has_saver(config) and not config.get("configurable", {}).get(REPLAY)
 
 
 class KeptState:
@@ -79,8 +74,8 @@ class KeptState:
 
     def configurable(self, outer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys with which the graph begins or continues in its own namespace."""
-        scratchpad = replace(outer[_SCRATCHPAD], subgraph_counter=itertools.count().__next__)
-        return {**outer, _RESUMING: self.continues, _SCRATCHPAD: scratchpad}
+        scratchpad = replace(outer[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
+        return {**outer, RESUMING: self.continues, SCRATCHPAD: scratchpad}
 
 
 def open_results(kept: Sequence[BaseMessage], given: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -95,7 +90,7 @@ def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
     """Return whether a run has an answer for an interrupt, or for the only one."""
     outer = config["configurable"]
     return interrupt_id in (outer.get(RESUME_MAP) or {}) or (
-        outer[_SCRATCHPAD].get_null_resume(False) is not None
+        outer[SCRATCHPAD].get_null_resume(False) is not None
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
-from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
@@ -21,6 +20,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
+from agentgraph.graph.internals import RUNTIME, SCRATCHPAD
 from agentgraph.graph.middleware_state import Changes
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
@@ -29,9 +29,6 @@ from agentgraph.graph.state import Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
-
-_SCRATCHPAD = "__pregel_scratchpad"
-"""The key in `config["configurable"]` of LangGraph's counters for a task."""
 
 
 class LaneResult(TypedDict):
@@ -110,9 +107,9 @@ class Lane(NamedTuple):
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
         state = call.see()
-        own = without_writer(get_config())["configurable"][CONFIG_KEY_RUNTIME]
+        own = without_writer(get_config())["configurable"][RUNTIME]
         named = _in_namespace(call.namespace)
-        configurable = {**named, PARENT_STATE: state, CONFIG_KEY_RUNTIME: own}
+        configurable = {**named, PARENT_STATE: state, RUNTIME: own}
         return {
             "input": {"position": call.node_context.first_position(self.place, call.cursor)},
             "config": {"configurable": configurable},
@@ -129,8 +126,8 @@ def _in_namespace(namespace: str | None) -> dict[str, Any]:
     if namespace is None:
         return {}
     inherited = get_config()["configurable"]
-    scratchpad = replace(inherited[_SCRATCHPAD], subgraph_counter=itertools.count().__next__)
-    return {**inherited, "checkpoint_ns": namespace, _SCRATCHPAD: scratchpad}
+    scratchpad = replace(inherited[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
+    return {**inherited, "checkpoint_ns": namespace, SCRATCHPAD: scratchpad}
 
 
 @contextmanager

@@ -21,15 +21,14 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from weakref import WeakKeyDictionary
 
 from langchain_core.runnables import RunnableConfig
-from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Interrupt
 from pydantic_core import to_jsonable_python
 
+from agentgraph.graph.internals import INTERRUPT, RESUME_MAP, RUNTIME, SCRATCHPAD, STREAM
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.stopping import RESUME_MAP
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -37,10 +36,6 @@ _BEGUN_BY = "agentgraph_activation"
 """The key in the metadata of a server's run for the activation that began it."""
 _BEGUN_AFTER = "agentgraph_after"
 """The key in the metadata of a server's run for the last message of its thread before the run."""
-_INTERRUPT = "__interrupt__"
-_STREAM = "__pregel_stream"
-"""The key in `config["configurable"]` of the stream of the enclosing graph."""
-_SCRATCHPAD = "__pregel_scratchpad"
 _STREAMED: Any = {"stream_mode": ["values", "updates", "custom"], "subgraphs": True}
 _SCHEMAS: WeakKeyDictionary[Any, Mapping[str, Any]] = WeakKeyDictionary()
 """The schemas of remote graphs of which a context was asked for."""
@@ -143,13 +138,13 @@ class RemoteRun:
 
     def _enter(self, given: Any, config: RunnableConfig) -> None:
         outer = config.get("configurable", {})
-        self._runtime: Runtime[Any] = outer[CONFIG_KEY_RUNTIME]
+        self._runtime: Runtime[Any] = outer[RUNTIME]
         self._given, self._namespace = given, str(outer.get("checkpoint_ns", ""))
         self._answers: Mapping[str, Any] = outer.get(RESUME_MAP) or {}
-        self._scratchpad = outer.get(_SCRATCHPAD)
+        self._scratchpad = outer.get(SCRATCHPAD)
         sent = {k: v for k, v in outer.items() if not k.startswith(("__", "checkpoint_"))}
-        if _STREAM in outer:
-            sent[_STREAM] = _relayed(outer[_STREAM], self._namespace)
+        if STREAM in outer:
+            sent[STREAM] = _relayed(outer[STREAM], self._namespace)
         self._thread = ""
         if "thread_id" in outer:
             own, node_context = str(outer["thread_id"]), self._node_context
@@ -210,9 +205,9 @@ class RemoteRun:
             yield self._state(data)
         if kind != "updates" or inside:
             return
-        stops = isinstance(data, dict) and _INTERRUPT in data
+        stops = isinstance(data, dict) and INTERRUPT in data
         self._is_stopped = self._is_stopped or stops
-        for one in data[_INTERRUPT] if stops else ():
+        for one in data[INTERRUPT] if stops else ():
             schema = one.get("response_schema")
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice

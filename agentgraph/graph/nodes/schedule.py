@@ -60,6 +60,7 @@ from langgraph.func import task
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
+from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.stopping import Stop
 
 _FEWEST_THREADS = 3
@@ -124,7 +125,7 @@ def numbered_caller(first: int) -> Callable[[int, Start], Any]:
         first: The call number of the first task.
     """
     places: deque[int] = deque()
-    counter = get_config()["configurable"]["__pregel_scratchpad"].call_counter
+    counter = get_config()["configurable"][SCRATCHPAD].call_counter
     counter._counter = places.popleft
 
     def call(number: int, start: Start) -> Any:

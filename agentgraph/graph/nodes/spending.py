@@ -18,13 +18,12 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+from agentgraph.graph.internals import RESUMING
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.tree.places import Tree
 
 SPENT = "__agentgraph_spent"
 """The key in `config["configurable"]` of the `Spent` of a run."""
-_RESUMING = "__pregel_resuming"
-"""The key of LangGraph's config that says whether a run is resumed."""
 
 
 class Spent:
@@ -79,7 +78,7 @@ class Spent:
 
     def _unread(self, config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
         """Return the saver if the first step of a run may be one whose lanes have run before."""
-        is_first = self._steps == 1 and config["configurable"].get(_RESUMING)
+        is_first = self._steps == 1 and config["configurable"].get(RESUMING)
         return saver_of(config) if is_first else None
 
     def _add_lanes(

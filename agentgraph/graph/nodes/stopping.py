@@ -33,8 +33,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
-RESUME_MAP = "__pregel_resume_map"
-"""The key in `config["configurable"]` of the answers that a run is resumed with."""
+from agentgraph.graph.internals import RESUME_MAP
 
 
 class Stop(RunControl):

@@ -1,0 +1,145 @@
+"""The private parts of LangGraph and LangChain that this library uses: all of them, each with why.
+
+What a library keeps private may change with each version, so no other file names it. If a part is gone,
+importing this file fails, and says which versions are known.
+"""
+
+from importlib.metadata import version
+
+try:
+    from langchain_core.tracers._streaming import _StreamingCallbackHandler as StreamingHandler
+    from langgraph._internal._cache import default_cache_key
+    from langgraph._internal._config import (
+        DEFAULT_RECURSION_LIMIT,
+        ensure_config,
+        recast_checkpoint_ns,
+    )
+    from langgraph._internal._constants import (
+        CACHE_NS_WRITES,
+        CONFIG_KEY_CACHE,
+        CONFIG_KEY_CHECKPOINTER,
+        CONFIG_KEY_DURABILITY,
+        CONFIG_KEY_READ,
+        CONFIG_KEY_REPLAY_STATE,
+        CONFIG_KEY_RESUME_MAP,
+        CONFIG_KEY_RESUMING,
+        CONFIG_KEY_RUNTIME,
+        CONFIG_KEY_SCRATCHPAD,
+        CONFIG_KEY_SEND,
+        CONFIG_KEY_STREAM,
+        CONFIG_KEY_TASK_ID,
+        ERROR,
+        INTERRUPT,
+        PUSH,
+        RESUME,
+        RETURN,
+        TASKS,
+    )
+    from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
+    from langgraph._internal._runnable import RunnableSeq
+    from langgraph._internal._typing import MISSING
+    from langgraph.channels.binop import _get_overwrite as overwrite_in
+    from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
+    from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
+    from langgraph.graph.message import _messages_delta_reducer as delta_reducer
+    from langgraph.pregel._algo import PregelTaskWrites, local_read
+    from langgraph.pregel._messages import StreamMessagesHandler, StreamMessagesHandlerV2
+    from langgraph.pregel._read import ChannelRead
+    from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
+    from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
+    from langgraph.pregel.main import _coerce_context as coerce_context
+except ImportError as error:
+    raise ImportError(
+        f"langgraph {version('langgraph')} with langchain-core {version('langchain-core')} has other "
+        f"parts than this agentgraph knows ({error}); install langgraph>=1.2.20,<1.3 and "
+        "langchain-core>=1.7,<2, or a newer agentgraph"
+    ) from error
+
+# Keys of `config["configurable"]`. Without them a node reaches nothing of the run around it.
+SAVER = CONFIG_KEY_CHECKPOINTER
+"""The saver of the run; also how a guard is put before it."""
+DURABILITY = CONFIG_KEY_DURABILITY
+"""When the run saves: "sync", "async" or "exit"."""
+READ, SEND = CONFIG_KEY_READ, CONFIG_KEY_SEND
+"""The functions with which a task reads channels and writes to them."""
+RUNTIME = CONFIG_KEY_RUNTIME
+"""The runtime, which is made anew with another stream writer; `get_runtime` needs a context for it."""
+STREAM = CONFIG_KEY_STREAM
+"""The stream of the graph around, to which a remote graph passes on what it streams."""
+CACHE = CONFIG_KEY_CACHE
+"""The cache of the run."""
+TASK_ID = CONFIG_KEY_TASK_ID
+"""The id of the task, under which its result is saved."""
+SCRATCHPAD = CONFIG_KEY_SCRATCHPAD
+"""The counters of a task, and the answers that it takes: a task must find its own again on a resume."""
+RESUME_MAP = CONFIG_KEY_RESUME_MAP
+"""The answers that the run is resumed with, by the ids of questions."""
+RESUMING = CONFIG_KEY_RESUMING
+"""Whether the run is resumed."""
+REPLAY = CONFIG_KEY_REPLAY_STATE
+"""From which checkpoint a fork runs."""
+
+# Names of channels and of triggers, as savers keep them: what has run is read from them.
+TRIGGER = "branch:to:"
+"""The beginning of the name of the channel that starts a node."""
+ROOT = "__root__"
+"""The channel that LangGraph makes of a schema without fields."""
+
+# Functions and classes that have no public twin:
+# - `ensure_config`, `coerce_context`, `get_update_as_tuples`, `get_cached_annotated_keys`: what
+#   LangGraph does at its entrance with config, context and state; ours does it before it reads them.
+# - `RunnableSeq`: LangGraph's runnable of a node, which ours is a kind of.
+# - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read behind a node.
+# - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph gives an id
+#   to each message of a channel with that reducer.
+# - `PregelTaskWrites`, `local_read`: how a node reads what it has just written, for graphs laid flat.
+# - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
+# - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
+# - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
+# - `SAFE_MSGPACK_TYPES`: the classes that LangGraph reads without question: dates, messages and others.
+
+__all__ = [
+    "CACHE",
+    "CACHE_NS_WRITES",
+    "DEFAULT_RECURSION_LIMIT",
+    "DURABILITY",
+    "ERROR",
+    "INTERRUPT",
+    "MISSING",
+    "PUSH",
+    "READ",
+    "REPLAY",
+    "RESUME",
+    "RESUME_MAP",
+    "RESUMING",
+    "RETURN",
+    "ROOT",
+    "RUNTIME",
+    "SAFE_MSGPACK_TYPES",
+    "SAVER",
+    "SCRATCHPAD",
+    "SEND",
+    "STREAM",
+    "TASKS",
+    "TASK_ID",
+    "TRIGGER",
+    "ChannelRead",
+    "ChannelWrite",
+    "ChannelWriteEntry",
+    "DeltaSnapshot",
+    "PregelTaskWrites",
+    "RunnableSeq",
+    "StreamMessagesHandler",
+    "StreamMessagesHandlerV2",
+    "StreamingHandler",
+    "coerce_context",
+    "default_cache_key",
+    "delta_reducer",
+    "ensure_config",
+    "get_cached_annotated_keys",
+    "get_update_as_tuples",
+    "local_read",
+    "overwrite_in",
+    "recast_checkpoint_ns",
+    "tool_call_writer",
+]
