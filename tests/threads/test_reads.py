@@ -1,6 +1,7 @@
 """What a resume reads of a thread does not grow with the thread, whatever stopped or forked it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 import agentgraph as ag
 
 LONG, SHORT = 32, 12
+
+IN_HISTORY = ContextVar("in history", default=False)
+"""Whether LangGraph reads the history: branches may, side by side."""
 
 
 class Reads:
@@ -32,7 +36,7 @@ class Reads:
 
     def _getting(self, get: Any) -> Any:
         def counted(*args: Any) -> Any:
-            self.count += 1
+            self.count += not IN_HISTORY.get()
             return get(*args)
 
         return counted
@@ -40,7 +44,7 @@ class Reads:
     def _listing(self, listed: Any) -> Any:
         def counted(*args: Any, **options: Any) -> Iterator[Any]:
             for each in listed(*args, **options):
-                self.count += 1
+                self.count += not IN_HISTORY.get()
                 yield each
 
         return counted
@@ -48,26 +52,28 @@ class Reads:
     def _alisting(self, listed: Any) -> Any:
         async def counted(*args: Any, **options: Any) -> AsyncIterator[Any]:
             async for each in listed(*args, **options):
-                self.count += 1
+                self.count += not IN_HISTORY.get()
                 yield each
 
         return counted
 
     def _history(self, read: Any) -> Any:
         def uncounted(*args: Any, **options: Any) -> Any:
-            before = self.count
-            found = read(*args, **options)
-            self.count = before
-            return found
+            token = IN_HISTORY.set(True)
+            try:
+                return read(*args, **options)
+            finally:
+                IN_HISTORY.reset(token)
 
         return uncounted
 
     def _ahistory(self, read: Any) -> Any:
         async def uncounted(*args: Any, **options: Any) -> Any:
-            before = self.count
-            found = await read(*args, **options)
-            self.count = before
-            return found
+            token = IN_HISTORY.set(True)
+            try:
+                return await read(*args, **options)
+            finally:
+                IN_HISTORY.reset(token)
 
         return uncounted
 
