@@ -26,8 +26,8 @@ Stream = Callable[[LangGraphClient, str, str, Turn], AsyncIterator[Any]]
 
 
 def plain(event: ag.AgentEvent) -> dict[str, Any]:
-    """Return an event without what differs from run to run: ids and times."""
-    data = event.to_dict() | dict.fromkeys(("id", "thread_id", "step", "time"))
+    """Return an event without what differs from run to run: ids, cursors and times."""
+    data = event.to_dict() | dict.fromkeys(("id", "thread_id", "step", "cursor", "time"))
     if event.message:
         message = data["output"]["message"]["data"]
         message["id"] = None
@@ -115,6 +115,8 @@ def test_a_run_on_the_server_gives_the_same_events_as_one_here(server: str, stre
     assert by_address(away) == by_address(at_home)
     times = [event.time for event in away if not event.partial and event.kind != "discarded"]
     assert times == sorted(set(times))
+    cursors = [event.cursor or "" for event in away]
+    assert cursors == sorted(set(cursors))
     kinds = {"message", "custom", "break_loop", "interrupted", "error"}
     assert kinds <= {event.kind for event in away}
 
