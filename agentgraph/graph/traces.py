@@ -94,7 +94,8 @@ def _write(update: Update, config: RunnableConfig) -> None:
 
 
 def trace(graph: CompiledStateGraph[Any, Any, Any, Any], node: Any) -> None:
-    """Run a graph's node in this way."""
-    runnable = cast(TracedNode, graph.nodes[node.name].node)
-    runnable.__class__ = TracedNode
-    runnable.node_context = node.node_context
+    """Run a graph's node in this way, if LangGraph runs it first and only then writes."""
+    runnable = graph.nodes[node.name].node
+    if type(runnable) is RunnableSeq and id(runnable.steps[0]) == id(node):
+        runnable.__class__ = TracedNode
+        cast(TracedNode, runnable).node_context = node.node_context

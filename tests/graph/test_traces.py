@@ -1,5 +1,6 @@
 """A trace is read as the tree: lanes by their names, agents by their metadata, whatever reads it."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from helpers import Drive, asks, says, scripted
+from helpers import Drive, Sync, asks, foreign, says, scripted
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.langchain import LangChainTracer
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from langsmith import Client
 
 import agentgraph as ag
@@ -107,6 +110,50 @@ def test_a_resumed_run_is_traced_where_it_continues(drive: Drive) -> None:
     list(drive.run(runner, "Go.", thread_id="t"))
     list(drive.resume(runner, "t", "yes", config={"callbacks": [handler]}))
     assert handler.lines() == {"job", "job > boss", "job > writer"}
+
+
+class Silent(BaseCallbackHandler):
+    """Hears of runs, and does nothing."""
+
+    run_inline = True
+
+
+def every_way() -> ag.Agent:
+    helper = ag.chat_agent("clerk", scripted("Sorted."), description="Sorts.")
+    boss = ag.supervisor(
+        "desk", scripted(calls(call("transfer_to_clerk")), "Done."), [helper], mode="handoff"
+    )
+    graph = ag.graph_agent("report", foreign(lambda state: {"messages": ["Bees."]}), flat=True)
+    steps = [ag.step(says("first")), ag.step(says("then"), depends_on=["first"])]
+    return ag.sequential(
+        "all", [tree(), boss, graph, ag.workflow("flow", steps), asks("person"), says("out")]
+    )
+
+
+def saved(graph: Any) -> list[Any]:
+    """Return of each checkpoint the channels that have values, and those that the next step wrote."""
+    return sorted(
+        (
+            sorted(each.checkpoint["channel_values"]),
+            sorted(channel for _, channel, _ in each.pending_writes),
+        )
+        for each in graph.checkpointer.list({"configurable": {"thread_id": "t"}})
+    )
+
+
+def test_a_node_writes_by_itself_what_langgraphs_writers_write(drive: Drive) -> None:
+    ways = []
+    for callbacks in ([], [Silent()]):
+        graph = ag.compile_agent(every_way(), checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "t"}, "callbacks": callbacks}
+        for given in ({"messages": ["Go."]}, Command(resume="Yes.")):
+            if drive is Sync:
+                graph.invoke(given, config)
+            else:
+                asyncio.run(graph.ainvoke(given, config))
+        ways.append(saved(graph))
+    assert ways[0] == ways[1]
+    assert len(ways[0]) > 15
 
 
 class LangSmith(ThreadingHTTPServer):
