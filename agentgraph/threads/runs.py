@@ -25,6 +25,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
@@ -298,6 +299,8 @@ class AsyncRun(AsyncIterator[AgentEvent]):
     """
 
     _source: "Source | None" = None
+    _admission: "Future[None] | None" = None  # while it is being admitted; done after that
+    _is_closed = False
 
     def __init__(self, admit: "Callable[[], Awaitable[Source]]") -> None:
         self._admit = admit
@@ -307,8 +310,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
 
         Raises:
             Exception: An agent failed; raised after its error event.
+            AgentGraphError: Another task, or the run itself, asks for an event already.
         """
-        return await anext(await self._admitted())
+        if (source := await self._admitted()) is None:
+            raise StopAsyncIteration
+        return await anext(source)
 
     def __await__(self) -> Generator[Any, None, Self]:
         yield from self._admitted().__await__()
@@ -318,8 +324,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         """Stop the run: cancel its coroutines, await its functions in threads and save their results.
 
         A second cancellation of the caller ends the wait; a function that is then still running runs
-        again when the thread is resumed.
+        again when the thread is resumed. A run that has not begun never does.
         """
+        self._is_closed = True
+        if (admission := self._admission) is not None:
+            await asyncio.wrap_future(admission)
         if self._source is not None:
             await self._source.aclose()
 
@@ -335,9 +344,21 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         if isinstance(self._source, Driver):
             self._source.drop()
 
-    async def _admitted(self) -> "Source":
-        if self._source is None:
+    async def _admitted(self) -> "Source | None":
+        """Return what gives the events; None if the run was closed before it began."""
+        if self._source is not None or self._is_closed:
+            return self._source
+        if self._admission is not None:
+            raise AgentGraphError(_ASKED_TWICE)
+        self._admission = admission = Future[None]()
+        admission.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
+        try:
             self._source = await self._admit()
+            if self._is_closed:
+                await self._source.aclose()
+        finally:
+            self._admission = None
+            admission.set_result(None)
         return self._source
 
 
