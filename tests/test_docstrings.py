@@ -29,6 +29,9 @@ MODULES = [
 ]
 SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises):$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\*{0,2}\w+): \S", re.MULTILINE)
+OPTIONS_OF = re.compile(
+    r"^(?:Its fields are the|The other options are) (?:those|options) of `(\w+)`", re.MULTILINE
+)
 TWIN = re.compile(r"\bas `(\w+)` does\b")
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
@@ -128,6 +131,13 @@ def twin_of(name: str) -> Callable[..., Any] | None:
     return named and FUNCTIONS[".".join([*name.split(".")[:-1], named[1]])]
 
 
+def described_by_builder(thing: Any) -> list[str]:
+    """Return the options that a docstring leaves to a builder, those of the builder's own included."""
+    named = OPTIONS_OF.search(doc_of(thing))
+    builder = named and FUNCTIONS[named[1]]
+    return [*entries(doc_of(builder), "Args"), *described_by_builder(builder)] if builder else []
+
+
 def sentence_faults(text: str) -> Iterator[str]:
     first = text.partition("\n")[0]
     if not re.fullmatch(r"[A-Z`].*\.", first):
@@ -138,7 +148,8 @@ def function_faults(fn: Callable[..., Any], twin: Callable[..., Any] | None = No
     text, elsewhere = doc_of(fn), doc_of(twin)
     parameters, there = parameters_of(fn), parameters_of(twin) if twin else []
     named, raised = entries(text, "Args"), entries(text, "Raises")
-    yield from (f"Args: lacks {each}" for each in parameters if each not in [*named, *there])
+    known = [*named, *there, *described_by_builder(fn)]
+    yield from (f"Args: lacks {each}" for each in parameters if each not in known)
     yield from (f"Args: {each} is not a parameter" for each in named if each not in parameters)
     gives = {"Returns", "Yields"} & {*sections(text), *sections(elsewhere)}
     if returns(fn) and not gives and not text.startswith(("Return ", "Yield ")):
@@ -150,10 +161,11 @@ def function_faults(fn: Callable[..., Any], twin: Callable[..., Any] | None = No
 
 def class_faults(cls: type) -> Iterator[str]:
     own, named = attributes_in(source_of(cls).body[0]), entries(doc_of(cls), "Attributes")
+    of_builder = described_by_builder(cls)
     for key, described in own.items():
         if described:
             yield from (f"{key}: {fault}" for fault in sentence_faults(described.replace("\n", " ")))
-        elif key not in named:
+        elif key not in [*named, *of_builder]:
             yield f"Attributes: lacks {key}"
     yield from (f"Attributes: {each} is not there" for each in named if each not in own)
 

@@ -1,6 +1,6 @@
 """The agents: frozen dataclasses that describe what runs; `builders` and `composites` make them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -81,15 +81,21 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
-    """An agent as a tool of a chat agent; each call runs in its own lane."""
+    """An agent as a tool of a chat agent; each call runs in its own lane.
+
+    Its fields are the options of `agent_tool`.
+    """
 
     agent: "Agent"
-    """The agent; the tool has its name."""
     description: str = ""
-    """The description of the tool for the model."""
     history: Literal["input", "shared"] = "input"
-    """Whether the agent sees only the request, or what the caller sees and then the request."""
 
+
+Approval = Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any]
+"""The tool calls that a person must approve: tool names, a function of a call, LangChain's rules."""
+
+OnUnknownTool = Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any]
+"""How a call to an unknown tool is handled: a word, or a function of the tool's name and arguments."""
 
 OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[Any], Any]
 """How an exception in a tool is handled: "return", "raise", the exception types to return, a text to
@@ -98,6 +104,9 @@ return, or a function from the exception to the text to return."""
 Seconds = float | timedelta
 """A duration: seconds, or a timedelta."""
 
+ToolTimeout = Seconds | Mapping[str, Seconds] | None
+"""How long a call of an async tool may take: for all tools, or by tool name."""
+
 Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
 """A LangChain tool, or the result of its `with_retry()`, `with_fallbacks()` or `with_config()`; a
 function, an agent as a tool, or a tool that the model's provider runs."""
@@ -105,110 +114,75 @@ function, an agent as a tool, or a tool that the model's provider runs."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent(Shown):
-    """A leaf that calls a chat model, runs the tools that the model calls, and says its replies."""
+    """A leaf that calls a chat model, runs the tools that the model calls, and says its replies.
+
+    Its fields are the options of `chat_agent`.
+    """
 
     name: str
-    """The name of the agent and of its node."""
     model: Model
-    """The LangChain chat model, or a runnable that wraps one; its name; or a function that picks it."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     instruction: Instruction = ""
-    """The system message: its template, the message itself, or a function that returns either."""
     tools: tuple[Tool, ...] = ()
-    """The tools that the model may call."""
     sub_agents: tuple["Agent", ...] = ()
-    """The agents that this agent may transfer to."""
     sub_agents_return: bool = False
-    """Whether this agent continues after a sub-agent ends, instead of ending with it."""
     output_key: str | None = None
-    """The name of the value that stores the text of its last message."""
     output_schema: OutputSchema = None
-    """The schema of its answer: a type, a JSON schema, or a LangChain strategy with either."""
     history: HistoryPolicy = "shared"
-    """Which messages it sees."""
     max_iterations: int | None = 20
-    """The maximum number of model calls in one activation; None for no limit."""
     on_max_iterations: Literal["raise", "answer"] = "raise"
-    """Whether it fails at `max_iterations`, or calls the model once more without tools."""
     return_directly: tuple[str, ...] = ()
-    """The names of the tools whose result ends the agent."""
     exit_tool: bool = False
-    """Whether the model has the tool `exit`."""
     break_tool: bool = False
-    """Whether the model has the tool `break_loop`."""
     approve: tuple[str, ...] | Callable[[ToolCall], bool] | Mapping[str, Any] = ()
-    """The tools, or the calls, that a person must approve; or LangChain's `interrupt_on`."""
     interrupt_mode: Literal["batched", "per_call"] = "batched"
-    """Whether one question covers all calls of a message that need approval, or each has its own."""
     parallel_tools: bool = True
-    """Whether the tool calls of one message run at the same time, or one after the other."""
     on_tool_error: OnToolError = "return"
-    """Whether an exception in a tool goes to the model, and as what text, or fails the agent."""
-    tool_timeout: Seconds | Mapping[str, Seconds] | None = None
-    """How long a call of an async tool may take: for all tools, or by tool name."""
-    unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return"
-    """How a call to an unknown tool is handled; a function gets the tool's name and arguments."""
+    tool_timeout: ToolTimeout = None
+    unknown_tool: OnUnknownTool = "return"
     retry: Retry = None
-    """LangGraph's `RetryPolicy`, or several, for its model calls."""
     timeout: Timeout = None
-    """LangGraph's timeout for a model call: seconds, a timedelta, or a `TimeoutPolicy`."""
     model_input: ModelInput | None = None
-    """Returns the messages that the model is sent, given those that it would be sent."""
     middleware: "tuple[Middleware, ...]" = ()
-    """LangChain middleware for its model calls and tool calls, the outermost first."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionAgent(Shown):
-    """A leaf that calls a function."""
+    """A leaf that calls a function.
+
+    Its fields are the options of `function_agent`.
+    """
 
     name: str
-    """The name of the agent and of its node."""
     fn: AgentFunction
-    """Called with a `Context`; sync or async, plain or generator."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     output_key: str | None = None
-    """The name of the value that stores the text of its last message."""
     history: HistoryPolicy = "shared"
-    """Which messages it sees."""
     retry: Retry = None
-    """LangGraph's `RetryPolicy`, or several, for its calls."""
     timeout: Timeout = None
-    """LangGraph's timeout for a call: seconds, a timedelta, or a `TimeoutPolicy`."""
     cache_policy: Caching = None
-    """LangGraph's `CachePolicy`: calls with equal keys are made once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphAgent(Shown):
-    """A leaf that runs a LangGraph graph."""
+    """A leaf that runs a LangGraph graph.
+
+    Its fields are the options of `graph_agent`.
+    """
 
     name: str
-    """The name of the agent and of its node."""
     graph: Graph
-    """The compiled graph; its state has the key `messages`, unless there is an `output`."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     output_key: str | None = None
-    """The name of the value that stores the text of its last message."""
     history: HistoryPolicy = "shared"
-    """Which messages the graph gets."""
     input: Callable[[Context], Any] | None = None
-    """Called with a `Context`; returns the input of the graph."""
     output: Callable[[Any], Any] | None = None
-    """Called with the final state of the graph; returns what the agent says and sets."""
     flat: bool = False
-    """Whether the nodes of the graph are nodes of the lane."""
     retry: Retry = None
-    """LangGraph's `RetryPolicy`, or several, for a run that fails."""
     timeout: Timeout = None
-    """LangGraph's timeout for a run: seconds, a timedelta, or a `TimeoutPolicy`."""
     cache_policy: Caching = None
-    """LangGraph's `CachePolicy`: runs with equal keys are made once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,64 +199,57 @@ class InnerNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgent(Shown):
-    """A leaf that asks a person and says the answer."""
+    """A leaf that asks a person and says the answer.
+
+    Its fields are the options of `human`.
+    """
 
     name: str
-    """The name of the agent and of its node."""
     prompt: Any
-    """The question: a template, or plain data that is passed on unchanged."""
     response_schema: ResponseSchema = None
-    """The schema of an answer: a type that pydantic knows, or a JSON schema."""
     output_key: str | None = None
-    """The name of the value that stores the answer."""
     description: str = ""
-    """What the person is asked for, in one sentence for other agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequentialAgent(Shown):
-    """A composite that runs its sub-agents one after the other."""
+    """A composite that runs its sub-agents one after the other.
+
+    Its fields are the options of `sequential`.
+    """
 
     name: str
-    """The agent's name."""
     sub_agents: tuple["Agent", ...]
-    """The sub-agents, in the order in which they run."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelAgent(Shown):
-    """A composite that runs its sub-agents at the same time, each in its own lane."""
+    """A composite that runs its sub-agents at the same time, each in its own lane.
+
+    Its fields are the options of `parallel`.
+    """
 
     name: str
-    """The name of the agent and of the node that runs its lanes."""
     sub_agents: tuple["Agent", ...]
-    """The branches, in the order in which their results are joined."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
-    """What happens to the others when a branch fails; "first" ends with the first success."""
     max_concurrency: int | None = None
-    """How many branches run at once; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step of a workflow."""
+    """A step of a workflow.
+
+    Its fields are the options of `step`.
+    """
 
     agent: "Agent"
-    """The agent that runs; the step has the same name."""
     depends_on: tuple[str, ...] = ()
-    """The names of the steps that must finish first."""
     input: str | None = None
-    """The template of the agent's request; without one it sees what was said before it."""
     retry: Retry = None
-    """LangGraph's `RetryPolicy`, or several, for the leaves of the step."""
     timeout: Timeout = None
-    """LangGraph's timeout for each attempt of a leaf: seconds, a timedelta, or a `TimeoutPolicy`."""
     compensate: "Agent | None" = None
-    """The agent that undoes the step when another step fails."""
 
     @property
     def name(self) -> str:
@@ -292,16 +259,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowAgent(Shown):
-    """A composite that runs steps, each in its own lane as soon as its dependencies are done."""
+    """A composite that runs steps, each in its own lane as soon as its dependencies are done.
+
+    Its fields are the options of `workflow`.
+    """
 
     name: str
-    """The name of the agent and of the node that runs its lanes."""
     steps: tuple[Step, ...]
-    """The steps, in any order."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     on_error: Literal["fail", "wait"] = "fail"
-    """Whether running steps are stopped or awaited when another step fails."""
 
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
@@ -342,18 +308,16 @@ class ForEachAgent(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopAgent(Shown):
-    """A composite that runs its sub-agents one after the other, repeatedly."""
+    """A composite that runs its sub-agents one after the other, repeatedly.
+
+    Its fields are the options of `loop`.
+    """
 
     name: str
-    """The agent's name."""
     sub_agents: tuple["Agent", ...]
-    """The body of the loop."""
     max_iterations: int | None
-    """After how many iterations it ends; None for no limit."""
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
     until: Callable[[Context], bool] | None = None
-    """Called with a `Context` after each iteration; returns whether the loop ends."""
     is_part: bool = False
     """Whether it is part of a derived agent: several such parts may have the same name."""
 

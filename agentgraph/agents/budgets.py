@@ -23,30 +23,28 @@ TokenCounter = Callable[[list[BaseMessage]], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmed:
-    """A history policy that shows the newest messages, as many as fit."""
+    """A history policy that shows the newest messages, as many as fit.
+
+    Its fields are the options of `trimmed`.
+    """
 
     max_tokens: int
-    """The maximum number of tokens of the messages, without the instruction and the tools."""
     history: ChosenBy = "shared"
-    """The policy that selects the messages."""
     token_counter: TokenCounter = count_tokens_approximately
-    """Counts the tokens of messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarized:
-    """A history policy by which a model summarizes the older messages when there are too many."""
+    """A history policy by which a model summarizes the older messages when there are too many.
+
+    Its fields are the options of `summarized`.
+    """
 
     model: LanguageModelLike | str
-    """The LangChain chat model that writes the summary, or its name."""
     max_tokens: int
-    """The number of tokens at which the older messages are summarized."""
     history: ChosenBy = "shared"
-    """The policy that selects the messages."""
     token_counter: TokenCounter = count_tokens_approximately
-    """Counts the tokens of messages."""
     instruction: str | None = None
-    """The prompt of the model that writes the summary; None for LangChain's."""
 
 
 def trimmed(

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
-from langchain_core.messages import ToolCall
-
 from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
     AgentTool,
+    Approval,
     Caching,
     ChatAgent,
     FunctionAgent,
@@ -21,11 +20,12 @@ from agentgraph.agents.agents import (
     Model,
     ModelInput,
     OnToolError,
+    OnUnknownTool,
     OutputSchema,
     Retry,
-    Seconds,
     Timeout,
     Tool,
+    ToolTimeout,
 )
 from agentgraph.agents.composites import as_tuple
 from agentgraph.agents.context import Context
@@ -39,7 +39,7 @@ def chat_agent(
     description: str = "",
     instruction: Instruction = "",
     tools: Iterable[Tool] = (),
-    sub_agents: Iterable["Agent"] = (),
+    sub_agents: Iterable[Agent] = (),
     sub_agents_return: bool = False,
     output_key: str | None = None,
     output_schema: OutputSchema = None,
@@ -49,12 +49,12 @@ def chat_agent(
     return_directly: Iterable[str] = (),
     exit_tool: bool = False,
     break_tool: bool = False,
-    approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
+    approve: Approval = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
     parallel_tools: bool = True,
     on_tool_error: OnToolError = "return",
-    tool_timeout: Seconds | Mapping[str, Seconds] | None = None,
-    unknown_tool: Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any] = "return",
+    tool_timeout: ToolTimeout = None,
+    unknown_tool: OnUnknownTool = "return",
     retry: Retry = None,
     timeout: Timeout = None,
     model_input: ModelInput | None = None,
@@ -115,7 +115,7 @@ def chat_agent(
             see the answer as JSON.
         history: Which messages the model is sent: "shared" (all), "path" (those on the way to
             this agent), "own", "last" (the user's input and the last answer), "input" (the
-            user's input), a function from entries to messages, `trimmed(...)` or `summarized(...)`.
+            user's input). Or a function from entries to messages, `trimmed(...)` or `summarized(...)`.
         max_iterations: The maximum number of model calls in one activation, at least 1; None for no
             limit.
         on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which calls
@@ -123,15 +123,17 @@ def chat_agent(
         return_directly: Names of tools whose result ends the agent; of several results, the last.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
         break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
-        approve: Names of tools whose calls a person must approve, edit, reject or respond to; a
-            function from a call (`{"name": ..., "args": ..., "id": ...}`) to whether it needs approval,
-            called once for each; or the `interrupt_on` of LangChain's human in the loop, `{"mail":
-            True, "pay": {"allowed_decisions": ["approve", "reject"], "description": "..."}}`.
-        interrupt_mode: "batched" asks one question for each message, before any of its calls runs: an
-            action request for each call that needs approval. An answer has a decision for each, in
-            order: `{"decisions": [{"type": "approve"}]}`, or "edit" and an `edited_action`, "reject" or
-            "respond" and a `message`. "per_call" asks for each call as it starts, while calls without
-            approval run; an answer is one decision. The formats are LangChain's.
+        approve: The tools whose calls a person must approve, edit, reject or respond to: their names,
+            or the `interrupt_on` of LangChain's human in the loop, `{"mail": True, "pay":
+            {"allowed_decisions": ["approve", "reject"], "description": "..."}}`. Or a function from a
+            call (`{"name": ..., "args": ..., "id": ...}`) to whether it needs approval, called once
+            for each.
+        interrupt_mode: "batched" asks one question for all calls of a message, "per_call" one for each.
+            "batched" asks before any of the calls runs, with an action request for each call that needs
+            approval. An answer has a decision for each, in order: `{"decisions": [{"type":
+            "approve"}]}`, or "edit" and an `edited_action`, "reject" or "respond" and a `message`.
+            "per_call" asks for each call as it starts, while calls without approval run; an answer is
+            one decision. The formats are LangChain's.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
         on_tool_error: "return" sends an exception in a tool to the model, "raise" fails the agent. Or,
             as in LangGraph's `ToolNode`: one or several exception types to send to the model, a text to
@@ -166,9 +168,9 @@ def chat_agent(
 
 
 def agent_tool(
-    agent: "Agent", *, description: str = "", history: Literal["input", "shared"] = "input"
+    agent: Agent, *, description: str = "", history: Literal["input", "shared"] = "input"
 ) -> AgentTool:
-    """Make an agent a tool of a chat agent: it gets a `request`, and returns its last message.
+    """Make a tool of an agent, for a chat agent: it gets a `request`, and returns its last message.
 
     Each call runs in its own lane: what the agent says is yielded as events and not added to the
     caller's history; its Exit, BreakLoop and transfers end nothing outside it; the caller also gets the
@@ -298,11 +300,8 @@ def agent(
         fn: The function, if the decorator has no arguments.
         name: The agent's name, if not the function's.
         description: What the agent is for, if not the first line of the docstring.
-        output_key: The name of the value that stores the text of its last message.
-        history: Which messages `ctx.messages` holds; see `chat_agent`.
-        retry: As in `function_agent`.
-        timeout: As in `function_agent`.
-        cache_policy: As in `function_agent`.
+
+    The other options are those of `function_agent`.
 
     Returns:
         The agent, which replaces the function; with arguments, the decorator.

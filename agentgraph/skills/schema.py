@@ -1,13 +1,16 @@
-"""The form of skill files: a pydantic model for each kind of agent and for each part inside it.
+"""The form of skill files: pydantic models made from the signatures and docstrings of the builders.
 
-The model of a kind has its fields, its builder, and the names of those fields that are filled in with
-the chat model of an enclosing agent.
+A field of a file is a parameter of the builder, if `FORMS` has a form for its type; others, such as
+functions, cannot be written in a file. Only what a file may say in its own way is written here.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from functools import cache, partial, reduce
+from inspect import Parameter, getdoc, signature
+from operator import or_
+from typing import Annotated, Any, ClassVar, Literal, get_origin
 
 from langgraph.types import RetryPolicy
 from pydantic import (
@@ -20,16 +23,33 @@ from pydantic import (
     TypeAdapter,
     ValidationInfo,
     WithJsonSchema,
+    create_model,
 )
 
-from agentgraph.agents.agents import Agent
+from agentgraph.agents import agents
+from agentgraph.agents.agents import (
+    Agent,
+    AgentFunction,
+    Approval,
+    HistoryPolicy,
+    Instruction,
+    Model,
+    OnToolError,
+    OnUnknownTool,
+    OutputSchema,
+    ToolTimeout,
+)
 from agentgraph.agents.budgets import PolicyWord
 from agentgraph.agents.builders import agent_tool, chat_agent, human
 from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.supervisor import supervisor
+from agentgraph.agents.signals import ResponseSchema
 from agentgraph.skills.references import Registry, refused
 
+_ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
+"""The entry of an argument in a docstring."""
 AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES = (
     *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
     *("<names>", "<rules>", "<rule>", "<flag>"),
@@ -148,18 +168,6 @@ class Reference(Part):
     """Its name among the agents that were given, or an allowed module:name."""
 
 
-class AgentTool(Part):
-    """An agent as a tool of a chat agent: it is given a request, and its last message comes back."""
-
-    builder = agent_tool
-    agent: "AgentOrName"
-    """The agent, or its name; the tool has its name."""
-    description: str = ""
-    """The description for the model; by default the agent's own."""
-    history: Literal["input", "shared"] = "input"
-    """Whether it sees the request only (input), or what the caller sees, and then the request."""
-
-
 class Rule(Part):
     """What a person may decide of the calls of a tool."""
 
@@ -178,203 +186,125 @@ def _is_rule(data: Any) -> str:
     return RULE if isinstance(data, Mapping) else FLAG
 
 
-AnyRule = Annotated[Annotated[Rule, Tag(RULE)] | Annotated[bool, Tag(FLAG)], Discriminator(_is_rule)]
-Approve = Annotated[
-    Annotated[list[str], Tag(NAMES)] | Annotated[dict[str, AnyRule], Tag(RULES)],
-    Discriminator(_is_names),
-]
+def _one_of(alternatives: dict[str, Any], tag_of: Callable[[Any], str]) -> Any:
+    """Return a union of forms by their tags; a function of the data says which one it should have."""
+    tagged = (Annotated[form, Tag(tag)] for tag, form in alternatives.items())
+    return Annotated[reduce(or_, tagged), Discriminator(tag_of)]
 
 
-class KindOfAgent(Part):
-    """What all kinds of agents have."""
-
-    kind: str
-    name: str
-    """The agent's name: letters, digits, _ and -."""
-    description: str = ""
-    """What the agent is for, in a sentence that other agents read."""
-
-
-class ModelAgent(KindOfAgent):
-    """What agents that ask a chat model have."""
-
-    asks = ("model",)
-    model: ModelName | None = None
-    """The chat model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around."""
-    instruction: str = ""
-    """The system message, a template: {topic} is filled from the values of the run, {topic?} too."""
-    tools: "list[Tool]" = Field(default=[])
-    """What the model may call: names of tools, and agents."""
-    output_key: str | None = None
-    """The value that the text of its last message becomes."""
-    output_schema: dict[str, Any] | None = None
-    """What its last reply must fit: a JSON schema."""
-    history: PolicyWord = "shared"
-    """Which messages it sees: shared (all), path (those on the way to it), own, last, input."""
-    max_iterations: Count | None = 20
-    """How often it may ask the model in one activation; null for no bound."""
-    on_max_iterations: Literal["raise", "answer"] = "raise"
-    """Whether it fails when it may not ask again, or asks once more without tools."""
-    exit_tool: bool = False
-    """Whether the model may end the run, with the tool exit."""
-    approve: Approve = Field(default=[])
-    """The tools whose calls a person must agree to: names, or a mapping of names to true or a rule."""
-    interrupt_mode: Literal["batched", "per_call"] = "batched"
-    """Whether one question is asked for all calls of a message, or one for each call."""
-    on_tool_error: Literal["return", "raise"] = "return"
-    """Whether an exception in a tool is returned to the model, or the agent fails with it."""
-    retry: Retry | None = None
-    """How often a call of the model is tried."""
-    timeout: Seconds | None = None
-    """How many seconds a call of the model may take."""
-
-
-class Chat(ModelAgent):
-    """A leaf that asks a chat model, and runs the tools that it calls until it calls none."""
-
-    builder = chat_agent
-    kind: Literal["chat"]
-    """A chat agent."""
-    sub_agents: "list[AnyAgent]" = Field(default=[])
-    """The agents that it may transfer to."""
-    sub_agents_return: bool = False
-    """Whether this agent goes on when a sub-agent ends, instead of ending too."""
-    return_directly: list[str] = Field(default=[])
-    """The names of tools whose result ends the agent."""
-    break_tool: bool = False
-    """Whether the model may end the nearest loop, with the tool break_loop."""
-    parallel_tools: bool = True
-    """Whether the calls of one message run at the same time, or one after the other."""
-    unknown_tool: Literal["return", "raise"] = "return"
-    """How a call to an unknown tool is handled: as on_tool_error."""
-    tool_timeout: Seconds | dict[str, Seconds] | None = None
-    """How many seconds a call of an async tool may take: a number, or numbers by the names of tools."""
+AnyRule = _one_of({RULE: Rule, FLAG: bool}, _is_rule)
+Approve = _one_of({NAMES: list[str], RULES: dict[str, AnyRule]}, _is_names)  # type: ignore[valid-type]
+FORMS: dict[Any, Any] = {
+    str: str,
+    bool: bool,
+    str | None: str | None,
+    int | None: Count | None,
+    Any: Prompt,
+    Iterable[str]: list[str],
+    Agent: "AgentOrName",
+    Agent | Model: "ModelOrAgent | None",
+    Agent | AgentFunction | None: "AnyAgent | None",
+    Approval: Approve,
+    Callable[[Context], bool] | None: Until | None,
+    HistoryPolicy: PolicyWord,
+    Instruction: str,
+    Iterable[Agent]: "list[AnyAgent]",
+    Iterable[agents.Step | Agent]: "list[AnyStep]",
+    Iterable[agents.Tool]: "list[Tool]",
+    Model: ModelName | None,
+    OnToolError: Literal["return", "raise"],
+    OnUnknownTool: Literal["return", "raise"],
+    OutputSchema: dict[str, Any] | None,
+    ResponseSchema: dict[str, Any] | None,
+    agents.Retry: Retry | None,
+    agents.Timeout: Seconds | None,
+    ToolTimeout: Seconds | dict[str, Seconds] | None,
+}
+"""For each type of a builder's parameter: what a file may have there. Words are the same in both."""
+ABOUT: dict[Any, str] = {
+    Callable[[Context], bool] | None: "Ends the loop when a value of the run equals the wanted one: "
+    "{value: approved, is: true}.",
+    Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
+    Model: "Its model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around.",
+    OutputSchema: "What its answer must fit: a JSON schema.",
+    ResponseSchema: "What an answer must fit: a JSON schema.",
+    agents.Retry: "How often it is tried.",
+    agents.Timeout: "How many seconds it may take; only async runs can stop it.",
+}
+"""What describes a field whose builder takes more than a file can say."""
+_HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent])
 
 
-class Supervisor(ModelAgent):
-    """A chat agent that decides which worker does what, until it answers by itself."""
+def _part(title: str, builder: Callable[..., Any], **more: Any) -> type[Part]:
+    """Return the model of what a builder builds: each parameter that a file can give is a field.
 
-    builder = supervisor
-    kind: Literal["supervisor"]
-    """A supervisor of workers."""
-    workers: "list[AnyAgent]"
-    """The agents that work; the model reads their descriptions."""
-    mode: Literal["tools", "handoff"] = "tools"
-    """Whether workers are tools, or are handed over to."""
-    worker_history: Literal["input", "shared"] = "input"
-    """In the mode tools, whether workers see their request only, or what the supervisor sees too."""
-
-
-class PlanExecute(KindOfAgent):
-    """An agent that plans, executes the steps, and plans again until it can answer."""
-
-    builder = plan_execute
-    asks = ("planner", "executor", "replanner")
-    kind: Literal["plan_execute"]
-    """Plan, execute, plan again."""
-    model: ModelName | None = None
-    """The name of the model of those parts that are left out, and of agents inside without one."""
-    planner: "ModelOrAgent | None" = None
-    """What makes the plan: the name of a model, or an agent."""
-    executor: "ModelOrAgent | None" = None
-    """What does a step: the name of a model, or an agent."""
-    replanner: "ModelOrAgent | None" = None
-    """What plans again, or answers: the name of a model, or an agent."""
-    max_iterations: Count = 10
-    """How often it executes and plans again."""
-    parallel: bool = False
-    """Whether steps that do not depend on each other run at the same time."""
-    approve_plan: bool = False
-    """Whether a person must agree to the plan."""
+    The default and the type are those of the signature; the description is the first sentence of that
+    in the docstring.
+    """
+    texts = {**_argument_texts(chat_agent), **_argument_texts(builder)}
+    parameters = signature(builder).parameters
+    asks = [name for name, each in parameters.items() if each.annotation in (Model, Agent | Model)]
+    fields = {**more}
+    for name, each in parameters.items():
+        kind = each.annotation
+        form = kind if get_origin(kind) is Literal else FORMS.get(kind)
+        if form is not None:
+            about = ABOUT.get(kind, texts[name])
+            fields[name] = (form, Field(_default(each, name in asks), description=about))
+    holds_agents = any(each.annotation in _HOLDING_AGENTS for each in parameters.values())
+    if holds_agents and "model" not in fields:
+        about = "The model of all agents inside that have none."
+        fields["model"] = (ModelName | None, Field(None, description=about))
+    made = create_model(title, __base__=Part, __module__=__name__, __doc__=_summary(builder), **fields)
+    made.builder, made.asks = builder, tuple(asks)
+    return made
 
 
-class Human(KindOfAgent):
-    """A leaf that asks a person, and says the answer."""
-
-    builder = human
-    kind: Literal["human"]
-    """A person."""
-    prompt: Prompt
-    """What is asked: a template as in a chat, or plain data."""
-    response_schema: dict[str, Any] | None = None
-    """What an answer must fit: a JSON schema."""
-    output_key: str | None = None
-    """The value that the answer becomes."""
+def _default(parameter: Parameter, is_inherited: bool) -> Any:
+    """Return the default of a field; `...` if a file must have it."""
+    if is_inherited:
+        return None
+    if parameter.default is Parameter.empty:
+        return ...
+    return [] if parameter.default == () else parameter.default
 
 
-class Composite(KindOfAgent):
-    """What all agents made of others have."""
-
-    model: ModelName | None = None
-    """The name of the model of all agents inside that have none."""
-
-
-class Sequential(Composite):
-    """A composite that runs its sub-agents one after the other."""
-
-    builder = sequential
-    kind: Literal["sequential"]
-    """One after the other."""
-    sub_agents: "list[AnyAgent]"
-    """Its sub-agents, in the order in which they run."""
+def _argument_texts(builder: Callable[..., Any]) -> dict[str, str]:
+    """Return the first sentence about each argument in a docstring."""
+    _, _, arguments = str(getdoc(builder)).partition("Args:\n")
+    arguments = arguments.replace("None", "null").replace("True", "true")
+    return {entry["name"]: _first_sentence(entry["text"]) for entry in _ENTRY.finditer(arguments)}
 
 
-class Parallel(Composite):
-    """A composite that runs its sub-agents at the same time."""
-
-    builder = parallel
-    kind: Literal["parallel"]
-    """All at the same time."""
-    sub_agents: "list[AnyAgent]"
-    """Its branches, in the order in which their results are joined."""
-    on_error: Literal["fail", "wait", "collect", "first"] = "fail"
-    """What happens to the other branches when one fails; first ends with the first success."""
-    max_concurrency: Count | None = None
-    """How many branches run at once; null for all."""
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
 
 
-class Loop(Composite):
-    """A composite that runs its sub-agents in turn, again and again."""
-
-    builder = loop
-    kind: Literal["loop"]
-    """Again and again."""
-    sub_agents: "list[AnyAgent]"
-    """The body of the loop."""
-    max_iterations: Count | None
-    """After how many iterations it ends; null for no bound."""
-    until: Until | None = None
-    """Ends the loop when a value of the run equals the wanted one: {value: approved, is: true}."""
+def _summary(builder: Callable[..., Any]) -> str:
+    """Return "A step of a workflow." for a builder that says "Make a step of a workflow"."""
+    what = _first_sentence(str(getdoc(builder))).removeprefix("Make ")
+    return f"{what[0].upper()}{what[1:]}"
 
 
-class Step(Part):
-    """A step of a workflow."""
-
-    builder = step
-    agent: "AgentOrName"
-    """What runs, an agent or its name; the step has its name."""
-    depends_on: list[str] = Field(default=[])
-    """The names of the steps that must be done before."""
-    input: str | None = None
-    """What the agent is asked, a template: ${results.analyze} is what the step analyze said last."""
-    retry: Retry | None = None
-    """How often the step is tried."""
-    timeout: Seconds | None = None
-    """How many seconds each try may take."""
-    compensate: "AnyAgent | None" = None
-    """The agent that undoes the step when another one fails."""
+def _kind(name: str, builder: Callable[..., Any]) -> type[Part]:
+    kind = (Literal[name], Field(description=_summary(builder)))
+    return _part(name.title().replace("_", ""), builder, kind=kind)
 
 
-class Workflow(Composite):
-    """A composite that runs each step as soon as the steps that it depends on are done."""
-
-    builder = workflow
-    kind: Literal["workflow"]
-    """Steps that depend on each other."""
-    steps: "list[AnyStep]"
-    """The steps, in any order; an agent alone is a step that depends on nothing."""
-    on_error: Literal["fail", "wait"] = "fail"
-    """Whether running steps are stopped or awaited when another one fails."""
+_BUILDERS: dict[str, Callable[..., Any]] = {
+    "sequential": sequential,
+    "parallel": parallel,
+    "loop": loop,
+    "workflow": workflow,
+    "supervisor": supervisor,
+    "plan_execute": plan_execute,
+    "chat": chat_agent,
+    "human": human,
+}
+KINDS: dict[str, type[Part]] = {name: _kind(name, builder) for name, builder in _BUILDERS.items()}
+"""The models of the kinds of agents by kind."""
+AgentTool = _part("AgentTool", agent_tool)
+Step = _part("Step", step)
 
 
 def _is_text(data: Any) -> str:
@@ -395,32 +325,13 @@ def _is_tool(data: Any) -> str:
     return NAME
 
 
-Kind = Annotated[
-    Chat | Human | Sequential | Parallel | Loop | Workflow | Supervisor | PlanExecute,
-    Field(discriminator="kind"),
-]
-AnyAgent = Annotated[
-    Annotated[Reference, Tag(REFERENCE)] | Annotated[Kind, Tag(AGENT)], Discriminator(_is_reference)
-]
-AgentOrName = Annotated[
-    Annotated[AgentName, Tag(NAME)] | Annotated[AnyAgent, Tag(AGENT)], Discriminator(_is_text)
-]
-ModelOrAgent = Annotated[
-    Annotated[ModelName, Tag(NAME)] | Annotated[AnyAgent, Tag(AGENT)], Discriminator(_is_text)
-]
-AnyStep = Annotated[Annotated[Step, Tag(STEP)] | Annotated[Kind, Tag(AGENT)], Discriminator(_is_step)]
-Tool = Annotated[
-    Annotated[ToolName, Tag(NAME)]
-    | Annotated[AgentTool, Tag(TOOL)]
-    | Annotated[ProviderTool, Tag(PROVIDER)],
-    Discriminator(_is_tool),
-]
+Kind: Any = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
+AnyAgent = _one_of({REFERENCE: Reference, AGENT: Kind}, _is_reference)
+AgentOrName = _one_of({NAME: AgentName, AGENT: AnyAgent}, _is_text)
+ModelOrAgent = _one_of({NAME: ModelName, AGENT: AnyAgent}, _is_text)
+AnyStep = _one_of({STEP: Step, AGENT: Kind}, _is_step)
+Tool = _one_of({NAME: ToolName, TOOL: AgentTool, PROVIDER: ProviderTool}, _is_tool)
 
-_CHAT, _HUMAN, *_COMPOSITES = get_args(get_args(Kind)[0])
-KINDS: dict[str, type[Part]] = {
-    get_args(model.model_fields["kind"].annotation)[0]: model for model in (*_COMPOSITES, _CHAT, _HUMAN)
-}
-"""The models of the kinds of agents by kind."""
 PARTS: dict[str, tuple[str, type[Part]]] = {
     **{kind: (f"a {kind}", model) for kind, model in KINDS.items()},
     REFERENCE: ("a reference to an agent", Reference),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -23,6 +24,15 @@ def test_the_json_schema_has_each_kind_with_a_word_on_each_field():
     for name, part in schema["$defs"].items():
         assert part["additionalProperties"] is False, name
         assert all(each["description"] for each in part["properties"].values()), name
+
+
+def test_the_fields_of_a_kind_are_the_options_of_its_builder_that_are_no_functions():
+    for kind, model in KINDS.items():
+        options = signature(model.builder).parameters
+        fields = model.model_fields.keys() - {"kind"} - ({"model"} - options.keys())
+        functions = {"model_input", "middleware"} if "model" in options else set()
+        assert options.keys() - fields == functions, kind
+        assert fields <= options.keys(), kind
 
 
 def test_the_json_schema_says_what_a_field_may_be():

@@ -43,20 +43,14 @@ def runnable_agent(
     ['writer: Bees hum.']
 
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         runnable: The runnable. For a compiled graph use `graph_agent`, for a model `chat_agent`.
-        description: What the agent is for, in one sentence for other agents.
-        output_key: The name of the value that stores the text of its last message.
-        history: Which messages `ctx.messages` holds; see `chat_agent`.
         input: A sync function from a `Context` to the input of the runnable; by default the values of
             the run and `messages`, in one dict; for a model the messages.
         output: A sync function from the result to what the agent says and sets: a text, a message,
             `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the result; what is
             neither a text nor a message as JSON.
-        retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
-        timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the async
-            methods.
-        cache_policy: LangGraph's `CachePolicy`, for a call; see `function_agent`.
+
+    The other options are those of `function_agent`.
 
     Returns:
         The agent; `compile_agent` checks it.

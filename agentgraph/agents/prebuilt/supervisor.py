@@ -1,13 +1,12 @@
 """A supervisor: a chat agent that calls workers as tools, or hands over to them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
-
-from langchain_core.messages import ToolCall
+from typing import Literal
 
 from agentgraph.agents.agents import (
     Agent,
+    Approval,
     ChatAgent,
     HistoryPolicy,
     Instruction,
@@ -45,7 +44,7 @@ def supervisor(
     max_iterations: int | None = 20,
     on_max_iterations: Literal["raise", "answer"] = "raise",
     exit_tool: bool = False,
-    approve: Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any] = (),
+    approve: Approval = (),
     interrupt_mode: Literal["batched", "per_call"] = "batched",
     on_tool_error: OnToolError = "return",
     retry: Retry = None,
@@ -74,39 +73,18 @@ def supervisor(
     boss/find: Bees hum.
     boss/find/boss: So they do.
 
-    A run raises the errors of a `chat_agent`.
-
     Args:
-        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        model: A LangChain chat model that takes tools, or a runnable that wraps one, a name, or a
-            function, as in `chat_agent`.
         workers: The workers, which may be composites and supervisors; at least one. The model reads
             their descriptions.
         mode: Whether the supervisor calls workers as tools, or hands over to them.
-        description: What the supervisor is for, in one sentence for other agents.
-        instruction: The system message: a template, a `SystemMessage`, or a function, as in
-            `chat_agent`.
-        tools: Further tools of the supervisor.
-        output_key: The name of the value that stores the text of its last message.
-        output_schema: The schema of its answer, as in `chat_agent`.
-        history: Which messages its model is sent, as in `chat_agent`.
         worker_history: With `mode="tools"`, whether workers see only their request ("input"), or
             what the supervisor sees, and then their request ("shared").
-        max_iterations: The maximum number of model calls, including those after a worker's return;
-            None for no limit.
-        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which calls
-            the model once more without tools.
-        exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
-        approve: The calls that a person must approve, as in `chat_agent`; the tool of a worker has the
-            worker's name, or with `mode="handoff"` the name `transfer_to_<name>`.
-        interrupt_mode: How a person is asked for approval, as in `chat_agent`.
-        on_tool_error: Whether a failure in a worker or a tool goes to the model ("return"), or fails
-            the supervisor ("raise"), or another option of `chat_agent`; with `mode="handoff"` a
-            worker's failure always raises.
-        retry: LangGraph's `RetryPolicy`, or several, for a model call.
-        timeout: How long a model call may take, as in `chat_agent`.
-        model_input: Returns the messages that the model is sent, as in `chat_agent`.
-        middleware: LangChain's middleware, as in `chat_agent`; it also wraps the tool calls of workers.
+
+    The other options are those of `chat_agent`; its model must take tools. `max_iterations` counts the
+    calls after a worker's return too. `approve` may name workers: the tool of a worker has the worker's
+    name, or with `mode="handoff"` the name `transfer_to_<name>`. `on_tool_error` also decides what
+    happens when a worker fails; with `mode="handoff"` a worker's failure always raises. `middleware`
+    also wraps the tool calls of workers.
 
     Returns:
         The agent; `compile_agent` checks it.
