@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
 from langchain_core.language_models import LanguageModelLike
@@ -63,20 +63,31 @@ OutputSchema: TypeAlias = "TypeForm[Any] | dict[str, Any] | ResponseFormat[Any] 
 mypy reads `int | None` as a type only where `TypeForm` is not inside another alias of a union."""
 
 
+class Renderer(Protocol):
+    """Shows an agent to people; the agents know no other way to what is above them."""
+
+    def text(self, agent: "Agent") -> str:
+        """Return the outline of a tree."""
+
+    def mime_bundle(self, agent: "Agent") -> dict[str, str]:
+        """Return what Jupyter displays, by MIME type."""
+
+
 class Shown:
-    """Displays an agent: as its tree when printed, as its compiled graph in Jupyter."""
+    """Displays an agent: as its tree when printed, as its compiled graph in Jupyter.
+
+    Attributes:
+        renderer: Shows it; importing `agentgraph.show` registers it.
+    """
 
     __slots__ = ()
+    renderer: ClassVar[Renderer]
 
     def __str__(self) -> str:
-        from agentgraph.show.lines import tree_lines
-
-        return "\n".join(tree_lines(self))  # type: ignore[arg-type]
+        return self.renderer.text(self)  # type: ignore[arg-type]
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        from agentgraph.show.drawing import mime_bundle
-
-        return mime_bundle(self)  # type: ignore[arg-type]
+        return self.renderer.mime_bundle(self)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
