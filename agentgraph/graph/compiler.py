@@ -246,7 +246,7 @@ class _LaneBuilder:
 
         LangGraph has a step for writing the input anyway. When it draws a graph, it writes None.
         """
-        position["outline"] = list(self.tree.outline)
+        position["outline"] = self.tree.outline
 
         def begin(given: Any) -> Position | None:
             return None if given is None else position

@@ -39,6 +39,7 @@ from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.middleware_state import applied, collected
 from agentgraph.graph.moments import MOMENT
 from agentgraph.graph.values import Reducers, ValuesChannel, Write
+from agentgraph.tree.changes import Outline
 
 SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
@@ -141,7 +142,7 @@ class Position(TypedDict):
     """How the activation of the next node ended; that node asks only what is still to be asked."""
     transfers: NotRequired[int]
     """In the root the transfers of this turn, in another lane those of the lane; missing for none."""
-    outline: NotRequired[list[str]]
+    outline: NotRequired[Outline]
     """The outline of the tree; written at the start of a turn."""
     settled: NotRequired[dict[str, Any]]
     """The values with which a resume settles conflicts at the next node of the root."""

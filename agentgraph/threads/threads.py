@@ -39,7 +39,7 @@ from agentgraph.threads.requests import (
     Reads,
 )
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
-from agentgraph.tree.changes import can_resume, fingerprint_of
+from agentgraph.tree.changes import Outline, can_resume, fingerprint_of, lines_of
 from agentgraph.tree.places import Place, Tree
 
 NOTES = "agentgraph_notes"
@@ -101,9 +101,8 @@ def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         every = yield from leading_checkpoints()
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
-        if fingerprint_of(was) != position["tree"] or not can_resume(
-            was, tree.outline, next_node(saved), visited
-        ):
+        is_it = was is not None and fingerprint_of(was) == position["tree"]
+        if was is None or not (is_it and can_resume(was, tree.outline, next_node(saved), visited)):
             raise _changed(tree, thread_id, was)
     return saved
 
@@ -258,14 +257,15 @@ def order_of(lane: Place, at: str) -> int:
     return lane.rank
 
 
-def _outline(newest_first: Iterable[CheckpointTuple]) -> list[str]:
-    """Return the saved outline of a thread's tree; empty if the thread has none."""
+def _outline(newest_first: Iterable[CheckpointTuple]) -> Outline | None:
+    """Return the saved outline of a thread's tree; None if the thread has none."""
     positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
-    return next((p["outline"] for p in positions if p and "outline" in p), [])
+    return next((p["outline"] for p in positions if p and "outline" in p), None)
 
 
-def _changed(tree: Tree, thread_id: str, was: Sequence[str]) -> TreeChangedError:
-    lines = unified_diff(was, tree.outline, "the tree that ran", "this tree", lineterm="", n=1)
+def _changed(tree: Tree, thread_id: str, was: Outline | None) -> TreeChangedError:
+    old, new = [*lines_of(was)] if was else [], [*lines_of(tree.outline)]
+    lines = unified_diff(old, new, "the tree that ran", "this tree", lineterm="", n=1)
     return TreeChangedError(
         f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "
         "found in this one; use the tree that ran, or start a new thread",

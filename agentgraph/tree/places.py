@@ -1,6 +1,5 @@
 """Lays out a tree of agents: a place for each occurrence, with its lane, its nodes and its counters."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +34,7 @@ from agentgraph.agents.middleware import (
     mode_fault,
     tools_of,
 )
+from agentgraph.tree.changes import Outline, fingerprint_of
 from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
 
 _MERMAID_WORDS = frozenset(
@@ -322,18 +322,14 @@ class Tree:
         return {node: place for place in self.places if place.is_stop for node in _nodes(place)}
 
     @cached_property
-    def outline(self) -> tuple[str, ...]:
-        """The shape of the tree, a line for each place: what a thread depends on.
-
-        For a function `greeter` in a loop `l` in a sequence `s` these are
-        `('sequential s', '  loop l', '    function greeter')`.
-        """
-        return tuple(self._outline(self.root, 0))
+    def outline(self) -> Outline:
+        """The shape of the tree: what a thread depends on."""
+        return self._outline(self.root)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the outline: eight characters."""
-        return hashlib.sha256("\n".join(self.outline).encode()).hexdigest()[:8]
+        return fingerprint_of(self.outline)
 
     @cached_property
     def runs_tasks(self) -> bool:
@@ -406,17 +402,21 @@ class Tree:
         for child in (*self.children.get(place, ()), *self.called.get(place, ())):
             yield from self._walk(child)
 
-    def _outline(self, place: Place, depth: int) -> Iterator[str]:
-        role = "tool " if place.is_tool else ""
-        again = " (again)" if place.repeats else ""
-        yield f"{'  ' * depth}{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}"
-        inside = () if place.kind.is_laid_flat else self.children.get(place, ())
-        for child in (*inside, *self.called.get(place, ())):
-            yield from self._outline(child, depth + 1)
+    def _outline(self, place: Place) -> Outline:
+        role, again = "tool " if place.is_tool else "", " (again)" if place.repeats else ""
+        children, is_flat = self.children.get(place, ()), place.kind.is_laid_flat
+        inside = (*(() if is_flat else children), *self.called.get(place, ()))
+        return Outline(
+            label=f"{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}",
+            kind=place.kind.name,
+            repeats=place.repeats,
+            nodes=[*_names_of(place), *(child.node for child in children if is_flat)],
+            inside=[self._outline(each) for each in inside],
+        )
 
 
 def _further_nodes(place: Place) -> str:
-    """Return the text for the further nodes of a place in an outline: ` (tools, approval)`."""
+    """Return the further nodes of a place, for its label in an outline: ` (tools, approval)`."""
     if place.kind.is_laid_flat:
         return f" (nodes {', '.join(node.name for node in inner_nodes(place.agent))})"
     hooks = [hook for hook in place.hooks if hook != ASKS]

@@ -14,8 +14,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from walking import group, par, rounds, seq
 
 import agentgraph as ag
-from agentgraph.tree.changes import inside, parsed
-from agentgraph.tree.validation import validate
 
 HERE, A, B, C, X = asks("boss"), says("a"), says("b"), says("c"), says("x")
 TOOLS = group("tools")
@@ -69,28 +67,6 @@ def test_a_longer_tree_is_watched() -> None:
     list(runner.run("Go.", thread_id="t"))
     longer = ag.Runner(seq("s", HERE, C), checkpointer=runner.saver)
     assert ag.watch(longer, thread_id="t", answers="Yes.").text == "c"
-
-
-@pytest.mark.parametrize(
-    "agent",
-    [
-        seq("s", A, A, seq("t", A, rounds(1, "call", B, says("t-call"))), B, says("root")),
-        seq("s", chat(A, seq("y", A, B)), C, rounds(2, "l", C)),
-        par("p", chat(B, sub_agents=[A, C]), seq("q", B, HERE), seq("r", B, asks("tools"))),
-        ag.plan_execute(
-            "pe", planner=C, executor=seq("do", A, A, B), replanner=says("re"), parallel=True
-        ),
-        ag.supervisor("S", scripted("x"), [A, seq("v", A)]),
-        ag.supervisor("S", scripted("x"), [B, seq("v", A, B)], mode="handoff"),
-        ag.validated(seq("s", A, A, B), lambda ctx: None),
-        group("w", TOOLS, seq("q", TOOLS), tools=[TOOLS]),
-        A,
-    ],
-    ids=lambda agent: type(agent).__name__,
-)
-def test_an_outline_says_the_names_of_the_nodes(agent: ag.Agent) -> None:
-    tree = validate(agent)
-    assert [place.node for place in inside(parsed(tree.outline))] == [p.node for p in tree.places]
 
 
 # random trees
