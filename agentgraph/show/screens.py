@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod
 from rich.live import Live
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -36,9 +37,9 @@ _GAP = 2
 """The cells between two columns."""
 _LEAST_TEXT = 24
 """Columns are dropped until the last text has this many cells."""
-_LEAST_NAME = 8
 _LONGEST = 8
-"""The characters of a text that are read per cell to fill; some characters take no cell."""
+"""The characters of a text that are read per cell of the screen; some characters take no cell."""
+_COLUMNS = ("agent", "kind", "state", "runs", "time", "tokens", "last")
 _NEEDED = ("agent", "state")
 _DROPPED = ("kind", "tokens", "runs", "time")
 """The columns that are dropped on a narrow screen, in this order."""
@@ -291,11 +292,14 @@ def frame(
         height: The height in lines; without it all rows are shown.
         running: The mark for rows that run.
     """
-    shown = rows if height is None else _fitting(rows, max(height, 3) - 1)
+    room = len(rows) if height is None else max(height, 3) - 1
+    shown = _fitting(rows, room)
     console = Console(width=width, color_system=None)
-    lines = [_line(line) for line in console.render_lines(_table(shown, width, running), pad=False)]
+    table = _table(shown, width, running)
+    lines = [_line(line) for line in console.render_lines(table, pad=False)]
     if left := len(rows) - len(shown):
-        lines.append([(_fitted(f"… {left} more", width), "dim")])
+        more = Text(f"… {left} more", "dim", no_wrap=True, overflow="ellipsis")
+        lines += [_line(line) for line in console.render_lines(more, pad=False)]
     return lines
 
 
@@ -307,51 +311,66 @@ def _line(pieces: list[Segment]) -> Line:
 
 
 def _table(rows: Sequence[Row], width: int, running: str) -> Table:
-    cells = [_cells(row, running) for row in rows]
-    sizes = _sizes(cells, width)
-    rest = width - sum(size + _GAP for size in sizes.values())
+    """Return the table with the columns that fit; rich cuts the last text, or without it the names."""
+    cells = [_cells(row, running, _LONGEST * width) for row in rows]
+    titles = [title for title in _COLUMNS if title in _NEEDED or any(each[title] for each in cells)]
+    sizes = {
+        title: max([len(title), *(cell_len(str(each[title])) for each in cells)]) for title in titles
+    }
+    for title in (*_DROPPED, None):
+        room = width - sum(sizes[each] + _GAP for each in titles if each != "last")
+        if room >= _LEAST_TEXT or title is None:
+            break
+        titles = [each for each in titles if each != title]
+    titles = [title for title in titles if title != "last" or room > 0]
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
-    if rest > 0 and any(row.text for row in rows):
-        sizes["last"] = rest
-    for title, size in sizes.items():
-        justify: Any = "right" if title in _TO_THE_RIGHT else "left"
-        table.add_column(title, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
+    gives_way = "last" if "last" in titles else "agent"
+    for title in titles:
+        justify: JustifyMethod = "right" if title in _TO_THE_RIGHT else "left"
+        table.add_column(title, justify=justify, no_wrap=title != gives_way, overflow="ellipsis")
     for row, known in zip(rows, cells, strict=True):
-        known["last"] = Text(_said(row, rest), "red" if row.state == "failed" else "")
-        table.add_row(*map(known.get, sizes), style="dim" if row.state in _NOT_BEGUN else "")
+        style = "dim" if row.state in _NOT_BEGUN else ""
+        table.add_row(*(known[title] for title in titles), style=style)
     return table
 
 
-def _cells(row: Row, running: str) -> dict[str, Text]:
-    """Return the cells of a row by column title, except for the last text."""
+class _End:
+    """A text of which the end is shown where it is too long."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(cell_len(self.text), 1))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        backwards = Text(self.text[::-1])
+        backwards.truncate(options.max_width, overflow="ellipsis")
+        yield Text(backwards.plain[::-1], no_wrap=True)
+
+
+def _cells(row: Row, running: str, longest: int) -> dict[str, Any]:
+    """Return the cells of a row by column title."""
     mark, style = _LOOKS[row.state]
     mark = running if row.state == "running" else mark
     tokens = f"{_short(row.tokens_in)}→{_short(row.tokens_out)}"
+    text_style = "red" if row.state == "failed" else ""
+    text = one_line(row.text[-longest:] if row.is_growing else row.text[:longest])
     return {
-        "agent": Text.assemble((row.outline, "dim"), row.name),
+        "agent": Text.assemble((row.outline, "dim"), row.name, no_wrap=True),
         "kind": Text(row.kind, "dim"),
         "state": Text(f"{mark} {row.state}", style),
         "runs": Text(row.iteration or (str(row.runs) if row.runs > 1 else "")),
         "time": Text(duration(row.seconds)),
         "tokens": Text(tokens if row.tokens_in or row.tokens_out else ""),
+        "last": _End(text) if row.is_growing else Text(text, text_style, no_wrap=True),
     }
-
-
-def _sizes(cells: Sequence[dict[str, Text]], width: int) -> dict[str, int]:
-    """Return the widths of the columns that fit, by title."""
-    most = {title: max(row[title].cell_len for row in cells) for title in cells[0]} if cells else {}
-    sizes = {title: max(size, len(title)) for title, size in most.items() if size or title in _NEEDED}
-    for title in _DROPPED:
-        if _left(sizes, width) >= _LEAST_TEXT:
-            break
-        sizes.pop(title, None)
-    if (left := _left(sizes, width)) < 0:
-        sizes["agent"] = max(sizes["agent"] + left, _LEAST_NAME)
-    return sizes
-
-
-def _left(sizes: dict[str, int], width: int) -> int:
-    return width + _GAP - sum(size + _GAP for size in sizes.values())
 
 
 def spinner(now: float) -> str:
@@ -395,26 +414,6 @@ def _fitting(rows: Sequence[Row], room: int) -> Sequence[Row]:
     begun = [i for i, row in enumerate(rows) if row.state not in _NOT_BEGUN]
     begun.sort(key=lambda i: (rows[i].state in ("done", "stopped"), -i))
     return [rows[i] for i in sorted(begun[:room])]
-
-
-def _fitted(text: str, width: int) -> str:
-    """Return a text cut at its end to a number of cells."""
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
-
-
-def _said(row: Row, width: int) -> str:
-    """Return the last text as one line; of a text that is still growing, the end."""
-    if not row.is_growing:
-        return _fitted(one_line(row.text[: _LONGEST * width]), width)
-    text = one_line(row.text[-_LONGEST * width :])
-    if cell_len(text) <= width:
-        return text
-    text = text[-width:]
-    while text and cell_len(text) >= width:
-        text = text[1:]
-    return f"…{text}"
 
 
 def duration(seconds: float | None) -> str:

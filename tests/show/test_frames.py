@@ -39,7 +39,7 @@ def test_with_room_all_columns_are_shown() -> None:
         "agent        kind        state      runs        time   tokens  last",
         "report       sequential  ▸ running            12.3 s  1.2k→56",
         "├─ refine    loop        ✓ done     2 of 5  1:04 min",
-        "│  ├─ write  chat        ✓ done     2          6.0 s  1.2k→56  A draft about bees, which…",
+        "│  ├─ write  chat        ✓ done     2          6.0 s  1.2k→56  A draft about bees, which …",
         "│  └─ judge  function    ▸ running  2          4.0 s           No.",
         "├─ boss      human       ? asks                0.0 s           [asks] Print it?",
         "├─ fax       function    ✗ failed              1.0 s           [error] ValueError()",
