@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from agentgraph.safe_repr import cut, shown
 
 if TYPE_CHECKING:
-    from jsonschema.exceptions import ValidationError
+    from jsonschema.exceptions import ValidationError as SchemaError
     from jsonschema.protocols import Validator
 
 Fault = tuple[tuple[str | int, ...], str]
@@ -143,7 +143,7 @@ def _in_words(validator: "Validator", data: Any) -> str | None:
     return joined(fault for fault in faults if fault[0] not in named or fault[1].startswith(_ONE_OF))
 
 
-def _faults(error: "ValidationError") -> Iterator[Fault]:
+def _faults(error: "SchemaError") -> Iterator[Fault]:
     """Yield the faults that one keyword found."""
     at, data, wanted = tuple(error.absolute_path), _any(error.instance), _any(error.validator_value)
     match error.validator:
@@ -173,7 +173,7 @@ def _faults(error: "ValidationError") -> Iterator[Fault]:
             yield at, cut(error.message, _LONGEST)
 
 
-def _extra(error: "ValidationError") -> list[str]:
+def _extra(error: "SchemaError") -> list[str]:
     schema = _any(error.schema)
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     return [
@@ -183,12 +183,12 @@ def _extra(error: "ValidationError") -> list[str]:
     ]
 
 
-def _of_alternatives(error: "ValidationError") -> Iterator[Fault]:
+def _of_alternatives(error: "SchemaError") -> Iterator[Fault]:
     """Yield why data fits none of several alternatives, with the faults of the intended ones only.
 
     An alternative is intended if its type and constants match: `{"type": "reject"}` is not an approval.
     """
-    each: dict[Any, list[ValidationError]] = defaultdict(list)
+    each: dict[Any, list[SchemaError]] = defaultdict(list)
     for inner in error.context:
         each[inner.relative_schema_path[0]].append(inner)
     tags = [[inner for inner in errors if _is_of_tag(inner, error)] for errors in each.values()]
@@ -205,7 +205,7 @@ def _of_alternatives(error: "ValidationError") -> Iterator[Fault]:
         yield from (fault for errors in tags for inner in errors for fault in _faults(inner))
 
 
-def _is_of_tag(inner: "ValidationError", outer: "ValidationError") -> bool:
+def _is_of_tag(inner: "SchemaError", outer: "SchemaError") -> bool:
     """Return whether an error rules its alternative out: a wrong type, or a wrong constant inside."""
     depth = len(inner.absolute_path) - len(outer.absolute_path)
     return (inner.validator == "const" and depth == 1) or (inner.validator == "type" and depth == 0)
