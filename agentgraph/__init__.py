@@ -25,15 +25,19 @@ from agentgraph.agents.builders import (
     function_agent,
     graph_agent,
     human,
+    loop,
+    parallel,
+    sequential,
+    step,
+    with_helpers,
+    workflow,
 )
-from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.runnable import runnable_agent
 from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.prebuilt.validated import validated
-from agentgraph.agents.prebuilt.with_helpers import with_helpers
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.agents.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.errors import (

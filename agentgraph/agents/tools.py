@@ -1,18 +1,23 @@
-"""The tools of a chat agent: its own, agents as tools, `exit`, `break_loop` and those for transfers."""
+"""The tools of a chat agent: its own, wrapped ones, agents as tools, `exit`, `break_loop`, transfers.
+
+LangChain returns a runnable from `with_retry()`, `with_fallbacks([...])` or `with_config(...)`, without
+a tool's name and arguments. `WrappedTool` is a tool that calls the runnable and has these.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.tool import ToolOutputMixin
+from langchain_core.runnables import RunnableConfig, RunnableWithFallbacks
+from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
 from agentgraph.agents.agents import Agent, AgentTool, ChatAgent
-from agentgraph.agents.around_tools import AroundTool, around, inner_tool
 from agentgraph.agents.functions import allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools
@@ -63,7 +68,7 @@ def as_tool(given: Any) -> BaseTool:
     if isinstance(given, Agent):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
     if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
-        return around(given, inner).with_inner(as_tool)
+        return wrapped(given, inner).with_inner(as_tool)
     made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
     if not isinstance(made, BaseTool):
         raise TypeError("it is not a function")
@@ -157,7 +162,7 @@ def seconds_for(agent: ChatAgent, tool: str) -> float | None:
 def is_async_tool(tool: BaseTool) -> bool:
     """Return whether a tool is async; only then can a call be stopped."""
     tool = inner_tool(tool) or tool
-    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    tool = tool.inner if isinstance(tool, WrappedTool) else tool
     if isinstance(tool, StructuredTool):
         return tool.coroutine is not None
     return type(tool)._arun is not BaseTool._arun
@@ -229,3 +234,110 @@ def _transfer_tool(target: Agent) -> BaseTool:
     return StructuredTool.from_function(
         transfer, name=name, description=about, metadata={HANDOFF: target.name}
     )
+
+
+class Passed(NamedTuple):
+    """Carries an exception past retries and fallbacks, which must not handle it."""
+
+    error: Exception
+
+
+class WrappedTool(BaseTool):
+    """A tool that is called through the runnable that wraps it; the model sees the wrapped tool.
+
+    Attributes:
+        inner: The wrapped tool.
+        runnable: The runnable that wraps it.
+    """
+
+    inner: BaseTool
+    runnable: Any
+
+    @property
+    def tool_call_schema(self) -> Any:
+        """The arguments that the model sees."""
+        return self.inner.tool_call_schema
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> Any:
+        """Return the arguments, including injected ones."""
+        return self.inner.get_input_schema(config)
+
+    @property
+    def func(self) -> Any:
+        """The function of the tool, if it has one."""
+        return getattr(self.inner, "func", None)
+
+    @property
+    def coroutine(self) -> Any:
+        """The coroutine function of the tool, if it has one."""
+        return getattr(self.inner, "coroutine", None)
+
+    def with_inner(self, change: Callable[[BaseTool], Any]) -> "WrappedTool":
+        """Return a copy with each tool in its runnable changed."""
+        return self.model_copy(update={"runnable": _changed(self.runnable, change)})
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Call the runnable."""
+        return _raised(self.runnable.invoke(input, config, **kwargs))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """Call the runnable on the event loop."""
+        return _raised(await self.runnable.ainvoke(input, config, **kwargs))
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        return self.inner._run(*args, **kwargs)
+
+
+def inner_tool(given: object) -> BaseTool | None:
+    """Return the tool that a runnable wraps, or None.
+
+    >>> from langchain_core.tools import tool
+    >>> @tool
+    ... def search(topic: str) -> str:
+    ...     "Search the library."
+    ...     return topic
+    >>> inner_tool(search.with_retry().with_config(tags=["library"])).name
+    'search'
+    """
+    if isinstance(given, RunnableWithFallbacks):
+        given = given.runnable
+    while isinstance(given, RunnableBindingBase):
+        given = given.bound
+    if isinstance(given, RunnableWithFallbacks):
+        return inner_tool(given)
+    return given if isinstance(given, BaseTool) else None
+
+
+def wrapped(runnable: Any, inner: BaseTool) -> WrappedTool:
+    """Return a tool for a runnable that wraps a tool."""
+    return WrappedTool(
+        name=inner.name,
+        description=inner.description,
+        args_schema=inner.args_schema,
+        return_direct=inner.return_direct,
+        response_format=inner.response_format,
+        metadata=inner.metadata,
+        tags=inner.tags,
+        extras=inner.extras,
+        inner=inner,
+        runnable=runnable,
+    )
+
+
+def _changed(runnable: Any, change: Callable[[BaseTool], Any]) -> Any:
+    """Return a runnable with each tool in it changed."""
+    if isinstance(runnable, BaseTool):
+        return change(runnable)
+    if isinstance(runnable, RunnableWithFallbacks):
+        fallbacks = [_changed(each, change) for each in runnable.fallbacks]
+        inner = _changed(runnable.runnable, change)
+        return runnable.model_copy(update={"runnable": inner, "fallbacks": fallbacks})
+    if isinstance(runnable, RunnableBindingBase):
+        return runnable.model_copy(update={"bound": _changed(runnable.bound, change)})
+    return runnable
+
+
+def _raised(given: Any) -> Any:
+    if isinstance(given, Passed):
+        raise given.error
+    return given

@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from agentgraph.agents.agents import Agent
-from agentgraph.agents.composites import as_tuple
+from agentgraph.agents.builders import as_tuple
 from agentgraph.errors import InvalidSkillError
-from agentgraph.skills.building import built
-from agentgraph.skills.checking import checked
+from agentgraph.skills.checking import built, checked
 from agentgraph.skills.reading import Document, Fault, read
 from agentgraph.skills.references import References
 from agentgraph.skills.schema import ValueIs, json_schema

@@ -40,8 +40,16 @@ from agentgraph.agents.agents import (
     ToolTimeout,
 )
 from agentgraph.agents.budgets import PolicyWord
-from agentgraph.agents.builders import agent_tool, chat_agent, human
-from agentgraph.agents.composites import loop, parallel, sequential, step, workflow
+from agentgraph.agents.builders import (
+    agent_tool,
+    chat_agent,
+    human,
+    loop,
+    parallel,
+    sequential,
+    step,
+    workflow,
+)
 from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.supervisor import supervisor

@@ -13,8 +13,8 @@ from agentgraph.graph.saving import cannot_be_encoded, name_fault
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.requests import FindSaveFault, GetState, ListCheckpoints, Reads
-from agentgraph.tree.names import value_names
 from agentgraph.tree.places import Tree
+from agentgraph.tree.validation import value_names
 
 
 def checked_id(thread_id: object) -> str:

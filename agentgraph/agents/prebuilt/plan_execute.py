@@ -15,10 +15,9 @@ from agentgraph.agents.agents import (
     LoopAgent,
     Model,
 )
-from agentgraph.agents.builders import chat_agent, function_agent
-from agentgraph.agents.composites import sequential
+from agentgraph.agents.builders import chat_agent, function_agent, sequential
 from agentgraph.agents.context import Context
-from agentgraph.agents.prebuilt.planning import (
+from agentgraph.agents.prebuilt.plans import (
     Approval,
     Executed,
     ExecutedAll,

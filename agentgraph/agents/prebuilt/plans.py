@@ -1,14 +1,19 @@
-"""Plans: parsed from a planner's reply, checked, and converted to values of the run."""
+"""Plans: parsed from a planner's reply, checked, carried out, and kept as values of the run."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from agentgraph.agents.agents import Item
+from agentgraph.agents.context import Context, KeepingContext
 from agentgraph.agents.dependencies import dependency_faults, in_order
 from agentgraph.agents.schemas import read_json
-from agentgraph.safe_repr import shown
+from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues
+from agentgraph.safe_repr import said, shown
 
 _LINE = re.compile(r"\s*(?:\d+[.)]|[-*•])\s+(?P<task>\S.*)")
 _STEPS = ("steps", "plan")
@@ -135,3 +140,253 @@ def _name(item: Any) -> Any:
 
 def _first(data: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((data[key] for key in keys if data.get(key) is not None), None)
+
+
+ATTEMPTS = 3
+"""The maximum number of attempts of a planner to make a valid plan."""
+
+
+PLAN_VALUES = ("question", "plan", "step", "past_steps", "answer")
+"""The names of the values that templates have once there is a plan."""
+WORK, RESULTS = "work", "results"
+"""The keys of what a `plan_execute` keeps: its `Work`, and the results of the parallel steps."""
+_LAST_PLAN = "plan"
+"""The key of the plan as any `plan_execute` wrote it last, kept for all of them: if the value `plan`
+differs, an agent wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The progress of a `plan_execute`.
+
+    Attributes:
+        question: The user's question.
+        left: The remaining steps, each after its dependencies.
+        done: The finished steps, each with its result.
+        answer: The answer, or None so far.
+        rounds: How often steps were executed.
+    """
+
+    question: str
+    left: tuple[PlanStep, ...] = ()
+    done: tuple[tuple[PlanStep, str], ...] = ()
+    answer: str | None = None
+    rounds: int = 0
+
+    @property
+    def done_names(self) -> list[str]:
+        """The names of the finished steps."""
+        return [step.name for step, _ in self.done]
+
+    def best(self) -> str:
+        """Return the answer, else the last result."""
+        return self.answer or (self.done[-1][1] if self.done else "")
+
+    def values(self) -> dict[str, Any]:
+        """Return the values for templates."""
+        plan = as_values(self.left)
+        past = [{"step": step.task, "result": result} for step, result in self.done]
+        step = self.left[0].task if self.left else ""
+        shown = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
+        return {**shown, "answer": self.best()}
+
+    def kept(self, name: str) -> Kept:
+        """Return what the `plan_execute` with this name keeps, and what all of them do."""
+        return {name: {WORK: self._as_data()}, "": {_LAST_PLAN: as_values(self.left)}}
+
+    def _as_data(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "left": [step.as_data() for step in self.left],
+            "done": [[step.as_data(), result] for step, result in self.done],
+            "answer": self.answer,
+            "rounds": self.rounds,
+        }
+
+
+def work_of(name: str, ctx: Context) -> Work:
+    """Return the progress of the enclosing `plan_execute` with this name."""
+    return work_in(kept_in(ctx, name))
+
+
+def kept_in(ctx: Context, name: str) -> Mapping[str, Any]:
+    """Return what the enclosing agent with this name keeps; for "" what all agents share."""
+    return cast(KeepingContext, ctx).kept(name)
+
+
+def work_in(kept: Mapping[str, Any]) -> Work:
+    """Return the progress of a `plan_execute`, given what it keeps."""
+    data = kept[WORK]
+    done = tuple((from_data([step])[0], result) for step, result in data["done"])
+    left = tuple(from_data(data["left"]))
+    return Work(data["question"], left, done, data["answer"], data["rounds"])
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Stores the plan when the planner has ended, or runs the planner again with what is wrong."""
+
+    name: str
+    may_be_empty: bool
+
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+        """Store the plan."""
+        try:
+            given = _text(said) or _written(ctx)
+            steps = read_plan("" if given is None else given)
+            if not steps and not self.may_be_empty:
+                raise ValueError("it has no steps")
+        except ValueError as error:
+            return _again(ctx, attempt, error)
+        work = Work(_question(ctx), tuple(steps))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Stores the result of the step when the executor has ended."""
+
+    name: str
+
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+        """Store the result."""
+        work = work_of(self.name, ctx)
+        done = (*work.done, (work.left[0], _text(said)))
+        work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedAll:
+    """Stores the results of all parallel steps when they are done."""
+
+    name: str
+
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+        """Store the results."""
+        work = work_of(self.name, ctx)
+        results = kept_in(ctx, self.name)[RESULTS]
+        done = (*work.done, *((step, results[step.name]) for step in work.left))
+        work = replace(work, left=(), done=done, rounds=work.rounds + 1)
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """Stores the answer, or the remaining steps, when the replanner has ended."""
+
+    name: str
+
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+        """Store the answer or the steps; if the replanner said nothing, the plan continues."""
+        work = work_of(self.name, ctx)
+        given = _text(said) or _written(ctx)
+        if given is None:
+            return CheckResult()
+        try:
+            reply = read_reply(given, work.done_names)
+        except ValueError as error:
+            return _again(ctx, attempt, error)
+        if isinstance(reply, str):
+            work = replace(work, answer=reply)
+        else:
+            work = replace(work, left=tuple(reply))
+        return CheckResult(values=work.values(), kept=work.kept(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Ends a `plan_execute` with the answer as last message, and an event if steps are left."""
+
+    name: str
+    max_iterations: int | None
+
+    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+        """Say the best answer, unless the last message is already that answer."""
+        work = work_of(self.name, ctx)
+        best = work.best()
+        messages = (AIMessage(best),) if best and _text(said) != best else ()
+        stopped = work.answer is None and work.left and work.rounds == self.max_iterations
+        left = [step.task for step in work.left]
+        stop = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
+        custom = (stop,) if stopped else ()
+        return CheckResult(messages, custom, work.values(), work.kept(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class IsDone:
+    """Ends the loop when there is an answer, or no step is left."""
+
+    name: str
+
+    def __call__(self, ctx: Context) -> bool:
+        """Return whether the loop ends."""
+        work = work_of(self.name, ctx)
+        return work.answer is not None or not work.left
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Asks a person for the plan: `true` takes it as it is, a list of steps replaces it."""
+
+    name: str
+
+    def __call__(self, ctx: Context) -> Ask | SetValues | None:
+        """Ask, and ask again if the steps of the answer are not a valid plan."""
+        work = work_of(self.name, ctx)
+        if not ctx.answered:
+            return self._ask(work)
+        if ctx.answer is True:
+            return None
+        try:
+            work = replace(work, left=tuple(read_plan(ctx.answer)))
+        except ValueError as error:
+            return self._ask(work, fault=said(error))
+        return KeptValues(work.values(), work.kept(self.name))
+
+    def _ask(self, work: Work, **more: str) -> Ask:
+        plan = [step.as_data() for step in work.left]
+        schema = {"anyOf": [{"const": True}, {"type": "array", "minItems": 1}]}
+        return Ask({"question": work.question, "plan": plan, **more}, schema)
+
+
+def steps_left(kept: Mapping[str, Any]) -> list[Item]:
+    """Return an item for each remaining step; its request has the results of finished dependencies."""
+    work = work_in(kept)
+    results = {step.name: result for step, result in work.done}
+    return [_item(step, results) for step in work.left]
+
+
+def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
+    before = [f"{name}: {results[name]}" for name in step.depends_on if name in results]
+    depends_on = tuple(name for name in step.depends_on if name not in results)
+    request = "\n\n".join([step.task, *before])
+    return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
+
+
+def _written(ctx: Context) -> Any:
+    """Return the value `plan` if an agent has written it, or None."""
+    plan = ctx.values.get("plan")
+    return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan
+
+
+def _text(said: Sequence[BaseMessage]) -> str:
+    return str(said[-1].text) if said else ""
+
+
+def _question(ctx: Context) -> str:
+    """Return the user's last input: the last consecutive messages that no agent said."""
+    texts: list[str] = []
+    for entry in reversed(ctx.entries):
+        if entry.agent_name is None:
+            texts.append(str(entry.message.text))
+        elif texts:
+            break
+    return "\n".join(reversed(texts))
+
+
+def _again(ctx: Context, attempt: int, error: ValueError) -> CheckResult:
+    failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
+    text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
+    is_last = attempt + 1 >= ATTEMPTS
+    return CheckResult(messages=(HumanMessage(text),), repeats=True, failed=failed if is_last else None)

@@ -11,13 +11,14 @@ from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolNode
 
 from agentgraph.agents.agents import AgentTool, ChatAgent
-from agentgraph.agents.around_tools import AroundTool, Passed
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import may_give_command
 from agentgraph.agents.middleware import Mode, any_has, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
 from agentgraph.agents.tools import (
+    Passed,
+    WrappedTool,
     function_of,
     provider_tools,
     run_tools,
@@ -229,7 +230,7 @@ def guarded(tool: BaseTool) -> BaseTool:
     LangChain calls the function in a separate task. So exceptions that would end the event loop must be
     caught in it, and a function that has returned must not be cancelled while LangChain finishes.
     """
-    if isinstance(tool, AroundTool):
+    if isinstance(tool, WrappedTool):
         return tool.with_inner(lambda inner: _PassesErrors(guarded(inner)))
     if not isinstance(tool, StructuredTool):
         return tool
@@ -279,6 +280,6 @@ def steers(error: Exception) -> bool:
 
 def is_guarded(tool: Any) -> bool:
     """Return whether a call of a tool needs no further guard: its function has one, or is sync."""
-    tool = tool.inner if isinstance(tool, AroundTool) else tool
+    tool = tool.inner if isinstance(tool, WrappedTool) else tool
     is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
     return isinstance(tool, StructuredTool) or is_sync

@@ -42,9 +42,8 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.budgets import Summarized
-from agentgraph.agents.json_schemas import references
 from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
-from agentgraph.agents.schemas import plain, schema_fault
+from agentgraph.agents.schemas import plain, references, schema_fault
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.laid_flat import asking_by

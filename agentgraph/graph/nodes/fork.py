@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.agents.agents import ForEachAgent, Item, ParallelAgent
 from agentgraph.agents.dependencies import in_order, upstream
-from agentgraph.agents.prebuilt.planning import RESULTS, kept_in
+from agentgraph.agents.prebuilt.plans import RESULTS, kept_in
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graphs import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
