@@ -270,7 +270,7 @@ class _LaneBuilder:
                 yield LaneNode(
                     FunctionNode(node_context),
                     capabilities,
-                    [place.question_node] if capabilities.ask else (),
+                    [place.nodes.question] if capabilities.ask else (),
                 )
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])
@@ -329,7 +329,7 @@ class _LaneBuilder:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
         after = next_stops(self.tree, place, each.capabilities) if each.capabilities else ()
-        ended = [END if end is None else end.entry_node for end in after]
+        ended = [END if end is None else end.nodes.entry for end in after]
         following = list(dict.fromkeys([*ended, *each.others]))
         if len(following) == 1 and not (may_stay or each.is_free):
             builder.add_edge(node.name, following[0])

@@ -258,7 +258,7 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
     place = tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
     (ran,) = (yield GetState("", origin.checkpoint["id"])).tasks
-    asks_itself = position["next"] == place.question_node or place.kind.asks
+    asks_itself = position["next"] == place.nodes.question or place.kind.asks
     is_first = asks_itself or not (yield from _is_answered(origin))
     alone = ran_after(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
@@ -373,7 +373,7 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
         return []
     asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
-    if asked and not at_border and (next_ == place.tools_node or place.kind.is_fork):
+    if asked and not at_border and (next_ == place.nodes.tools or place.kind.is_fork):
         return (yield from _asked_by_tasks(tree, namespace, saved, position))
     found: list[Asked] = []
     for task, writes in asked.items():
@@ -429,7 +429,7 @@ def _asked_by_tasks(
                 found.append((order_of(lane, there), inner))
                 break
         else:
-            names = [place.call_task, *(lane.node for lane in lanes)]
+            names = [place.nodes.call, *(lane.node for lane in lanes)]
             left = [_unanswered(_inside(outer, f"{name}:{task}"), saved, task) for name in names]
             ids = set.intersection(*({each.id for each in several} for several in left))
             waiting: dict[str, Asked] = {}

@@ -26,16 +26,14 @@ from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
 from agentgraph.agents.middleware import (
     ASKS,
-    HOOKS,
-    SUMS_UP,
     Mode,
     any_has,
-    hooks_in,
     mode_fault,
     tools_of,
 )
 from agentgraph.tree.changes import Outline, fingerprint_of
 from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
+from agentgraph.tree.nodes import Nodes
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
@@ -105,20 +103,10 @@ class Place:
         around = self.parent.agent if self.parent else None
         return around if isinstance(around, WorkflowAgent) else None
 
-    @property
-    def question_node(self) -> str:
-        """The name of the node that asks the questions of a function agent."""
-        return f"{self.node}.ask"
-
-    @property
-    def tools_node(self) -> str:
-        """The name of the node that runs the tools of a chat agent."""
-        return f"{self.node}.tools"
-
-    @property
-    def approve_node(self) -> str:
-        """The name of the node that asks a person to agree to tool calls."""
-        return f"{self.node}.approve"
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The names of its nodes and tasks."""
+        return Nodes(self.node, self.chat, self.asks_approval)
 
     @cached_property
     def asks_approval(self) -> bool:
@@ -140,61 +128,6 @@ class Place:
     def sums_up(self) -> bool:
         """Whether LangChain's summarization shortens what this chat agent sees."""
         return self.chat is not None and isinstance(self.chat.history, Summarized)
-
-    def hook_node(self, hook: str) -> str:
-        """Return the node of a middleware's hook: `writer.Limit.before_model`."""
-        return self.approve_node if hook == ASKS else f"{self.node}.{hook}"
-
-    @cached_property
-    def entry_node(self) -> str:
-        """The name of the node at which an activation begins."""
-        before = self._hook_nodes("before_agent")
-        return before[0] if before else self.round_node
-
-    @cached_property
-    def round_node(self) -> str:
-        """The name of the node at which each round of a chat agent begins."""
-        before = self._hook_nodes("before_model")
-        return before[0] if before else self.node
-
-    @cached_property
-    def after_model_node(self) -> str | None:
-        """The name of the first hook after the model; None where there is none."""
-        return next(iter(self._hook_nodes("after_model")), None)
-
-    @cached_property
-    def after_agent_node(self) -> str | None:
-        """The name of the first hook at the end of an activation; None where there is none."""
-        return next(iter(self._hook_nodes("after_agent")), None)
-
-    @cached_property
-    def hooks(self) -> tuple[str, ...]:
-        """The names of all hooks of a chat agent's middleware, ours included."""
-        return tuple(name for hook in HOOKS for name in self._hooks(hook))
-
-    def _hook_nodes(self, hook: str) -> list[str]:
-        return [self.hook_node(name) for name in self._hooks(hook)]
-
-    def _hooks(self, hook: str) -> list[str]:
-        """Return the names of a hook in the order in which they run.
-
-        Summarization runs last before the model: it sees the messages that other middleware left. One
-        question for all calls of a message is asked first after the model, as the innermost hook. With
-        a question for each call it is asked last, when all other middleware has seen the calls.
-        """
-        if self.chat is None:
-            return []
-        names = hooks_in(self.chat.middleware, hook)
-        if hook == "before_model" and self.sums_up:
-            return [*names, SUMS_UP]
-        if hook != "after_model" or not self.asks_approval:
-            return names
-        return [*names, ASKS] if self.chat.interrupt_mode == "per_call" else [ASKS, *names]
-
-    @property
-    def call_task(self) -> str:
-        """The name of the task that runs a tool call."""
-        return f"{self.node}.call"
 
     @cached_property
     def is_in_keeper(self) -> bool:
@@ -381,7 +314,7 @@ class Tree:
     @cached_property
     def _lanes_of(self) -> Mapping[str, frozenset[str]]:
         """For each node that runs lanes: the nodes at which they begin."""
-        nodes = ((place, node) for place in self.places for node in (place.node, place.tools_node))
+        nodes = ((place, node) for place in self.places for node in (place.node, place.nodes.tools))
         return {node: frozenset(lane.node for lane in self.lanes(place)) for place, node in nodes}
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
@@ -419,7 +352,7 @@ def _further_nodes(place: Place) -> str:
     """Return the further nodes of a place, for its label in an outline: ` (tools, approval)`."""
     if place.kind.is_laid_flat:
         return f" (nodes {', '.join(node.name for node in inner_nodes(place.agent))})"
-    hooks = [hook for hook in place.hooks if hook != ASKS]
+    hooks = [hook for hook in place.nodes.hooks if hook != ASKS]
     of_hooks = f" (hooks {', '.join(hooks)})" if hooks else ""
     if not place.has_tools:
         return of_hooks
@@ -428,12 +361,12 @@ def _further_nodes(place: Place) -> str:
 
 def _names_of(place: Place) -> tuple[str, ...]:
     """Return the names of a place's nodes and tasks, which must be unique in a tree."""
-    return (*_nodes(place), *([place.call_task] if place.kind.name in WORK else ()))
+    return (*_nodes(place), *([place.nodes.call] if place.kind.name in WORK else ()))
 
 
 def _nodes(place: Place) -> tuple[str, ...]:
     further = (f"{place.node}.{work}" for work in WORK.get(place.kind.name, ()) if work != "call")
-    return place.node, *further, *(place.hook_node(hook) for hook in place.hooks if hook != ASKS)
+    return place.node, *further, *(place.nodes.hook(hook) for hook in place.nodes.hooks if hook != ASKS)
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:

@@ -87,7 +87,7 @@ def test_no_two_nodes_share_a_name_whatever_agents_are_called(agent: Agent) -> N
     assert len({place.node for place in tree.places}) == len(tree.places)
     stops = [place for place in tree.places if place.is_stop]
     assert all(tree.by_node[place.node] is place for place in stops)
-    known = {node for at in stops for node in (at.node, at.tools_node, at.approve_node)}
+    known = {node for at in stops for node in (at.node, at.nodes.tools, at.nodes.approve)}
     assert len(known) == 3 * len(stops)
 
 

@@ -136,7 +136,7 @@ class BuiltAgent:
 
     def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation, after its `after_agent` hooks."""
-        node = self.node_context.place.after_agent_node
+        node = self.node_context.place.nodes.after_agent
         if node is None:
             self.end(activation, how, step)
         else:

@@ -179,15 +179,15 @@ class ModelNode(ChatNode):
         is_answered = step is not None and step.answer is not None
         if not is_answered and asking.wanted is not None and asking.wanted.calls(made):
             counts["misfits"] = self._misfits(activation, messages)
-        if place.after_model_node is not None:
-            self.built.continue_at(activation, place.after_model_node, step, **counts)
+        if place.nodes.after_model is not None:
+            self.built.continue_at(activation, place.nodes.after_model, step, **counts)
         elif open_ids and self.built.runs_tools and not asking.is_last:
-            self.built.continue_at(activation, place.tools_node, step, **counts)
+            self.built.continue_at(activation, place.nodes.tools, step, **counts)
         elif data is None and calls and not open_ids:
             counts["tool_calls"] = progress.get("tool_calls", 0) + len(calls)
-            self.built.continue_at(activation, place.round_node, step, **counts)
+            self.built.continue_at(activation, place.nodes.round, step, **counts)
         else:
-            is_last = place.after_agent_node is None
+            is_last = place.nodes.after_agent is None
             if is_last:
                 write_value(activation, self.agent, data, asking.wanted, str(made.text))
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
@@ -233,7 +233,7 @@ class HookNode(ChatNode):
     def __init__(self, built: BuiltAgent, hook: str) -> None:
         super().__init__(built)
         self.hook = hook
-        self.name = built.node_context.place.hook_node(hook)
+        self.name = built.node_context.place.nodes.hook(hook)
         self.runnable = built.flat.hooks[hook]
         self.policies["trace_policy"] = built.flat.trace_policies[hook]
 
@@ -264,16 +264,16 @@ class HookNode(ChatNode):
         """Write where the agent continues: in approval, a hook, its tools, or at its end."""
         place = self.node_context.place
         if self.hook == ASKS and is_chosen(step.own):
-            self.built.continue_at(activation, place.approve_node, step)
+            self.built.continue_at(activation, place.nodes.approve, step)
             return
         reply = last_reply(step.messages)
-        is_exit = to == END or place.hook_node(to) == place.after_agent_node
+        is_exit = to == END or place.nodes.hook(to) == place.nodes.after_agent
         if is_exit or (to == "tools" and reply is not None):
             self._answer_or_leave(activation, step, to, reply)
             return
-        node = place.node if to == "model" else place.hook_node(to)
+        node = place.node if to == "model" else place.nodes.hook(to)
         count = activation.progress.get("tool_calls", 0)
-        if node == place.round_node and self.hook.endswith(".after_model") and reply:
+        if node == place.nodes.round and self.hook.endswith(".after_model") and reply:
             count += len(calls_of(reply))  # a new round begins
         self.built.continue_at(activation, node, step, tool_calls=count)
 
@@ -285,7 +285,7 @@ class HookNode(ChatNode):
         is_open = not asked <= results_after(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
-            self.built.continue_at(activation, self.node_context.place.tools_node, step)
+            self.built.continue_at(activation, self.node_context.place.nodes.tools, step)
         elif self.hook.endswith(".after_agent"):
             how = activation.progress.get("ending", ChatEnding(keeps=True))
             leave = self.built.end if to == END else self.built.leave

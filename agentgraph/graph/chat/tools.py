@@ -45,10 +45,10 @@ class ToolsNode(Runnable[LaneState, Update]):
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
         self.node_context, self.agent, self.built = built.node_context, built.agent, built
         node_context = built.node_context
-        self.name = node_context.place.tools_node
+        self.name = node_context.place.nodes.tools
         self.runner = CallRunner(built, lanes)
         names = {
-            "": node_context.place.call_task,
+            "": node_context.place.nodes.call,
             **{lane.place.name: lane.place.node for lane in lanes},
         }
         self.tasks = {tool: gated_task(name, self.runner.run) for tool, name in names.items()}
@@ -56,7 +56,7 @@ class ToolsNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
-        check_threads(self.node_context.place.tools_node, config or {}, _INSTEAD)
+        check_threads(self.node_context.place.nodes.tools, config or {}, _INSTEAD)
         return run_talk(self._talk(input, config or {}, "sync"))
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
@@ -227,7 +227,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed
-        activation.continue_at(self.node_context.place.round_node, chat=progress)
+        activation.continue_at(self.node_context.place.nodes.round, chat=progress)
 
     def _end(
         self,
@@ -239,7 +239,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         is_granted: bool,
     ) -> None:
         """End the agent with the action or the result of a call."""
-        leaving, is_last = ChatEnding(), self.node_context.place.after_agent_node is None
+        leaving, is_last = ChatEnding(), self.node_context.place.nodes.after_agent is None
         match how:
             case "exit" | "break_loop":
                 leaving["signal"] = how

@@ -27,19 +27,19 @@ def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNod
     place, agent = node_context.place, built.agent
     reads: tuple[str, ...] = ("middleware",) if built.keeps_record else ()
     reads += ("untracked",) if built.middleware else ()
-    last, again = place.after_agent_node, [place.round_node]
-    if place.after_model_node:
-        model = LaneNode(ModelNode(built), None, [place.after_model_node])
+    last, again = place.nodes.after_agent, [place.nodes.round]
+    if place.nodes.after_model:
+        model = LaneNode(ModelNode(built), None, [place.nodes.after_model])
     else:
         corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
-        others = [place.tools_node] if built.runs_tools else []
+        others = [place.nodes.tools] if built.runs_tools else []
         others += again if corrects else []
         model = _by_way_of(last, LaneNode(ModelNode(built), Capabilities(), others))
     yield model._replace(reads=reads)
-    for hook in place.hooks:
+    for hook in place.nodes.hooks:
         yield _hook_node(HookNode(built, hook))._replace(reads=reads)
     if built.runs_tools:
-        calls = [place.call_task] if len(lanes) < len(agent.tools) else []
+        calls = [place.nodes.call] if len(lanes) < len(agent.tools) else []
         picture = picture_of(lanes, calls) if lanes else None
         node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tool_capabilities(agent), again))
         yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
@@ -53,8 +53,8 @@ def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:
 def _hook_node(node: HookNode) -> LaneNode:
     """Return the node of a hook, with the ways on that LangChain draws."""
     place, ways = node.node_context.place, node.built.flat.ways(node.hook)
-    named = {"model": [place.node], "tools": [place.tools_node], END: []}
-    others = [name for way in ways for name in named.get(way, [place.hook_node(way)])]
+    named = {"model": [place.node], "tools": [place.nodes.tools], END: []}
+    others = [name for way in ways for name in named.get(way, [place.nodes.hook(way)])]
     is_last = node.hook.endswith(".after_agent")
     ends_by = capabilities_of(place.agent) if is_last else Capabilities()
     is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")

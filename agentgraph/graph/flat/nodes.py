@@ -262,7 +262,7 @@ class InnerGraphNode(FlatNode):
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
-        name = node_context.place.call_task
+        name = node_context.place.nodes.call
         self.task, self.atask = gated_task(name, self._run_packet), gated_task(name, self._arun_packet)
 
     def talk(self, activation: Activation) -> Talk[None]:

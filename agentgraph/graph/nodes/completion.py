@@ -101,7 +101,7 @@ class Completion:
             position = node_context.position(node_context.place.node, self._cursor)
             position["border"] = border
             return position
-        node = comes.place.entry_node if comes.place else None
+        node = comes.place.nodes.entry if comes.place else None
         return node_context.position(node, comes.cursor, comes.signal)
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:

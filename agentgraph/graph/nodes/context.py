@@ -192,7 +192,7 @@ class NodeContext:
         if left is self.place:
             return position
         cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
-        return self.position(self.place.entry_node, cursor)
+        return self.position(self.place.nodes.entry, cursor)
 
     def plain_position(self, cursor: Cursor) -> Position | None:
         """Return the position after an activation that ended without a signal or a transfer.
@@ -202,12 +202,12 @@ class NodeContext:
         if self._plain_ways is None:
             return None
         to, cursor = advance_plainly(self._plain_ways, cursor)
-        return self.position(None if to is None else to.entry_node, cursor)
+        return self.position(None if to is None else to.nodes.entry, cursor)
 
     def first_position(self, lane: Place, cursor: Cursor = ()) -> Position:
         """Return the first position of a lane, given the enclosing counters."""
         first = start(self.tree, lane, cursor)
-        return self.position(cast(Place, first.place).entry_node, first.cursor)
+        return self.position(cast(Place, first.place).nodes.entry, first.cursor)
 
     def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
         """Return the metadata of an activation here for traces.

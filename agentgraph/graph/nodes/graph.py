@@ -81,7 +81,7 @@ class GraphNode(LeafNode):
             retry=node_context.place.policy("retry"),
             timeout=node_context.place.policy("timeout"),
         )
-        self.task, self.atask = _saving_tasks(node_context.place.call_task)
+        self.task, self.atask = _saving_tasks(node_context.place.nodes.call)
         self._tried: dict[str, _Run] = {}
         self.caching = Caching(node_context, self.agent.graph) if self.agent.cache_policy else None
 

@@ -122,7 +122,7 @@ class Items:
             case Ask():
                 self._permit(item, may.ask)
                 question = _question(activation, item)
-                activation.continue_at(activation.node_context.place.question_node, ask=question)
+                activation.continue_at(activation.node_context.place.nodes.question, ask=question)
 
     def _permit(self, item: Any, permitted: bool) -> None:
         if not permitted:

@@ -148,7 +148,7 @@ class QuestionNode(LeafNode):
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context)
-        self.name = node_context.place.question_node
+        self.name = node_context.place.nodes.question
 
     def run(self, activation: Activation) -> None:
         """Ask the question in the position."""
