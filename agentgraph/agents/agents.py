@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
     from typing_extensions import TypeForm
 
+InputFunction: TypeAlias = Callable[[Context], Any]
+"""Makes the input of a graph or a runnable."""
+
+OutputFunction: TypeAlias = Callable[[Any], Any]
+"""Makes of the result of a graph or a runnable what the agent says and sets."""
+
+Check: TypeAlias = Callable[[Context, Sequence[BaseMessage], int], CheckResult]
+"""The check of an agent that has ended: of a `Context`, what it said, and the attempt, from 0."""
+
 AgentFunction: TypeAlias = Callable[[Context], Any]
 """The function of a function agent: sync or async, plain or a generator."""
 
@@ -188,8 +197,8 @@ class GraphAgent(Shown):
     description: str = ""
     output_key: str | None = None
     history: HistoryPolicy = "shared"
-    input: Callable[[Context], Any] | None = None
-    output: Callable[[Any], Any] | None = None
+    input: InputFunction | None = None
+    output: OutputFunction | None = None
     flat: bool = False
     retry: Retry = None
     timeout: Timeout = None
@@ -339,7 +348,7 @@ class CheckedAgent(Shown):
 
     agent: "Agent"
     """The agent that runs."""
-    check: Callable[[Context, Sequence[BaseMessage], int], CheckResult]
+    check: Check
     """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""
@@ -371,7 +380,7 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
 
 
-def inner_nodes(agent: Any) -> tuple[InnerNode, ...]:
+def inner_nodes(agent: object) -> tuple[InnerNode, ...]:
     """Return the nodes of the graph of an agent; empty if it is not laid flat."""
     if not isinstance(agent, GraphAgent) or not agent.flat:
         return ()

@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentgraph.agents.schemas import answer_fault
+from agentgraph.agents.signals import JsonSchema
+
+Decision = dict[str, Any]
+"""A decision of LangChain's, or several."""
 
 WORDS = ("approve", "reject")
 """The decisions that need nothing but their name, so that one word can stand for them."""
-_DECISIONS: dict[str, dict[str, Any]] = {
+_DECISIONS: dict[str, Decision] = {
     "approve": {"type": "approve"},
     "reject": {"type": "reject"},
     "respond": {"type": "respond", "message": "..."},
@@ -20,7 +24,7 @@ _DECISIONS: dict[str, dict[str, Any]] = {
 """A decision of each kind."""
 
 
-def decided(words: Sequence[str], asked: Any) -> dict[str, Any] | None:
+def decided(words: Sequence[str], asked: object) -> Decision | None:
     """Return words as decisions, one for all requests or one for each; None if they are not decisions.
 
     >>> decided(["approve"], {"review_configs": [{"allowed_decisions": ["approve"]}]})
@@ -41,7 +45,7 @@ def decided(words: Sequence[str], asked: Any) -> dict[str, Any] | None:
     return None
 
 
-def from_word(answer: Any, asked: Any) -> Any:
+def from_word(answer: object, asked: object) -> Any:
     """Return a bare word as the decision on the only request; any other answer as it is.
 
     >>> from_word("reject", {"review_configs": [{"allowed_decisions": ["approve", "reject"]}]})
@@ -53,7 +57,7 @@ def from_word(answer: Any, asked: Any) -> Any:
     return (decided([answer], asked) if isinstance(answer, str) else None) or answer
 
 
-def example(asked: Any, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+def example(asked: object, schema: JsonSchema | None) -> Decision | None:
     """Return an answer that fits a question for approval; None for another question.
 
     Args:
@@ -69,6 +73,6 @@ def example(asked: Any, schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return None
 
 
-def _first(allowed: Sequence[str]) -> dict[str, Any]:
+def _first(allowed: Sequence[str]) -> Decision:
     """Return a decision of an allowed kind, if possible one that needs nothing but its name."""
     return next((each for kind, each in _DECISIONS.items() if kind in allowed), _DECISIONS["edit"])

@@ -16,9 +16,13 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import suppress
+from types import CodeType
 from typing import Any
 
 from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Capabilities, Exit, TransferTo
+
+Fn = Callable[..., Any]
+"""A function of a user's."""
 
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
@@ -26,19 +30,19 @@ _SEVERAL = (list, tuple)
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
-def is_async(fn: Callable[..., Any]) -> bool:
+def is_async(fn: Fn) -> bool:
     """Return whether `fn` is a coroutine function or an async generator."""
     return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
-def takes_two(fn: Callable[..., Any]) -> bool:
+def takes_two(fn: Fn) -> bool:
     """Return whether `fn` takes two arguments: a context, and then its subject."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(fn).parameters.values()
     return len([p for p in parameters if p.kind in kinds and p.default is p.empty]) > 1
 
 
-def is_hook(fn: Any) -> bool:
+def is_hook(fn: object) -> bool:
     """Return whether something is a sync function of one argument, or of a context and one."""
     if not callable(fn) or is_async(fn):
         return False
@@ -50,7 +54,7 @@ def is_hook(fn: Any) -> bool:
     return False
 
 
-def yields(fn: Callable[..., Any]) -> bool:
+def yields(fn: Fn) -> bool:
     """Return whether `fn` is a generator function, or its annotation says that it returns one."""
     inner = inspect.unwrap(fn)
     if _is_any(inner, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
@@ -58,7 +62,7 @@ def yields(fn: Callable[..., Any]) -> bool:
     return any(typing.get_origin(hint) in _STREAMS for hint in _members(_return_hint(fn)))
 
 
-def names_writer(fn: Callable[..., Any]) -> bool:
+def names_writer(fn: Fn) -> bool:
     """Return whether the code of `fn` names LangGraph's stream writer.
 
     >>> from langgraph.config import get_stream_writer
@@ -71,18 +75,18 @@ def names_writer(fn: Callable[..., Any]) -> bool:
     return any(code is not None and _names_writer(code) for code in found)
 
 
-def _names_writer(code: Any) -> bool:
+def _names_writer(code: CodeType) -> bool:
     names = (*code.co_names, *code.co_freevars)
     inner = (const for const in code.co_consts if inspect.iscode(const))
     return any("stream_writer" in name for name in names) or any(map(_names_writer, inner))
 
 
-def gives_command(fn: Callable[..., Any]) -> bool:
+def gives_command(fn: Fn) -> bool:
     """Return whether the return annotation of `fn` names a LangGraph `Command`."""
     return any(_name(hint) == "Command" for hint in _members(_return_hint(fn)))
 
 
-def may_give_command(fn: Callable[..., Any]) -> bool:
+def may_give_command(fn: Fn) -> bool:
     """Return whether `fn` may return a LangGraph `Command`: its return annotation names it, or is open.
 
     >>> def look(topic: str) -> str: ...
@@ -94,11 +98,11 @@ def may_give_command(fn: Callable[..., Any]) -> bool:
     return is_open or any(_name(kind) == "Command" for kind in kinds)
 
 
-def _name(hint: Any) -> str:
+def _name(hint: object) -> str:
     return getattr(typing.get_origin(hint) or hint, "__name__", "")
 
 
-def allowed(fn: Callable[..., Any]) -> Capabilities:
+def allowed(fn: Fn) -> Capabilities:
     """Return what `fn` may do according to its return annotation.
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
@@ -119,7 +123,7 @@ def allowed(fn: Callable[..., Any]) -> Capabilities:
     )
 
 
-def _return_hint(fn: Any) -> Any:
+def _return_hint(fn: object) -> Any:
     while isinstance(fn, functools.partial):
         fn = fn.func
     target = fn if inspect.isroutine(fn) else type(fn).__call__
@@ -149,6 +153,6 @@ def _members(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def _is_any(fn: Callable[..., Any], *checks: Callable[[Any], bool]) -> bool:
+def _is_any(fn: Fn, *checks: Callable[[object], bool]) -> bool:
     called = (fn, type(fn).__call__)  # the second for callable objects
     return any(check(each) for check in checks for each in called)

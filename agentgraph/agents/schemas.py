@@ -8,7 +8,7 @@ every machine. The package `jsonschema` is imported when first used: it loads a 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cache
@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 from typing_extensions import is_typeddict
 
-from agentgraph.agents.signals import ResponseSchema
+from agentgraph.agents.signals import JsonSchema, ResponseSchema
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import cut, reason, said, shown
 
@@ -53,7 +53,7 @@ _BOUNDS = {
 }
 
 
-def keyword_fault(schema: Any) -> str | None:
+def keyword_fault(schema: object) -> str | None:
     """Return what is wrong with a JSON schema, or None."""
     if unknown := [each for each in references(schema) if not _is_resolved(schema, each)]:
         return f"it refers to {shown(unknown[0])}, which is not in it"
@@ -61,7 +61,7 @@ def keyword_fault(schema: Any) -> str | None:
     return _in_words(kind(kind.META_SCHEMA, format_checker=_formats()), schema)
 
 
-def data_fault(schema: Mapping[str, Any], data: Any) -> str | None:
+def data_fault(schema: JsonSchema, data: object) -> str | None:
     """Return why plain data does not fit a valid JSON schema, or None.
 
     >>> data_fault({"required": ["size"], "properties": {"of": {"const": 1}}}, {"of": 2})
@@ -79,7 +79,7 @@ def joined(faults: Iterable[Fault]) -> str | None:
     return "; ".join(dict.fromkeys(texts)) or None
 
 
-def _validator(schema: Mapping[str, Any]) -> "Validator":
+def _validator(schema: JsonSchema) -> "Validator":
     """Return the validator of a schema; it never fetches remote references."""
     from referencing import Registry
 
@@ -104,7 +104,7 @@ def _formats() -> Any:
     from jsonschema import FormatChecker
 
     checker, duration = FormatChecker(formats=()), TypeAdapter(timedelta)
-    read = {
+    read: dict[str, Callable[[str], object]] = {
         "date": date.fromisoformat,
         "date-time": datetime.fromisoformat,
         "duration": duration.validate_python,
@@ -117,16 +117,16 @@ def _formats() -> Any:
     return checker
 
 
-def _reads(read: Any) -> Any:
-    def fits(data: Any) -> bool:
+def _reads(read: Callable[[str], object]) -> Callable[[object], bool]:
+    def fits(data: object) -> bool:
         return not isinstance(data, str) or read(data) is not None
 
     return fits
 
 
-def references(schema: Any) -> Iterator[str]:
+def references(schema: object) -> Iterator[str]:
     """Yield the references (`$ref`) in a schema."""
-    inside: Iterable[Any] = schema if isinstance(schema, list) else ()
+    inside: Iterable[object] = schema if isinstance(schema, list) else ()
     if isinstance(schema, dict):
         if isinstance(at := schema.get("$ref"), str):
             yield at
@@ -199,7 +199,7 @@ def _of_alternatives(error: "SchemaError") -> Iterator[Fault]:
 
     An alternative is intended if its type and constants match: `{"type": "reject"}` is not an approval.
     """
-    each: dict[Any, list[SchemaError]] = defaultdict(list)
+    each: dict[str | int, list[SchemaError]] = defaultdict(list)
     for inner in error.context:
         each[inner.relative_schema_path[0]].append(inner)
     tags = [[inner for inner in errors if _is_of_tag(inner, error)] for errors in each.values()]
@@ -207,7 +207,7 @@ def _of_alternatives(error: "SchemaError") -> Iterator[Fault]:
     if meant:
         yield from (fault for errors in meant for inner in errors for fault in _faults(inner))
         return
-    wanted: dict[tuple[str | int, ...], list[Any]] = defaultdict(list)
+    wanted: dict[tuple[str | int, ...], list[object]] = defaultdict(list)
     for inner in (inner for tag in tags for inner in tag):
         if inner.validator == "const":
             wanted[tuple(inner.absolute_path)].append(inner.validator_value)
@@ -233,7 +233,7 @@ _STRATEGIES = "langchain.agents.structured_output"
 """The module of LangChain's strategies such as `ToolStrategy`; importing it imports langgraph."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return `value` as plain JSON data, as checkpoints and events contain it.
 
     Raises:
@@ -245,7 +245,7 @@ def plain(value: Any) -> Any:
         raise AgentGraphError(_no_form(value, error)) from error
 
 
-def plain_at(where: str, named: str, value: Any) -> Any:
+def plain_at(where: str, named: str, value: object) -> Any:
     """Return a value that an agent produced as plain JSON data.
 
     Args:
@@ -262,14 +262,14 @@ def plain_at(where: str, named: str, value: Any) -> Any:
         raise InvalidOutputError(f"{where}: {named} {_no_form(value, error)}") from error
 
 
-def _no_form(value: Any, error: Exception) -> str:
+def _no_form(value: object, error: Exception) -> str:
     return (
         f"{shown(value)} has no JSON form ({said(error)}); use plain data: strings, numbers, "
         "lists, dicts"
     )
 
 
-def json_schema(schema: ResponseSchema) -> dict[str, Any] | None:
+def json_schema(schema: ResponseSchema) -> JsonSchema | None:
     """Return a response schema as a JSON schema; None for None."""
     if schema is None or isinstance(schema, dict):
         return schema
@@ -290,7 +290,7 @@ def schema_fault(schema: ResponseSchema) -> str | None:
     return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
 
 
-def checkable(schema: Any) -> dict[str, Any] | None:
+def checkable(schema: Any) -> JsonSchema | None:
     """Return the schema of a LangGraph question as a JSON schema, or None if it cannot be one.
 
     Without a schema, LangGraph checks the answer itself, when the node that asked runs again.
@@ -361,7 +361,7 @@ def output_fault(given: Any) -> str | None:
     return None
 
 
-def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
+def answer_fault(schema: JsonSchema | None, answer: object) -> str | None:
     """Return why plain data does not fit a JSON schema, or None.
 
     >>> answer_fault({"enum": ["yes", "no"]}, "maybe")
@@ -370,7 +370,7 @@ def answer_fault(schema: dict[str, Any] | None, answer: Any) -> str | None:
     return None if schema is None else data_fault(schema, answer)
 
 
-def typed(schema: Any, data: Any) -> Any:
+def typed(schema: Any, data: object) -> Any:
     """Return plain data validated by a schema: for a type, as a value of that type.
 
     Raises:

@@ -13,7 +13,10 @@ from agentgraph.safe_repr import shown
 Signal = Literal["exit", "break_loop"]
 """How an agent ends what encloses it: the run, or the nearest loop."""
 
-ResponseSchema: TypeAlias = TypeForm[Any] | dict[str, Any] | None
+JsonSchema: TypeAlias = dict[str, Any]
+"""A JSON schema."""
+
+ResponseSchema: TypeAlias = TypeForm[Any] | JsonSchema | None
 """A type that pydantic knows, such as a model or `Literal["yes", "no"]`; a JSON schema; or None."""
 
 

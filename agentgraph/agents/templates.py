@@ -20,7 +20,7 @@ _BARE_REFERENCE = re.compile(
 _LIKE_A_REFERENCE = re.compile(r"\$\{[\w\s.-]+\}")
 
 
-def fill(template: str, values: Mapping[str, Any], agent_name: str) -> str:
+def fill(template: str, values: Mapping[str, object], agent_name: str) -> str:
     """Return `template` with its placeholders filled, in one pass.
 
     `{name}` becomes the value, `{name?}` nothing if the value is missing; `{{` and its matching `}}`
@@ -69,7 +69,7 @@ def names_in(template: str) -> list[str]:
 
 
 def fill_input(
-    template: str, values: Mapping[str, Any], results: Mapping[str, str], agent_name: str
+    template: str, values: Mapping[str, object], results: Mapping[str, str], agent_name: str
 ) -> str:
     """Return the input of a step, with `${results.x}`, `${topic}` and `{topic}` filled.
 
@@ -128,7 +128,7 @@ def with_text(system: SystemMessage, text: str) -> SystemMessage:
     return system.model_copy(update={"content": [*content, {"type": "text", "text": text}]})
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, dict | list | tuple):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)

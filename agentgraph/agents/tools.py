@@ -18,7 +18,7 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents.agents import Agent, AgentTool, ChatAgent
-from agentgraph.agents.functions import allowed, gives_command, is_async
+from agentgraph.agents.functions import Fn, allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, TransferTo
@@ -58,7 +58,7 @@ class AgentCall(BaseTool):
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
-def as_tool(given: Any) -> BaseTool:
+def as_tool(given: object) -> BaseTool:
     """Return a LangChain tool for a tool in any accepted form; a function needs a docstring."""
     if isinstance(given, AgentTool):
         about = given.description or given.agent.description
@@ -78,7 +78,7 @@ def as_tool(given: Any) -> BaseTool:
     return made.model_copy(update=functions)
 
 
-def _several(fn: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def _several(fn: Fn | None) -> Fn | None:
     """Return a function that wraps texts in `Content` if it returns them in a list with signals.
 
     LangChain joins a list to one text unless each item is a `ToolOutputMixin`.
@@ -128,7 +128,7 @@ def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
     ]
 
 
-def _name_of(given: Any) -> str:
+def _name_of(given: object) -> str:
     found = inner_tool(given)
     return found.name if found else str(getattr(given, "__name__", ""))
 
@@ -203,7 +203,7 @@ def tool_capabilities(agent: ChatAgent) -> Capabilities:
     return capabilities
 
 
-def function_of(given: Any) -> Callable[..., Any]:
+def function_of(given: Any) -> Fn:
     """Return the function of a tool."""
     given = inner_tool(given) or given
     if not isinstance(given, BaseTool):

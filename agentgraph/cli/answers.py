@@ -24,7 +24,7 @@ class AnswerError(AgentGraphError):
     """An answer that does not say which question it is for, or names the wrong one."""
 
 
-def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, Any]:
+def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, object]:
     """Return the values of `--answer` by the address or id of their question.
 
     >>> asked = Interrupt(id="1", address="report/boss", agent_name="boss", value="Print it?")
@@ -35,7 +35,7 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
         AnswerError: A text has no name although not exactly one question is pending, a name belongs to
             no pending question, or a question has two answers.
     """
-    answers: dict[str, Any] = {}
+    answers: dict[str, object] = {}
     for option in options:
         named = _NAMED.fullmatch(option)
         name, text = (named["question"], named["text"]) if named else (_only(option, questions), option)
@@ -76,7 +76,7 @@ def _names(questions: Sequence[Interrupt]) -> str:
     return "".join(f"\n  {_name_of(q, questions)}" for q in questions) or " none"
 
 
-def read_answer(text: str, schema: Schema) -> Any:
+def read_answer(text: str, schema: Schema) -> object:
     """Return a typed text as an answer: parsed as JSON if it is JSON and the schema asks for no text.
 
     >>> read_answer("42", {"type": "integer"}), read_answer("42", {"type": "string"})
@@ -92,13 +92,13 @@ def read_answer(text: str, schema: Schema) -> Any:
     return text if fits_only_as_text else value
 
 
-def _read(text: str, question: Interrupt) -> Any:
+def _read(text: str, question: Interrupt) -> object:
     """Return a typed text as the answer to a question; words such as `approve` become decisions."""
     decisions = decided(text.replace(",", " ").split(), question.value)
     return read_answer(text, question.response_schema) if decisions is None else decisions
 
 
-def ask(console: Console, question: Interrupt) -> Any:
+def ask(console: Console, question: Interrupt) -> object:
     """Ask at the terminal until the answer fits.
 
     Raises:
@@ -109,7 +109,7 @@ def ask(console: Console, question: Interrupt) -> Any:
     hint = f" ({one_line(', '.join(choices))})" if choices else ""
     while True:
         text = console.input(Text.assemble((one_line(question.address), "magenta"), hint, ": ")).strip()
-        answer = _YES_NO.get(text, text) if _is_yes_no(schema) else text
+        answer: object = _YES_NO.get(text, text) if _is_yes_no(schema) else text
         answer = _read(answer, question) if isinstance(answer, str) else answer
         fault = _fault(schema, answer)
         if fault is None:
@@ -133,5 +133,5 @@ def _is_yes_no(schema: Schema) -> bool:
     return schema is not None and schema.get("type") == "boolean"
 
 
-def _fault(schema: Schema, answer: Any) -> str | None:
+def _fault(schema: Schema, answer: object) -> str | None:
     return answer_fault(None if schema is None else dict(schema), answer)

@@ -42,6 +42,7 @@ from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.results import Usage
 from agentgraph.threads.runner import Runner
 
+JsonObject = dict[str, Any]
 _SHOWN = 200
 """How many characters of a wrong option are repeated."""
 
@@ -63,7 +64,7 @@ def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> JsonObject:
     """Return the JSON object that an option is.
 
     Raises:
@@ -287,9 +288,9 @@ def run(
     target: Target,
     text: str,
     thread: str | None,
-    values: dict[str, Any] | None,
-    context: dict[str, Any] | None,
-    config: dict[str, Any] | None,
+    values: JsonObject | None,
+    context: JsonObject | None,
+    config: JsonObject | None,
     db: str,
     as_json: bool,
     stream: bool,
@@ -321,9 +322,9 @@ def resume(
     target: Target,
     thread: str,
     answers: tuple[str, ...],
-    values: dict[str, Any] | None,
-    context: dict[str, Any] | None,
-    config: dict[str, Any] | None,
+    values: JsonObject | None,
+    context: JsonObject | None,
+    config: JsonObject | None,
     db: str,
     as_json: bool,
     stream: bool,

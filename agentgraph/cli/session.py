@@ -202,7 +202,7 @@ class Session:
         watch(self.runner, text, thread_id=where.thread_id, **options)
         signal.signal(signal.SIGINT, before)
 
-    def _ask(self, questions: Sequence[Interrupt]) -> dict[str, Any] | None:
+    def _ask(self, questions: Sequence[Interrupt]) -> dict[str, object] | None:
         """Return the answers by id; None if nobody can be asked."""
         if not self._may_ask:
             return None

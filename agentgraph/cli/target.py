@@ -115,7 +115,7 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
     return with_target
 
 
-def _registries(path: Path) -> dict[str, Any]:
+def _registries(path: Path) -> dict[str, Mapping[str, Any]]:
     variables = vars(_loaded(path))
     given = {name: variables[name] for name in _REGISTRIES if name in variables}
     for name, registry in given.items():

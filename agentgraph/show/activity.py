@@ -15,6 +15,8 @@ from agentgraph.show.lines import outlined, shown_text
 from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 
+StreamPart = Mapping[str, Any]
+"""A part of LangGraph's stream, or what is in it."""
 Ending = Literal["done", "asks", "failed", "stopped"]
 State = Literal["not run", "waiting", "running"] | Ending
 
@@ -71,7 +73,7 @@ class Activity:
         self._counted: set[str] = set()
         self._tasks: dict[str, str] = {}
 
-    def feed(self, part: Mapping[str, Any], now: float) -> bool:
+    def feed(self, part: StreamPart, now: float) -> bool:
         """Take a part of LangGraph's stream; return whether it changed the state of a place.
 
         In the mode "tasks", the part for a node that begins has the node's input, whose `position`
@@ -92,7 +94,7 @@ class Activity:
         self.began(at, now)
         return True
 
-    def _task_ended(self, data: Mapping[str, Any], now: float) -> bool:
+    def _task_ended(self, data: StreamPart, now: float) -> bool:
         at = self._tasks.pop(data["id"], None)
         if at is None:
             return False

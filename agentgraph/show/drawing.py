@@ -29,11 +29,12 @@ _MOST_LINES = 50
 _STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
 
 
+Graph = CompiledStateGraph[Any, Any, Any, Any]
 Edges = dict[tuple[str, str], bool]
 """The edges by source and target, and whether each is conditional."""
 
 
-def mermaid(graph: CompiledStateGraph[Any, Any, Any, Any], *, xray: bool = True) -> str:
+def mermaid(graph: Graph, *, xray: bool = True) -> str:
     """Return a compiled graph as Mermaid text.
 
     ```
@@ -87,7 +88,7 @@ def mime_bundle(agent: Agent) -> dict[str, str]:
     return {**drawings(graph), "text/plain": "\n".join(tree_lines(agent))}
 
 
-def drawings(graph: CompiledStateGraph[Any, Any, Any, Any]) -> dict[str, str]:
+def drawings(graph: Graph) -> dict[str, str]:
     """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
 
     With the package mermaidx there is also an SVG, for pages that cannot render Mermaid. Making

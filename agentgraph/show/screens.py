@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgraph.events.events import AgentEvent
-from agentgraph.show.activity import Activity, Row, State
+from agentgraph.show.activity import Activity, Row, State, StreamPart
 from agentgraph.show.lines import one_line, print_event, without_controls
 
 Line = list[tuple[str, str]]
@@ -106,7 +106,7 @@ class Screen:
                 self.is_shown = False
                 self.hide()
 
-    def see(self, part: Any) -> Any:
+    def see(self, part: StreamPart) -> StreamPart:
         """Take a part of LangGraph's stream, and return it."""
         if not self.is_shown:
             self.is_shown = True

@@ -96,7 +96,7 @@ def _unknown_kind(kind: str) -> str:
     return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; known are: {', '.join(KINDS)}"
 
 
-def _wrong_word(field: str, given: Any, expected: str) -> str:
+def _wrong_word(field: str, given: object, expected: str) -> str:
     words = expected.replace(" or ", ", ").replace("'", "").split(", ")
     return f"{field} cannot be {_shown(given)}{alike(str(given), words)}; use one of {', '.join(words)}"
 
@@ -115,7 +115,7 @@ def _named(path: Path) -> str:
     return f"item {path[-1] + 1} of {name}" if path and isinstance(path[-1], int) else name
 
 
-def _shown(given: Any) -> str:
+def _shown(given: object) -> str:
     if given is None:
         return "empty"
     if isinstance(given, bool):
@@ -125,12 +125,12 @@ def _shown(given: Any) -> str:
     return _short(given)
 
 
-def _short(given: Any) -> str:
+def _short(given: object) -> str:
     text = repr(given)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
 
 
-def _way_out(kind: str, given: Any) -> str:
+def _way_out(kind: str, given: object) -> str:
     if kind == "string_type" and given is not None:
         return "put it in quotes"
     if kind == "list_type" and isinstance(given, str | int | float):
@@ -138,7 +138,7 @@ def _way_out(kind: str, given: Any) -> str:
     return "give it a value, or leave it out" if given is None else "correct it"
 
 
-def _without_model(data: Any, path: Path, given: bool) -> Iterator[tuple[Path, str]]:
+def _without_model(data: object, path: Path, given: bool) -> Iterator[tuple[Path, str]]:
     """Yield a fault for each agent without a model, if no agent around it has one."""
     if isinstance(data, list):
         for i, each in enumerate(data):
@@ -177,7 +177,7 @@ def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
     return agent, ()
 
 
-def _built(said: Any, origins: Origins, path: Path, model: Any) -> Any:
+def _built(said: object, origins: Origins, path: Path, model: object) -> Any:
     """Build a part, or a list or mapping of parts; plain data is returned unchanged.
 
     A missing model is filled in with that of the nearest agent around.
@@ -193,7 +193,7 @@ def _built(said: Any, origins: Origins, path: Path, model: Any) -> Any:
     return made
 
 
-def _made(part: Part, origins: Origins, path: Path, model: Any) -> Any:
+def _made(part: Part, origins: Origins, path: Path, model: object) -> Any:
     own = getattr(part, "model", None)
     model = model if own is None else own
     fields = dict.fromkeys(part.asks, model)

@@ -13,6 +13,7 @@ from yaml.events import (
     CollectionEndEvent,
     CollectionStartEvent,
     DocumentStartEvent,
+    Event,
     MappingStartEvent,
     NodeEvent,
     ScalarEvent,
@@ -96,7 +97,7 @@ def _read(text: str) -> Document:
     return Document(data=data, lines=walk.lines, faults=tuple(walk.faults))
 
 
-def _events(text: str) -> Iterator[Any]:
+def _events(text: str) -> Iterator[Event]:
     """Yield the YAML events at which parts begin, and those at which mappings and lists end."""
     depth = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -125,12 +126,12 @@ class _Walk:
         faults: The faults so far.
     """
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Event]) -> None:
         self.events = events
         self.lines: dict[Path, int] = {}
         self.faults: list[Fault] = []
 
-    def data(self, event: Any, path: Path) -> Any:
+    def data(self, event: Event, path: Path) -> Any:
         """Return the data that begins with an event; anchors and tags are faults."""
         self.lines.setdefault(path, _line(event))
         if isinstance(event, AliasEvent):
@@ -146,7 +147,7 @@ class _Walk:
         except ValueError as error:
             return self._fault(event, path, str(error))
 
-    def _inside(self) -> Iterator[Any]:
+    def _inside(self) -> Iterator[Event]:
         """Yield the events up to the end of a mapping or list; `data` takes those of inner parts."""
         return takewhile(lambda event: not isinstance(event, CollectionEndEvent), self.events)
 
@@ -165,7 +166,7 @@ class _Walk:
             made.setdefault(name, self.data(next(self.events), at))
         return made
 
-    def _bare(self, event: Any, path: Path) -> None:
+    def _bare(self, event: Event, path: Path) -> None:
         """Refuse an anchor and a tag."""
         if event.anchor:
             self._fault(event, path, f"the anchor &{event.anchor} is not allowed; take it out")
@@ -173,11 +174,11 @@ class _Walk:
             written = event.tag.replace("tag:yaml.org,2002:", "!!")
             self._fault(event, path, f"the tag {written} is not allowed; take it out")
 
-    def _fault(self, event: Any, path: Path, text: str) -> None:
+    def _fault(self, event: Event, path: Path, text: str) -> None:
         self.faults.append(Fault(_line(event), text, path))
 
 
-def _key(event: Any) -> str:
+def _key(event: Event) -> str:
     if not isinstance(event, ScalarEvent):
         raise _UnreadableError(_line(event), f"a key must be a single text; {_HINT}")
     try:
@@ -186,11 +187,11 @@ def _key(event: Any) -> str:
         raise _UnreadableError(_line(event), str(error)) from None
 
 
-def _line(event: Any) -> int:
+def _line(event: Event) -> int:
     return int(event.start_mark.line) + 1
 
 
-def plain(text: str) -> Any:
+def plain(text: str) -> str | int | float | bool | None:
     """Return the value of a word without quotes, as in YAML 1.2: `no` is a text.
 
     >>> [plain(text) for text in ("true", "no", "12", "1e3", "12:30", "null")]

@@ -31,11 +31,11 @@ def refused(text: str) -> PydanticCustomError:
 class AnyModel(Runnable[Any, Any]):
     """A placeholder for an unknown model; it takes tools and is never called."""
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
         """Raise: the model is unknown."""
         raise NotImplementedError("this is a placeholder for an unknown model")
 
-    def bind_tools(self, tools: Any, **_: Any) -> "AnyModel":
+    def bind_tools(self, tools: object, **_: object) -> "AnyModel":
         """Return the placeholder itself."""
         return self
 
@@ -54,9 +54,9 @@ class References:
             reported together with those of names.
     """
 
-    tools: Mapping[str, Any] = field(default_factory=dict)
-    models: Mapping[str, Any] = field(default_factory=dict)
-    agents: Mapping[str, Any] = field(default_factory=dict)
+    tools: Mapping[str, object] = field(default_factory=dict)
+    models: Mapping[str, object] = field(default_factory=dict)
+    agents: Mapping[str, object] = field(default_factory=dict)
     allow: tuple[str, ...] = ()
     finds_all: bool = False
 
@@ -68,7 +68,7 @@ class References:
                     "'module:*'"
                 )
 
-    def find(self, registry: Registry, name: str) -> Any:
+    def find(self, registry: Registry, name: str) -> object:
         """Return the object of a name; it is not called.
 
         Raises:
@@ -81,7 +81,7 @@ class References:
                 raise
             return _stand_in(registry, name.rpartition(":")[2])
 
-    def _found(self, registry: Registry, name: str) -> Any:
+    def _found(self, registry: Registry, name: str) -> object:
         found = self._named(registry, name)
         if registry == "agents" and not isinstance(found, Agent):
             raise refused(
@@ -90,8 +90,8 @@ class References:
             )
         return found
 
-    def _named(self, registry: Registry, name: str) -> Any:
-        known: Mapping[str, Any] = getattr(self, registry)
+    def _named(self, registry: Registry, name: str) -> object:
+        known: Mapping[str, object] = getattr(self, registry)
         if name in known:
             return known[name]
         if registry == "models" and self._is_of_provider(name):
@@ -108,7 +108,7 @@ class References:
     def _allows(self, name: str) -> bool:
         return name in self.allow or f"{name.partition(':')[0]}:*" in self.allow
 
-    def _imported(self, name: str, hint: str) -> Any:
+    def _imported(self, name: str, hint: str) -> object:
         if not _ALLOWED.fullmatch(name) or name.endswith("*"):
             raise refused(
                 f"{name!r} is not a reference; write 'module:name', with one public name after the "
@@ -152,7 +152,7 @@ def _public(module: ModuleType) -> list[str]:
     return [name for name in own if not name.startswith("_")] if listed is None else [*listed]
 
 
-def _is_own(value: Any, module_name: str) -> bool:
+def _is_own(value: object, module_name: str) -> bool:
     """Return whether a value belongs to a module: modules, functions and classes may be imported."""
     if not (isroutine(value) or isclass(value) or ismodule(value)):
         return True
@@ -160,7 +160,7 @@ def _is_own(value: Any, module_name: str) -> bool:
     return f"{home}.".startswith(f"{module_name}.")
 
 
-def _unknown(registry: Registry, name: str, known: Mapping[str, Any]) -> str:
+def _unknown(registry: Registry, name: str, known: Mapping[str, object]) -> str:
     kind = registry.removesuffix("s")
     if not known:
         return (
@@ -170,7 +170,7 @@ def _unknown(registry: Registry, name: str, known: Mapping[str, Any]) -> str:
     return f"unknown {kind} {name!r}{alike(name, known)}; known are: {', '.join(map(str, known))}"
 
 
-def alike(word: str, known: Iterable[Any]) -> str:
+def alike(word: str, known: Iterable[object]) -> str:
     """Return a suggestion of the most similar known word; empty if no word is similar.
 
     >>> alike("serch", ["search", "fetch"])
@@ -180,7 +180,7 @@ def alike(word: str, known: Iterable[Any]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _stand_in(registry: Registry, name: str) -> Any:
+def _stand_in(registry: Registry, name: str) -> object:
     def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do anything
         """Replace an unknown tool or agent."""
 

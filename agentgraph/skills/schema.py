@@ -56,6 +56,7 @@ from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.signals import ResponseSchema
 from agentgraph.skills.references import Registry, refused
 
+Builder = Callable[..., Any]
 _ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 """The entry of an argument in a docstring."""
 AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES = (
@@ -78,7 +79,7 @@ class ValueIs:
     wanted: str | int | float | bool | None
     """The wanted value; true is not 1."""
 
-    def __call__(self, ctx: Any) -> bool:
+    def __call__(self, ctx: Context) -> bool:
         """Return whether the loop ends, from its `Context`."""
         found = ctx.values.get(self.value)
         same = isinstance(found, bool) == isinstance(self.wanted, bool)
@@ -89,17 +90,17 @@ def _itself(*, agent: Agent) -> Agent:
     return agent
 
 
-def _find(registry: Registry, name: str, info: ValidationInfo) -> Any:
+def _find(registry: Registry, name: str, info: ValidationInfo) -> object:
     return info.context.find(registry, name)  # type: ignore[union-attr]
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> object:
     if isinstance(value, list | dict):
         raise refused("'is' should be a text, a number, true, false or null; compare with one of these")
     return value
 
 
-def _prompt(value: Any) -> Any:
+def _prompt(value: object) -> object:
     if isinstance(value, dict) and value and all(each is None for each in value.values()):
         raise refused("'prompt' is a mapping without values; put a template in quotes")
     return value
@@ -140,7 +141,7 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True, defer_build=True
     )
-    builder: ClassVar[Callable[..., Any]]
+    builder: ClassVar[Builder]
     asks: ClassVar[tuple[str, ...]] = ()
 
 
@@ -186,15 +187,15 @@ class Rule(Part):
     """What the person reads; left out, the tool and its arguments."""
 
 
-def _is_names(data: Any) -> str:
+def _is_names(data: object) -> str:
     return RULES if isinstance(data, Mapping) else NAMES
 
 
-def _is_rule(data: Any) -> str:
+def _is_rule(data: object) -> str:
     return RULE if isinstance(data, Mapping) else FLAG
 
 
-def _one_of(alternatives: dict[str, Any], tag_of: Callable[[Any], str]) -> Any:
+def _one_of(alternatives: dict[str, Any], tag_of: Callable[[object], str]) -> Any:
     """Return a union of forms by their tags; a function of the data says which one it should have."""
     tagged = (Annotated[form, Tag(tag)] for tag, form in alternatives.items())
     return Annotated[reduce(or_, tagged), Discriminator(tag_of)]
@@ -202,7 +203,7 @@ def _one_of(alternatives: dict[str, Any], tag_of: Callable[[Any], str]) -> Any:
 
 AnyRule = _one_of({RULE: Rule, FLAG: bool}, _is_rule)
 Approve = _one_of({NAMES: list[str], RULES: dict[str, AnyRule]}, _is_names)  # type: ignore[valid-type]
-FORMS: dict[Any, Any] = {
+FORMS: dict[object, Any] = {
     str: str,
     bool: bool,
     str | None: str | None,
@@ -229,7 +230,7 @@ FORMS: dict[Any, Any] = {
     ToolTimeout: Seconds | dict[str, Seconds] | None,
 }
 """For each type of a builder's parameter: what a file may have there. Words are the same in both."""
-ABOUT: dict[Any, str] = {
+ABOUT: dict[object, str] = {
     Callable[[Context], bool] | None: "Ends the loop when a value of the run equals the wanted one: "
     "{value: approved, is: true}.",
     Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
@@ -243,7 +244,7 @@ ABOUT: dict[Any, str] = {
 _HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent])
 
 
-def _part(title: str, builder: Callable[..., Any], **more: Any) -> type[Part]:
+def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
     """Return the model of what a builder builds: each parameter that a file can give is a field.
 
     The default and the type are those of the signature; the description is the first sentence of that
@@ -277,7 +278,7 @@ def _default(parameter: Parameter, is_inherited: bool) -> Any:
     return [] if parameter.default == () else parameter.default
 
 
-def _argument_texts(builder: Callable[..., Any]) -> dict[str, str]:
+def _argument_texts(builder: Builder) -> dict[str, str]:
     """Return the first sentence about each argument in a docstring."""
     _, _, arguments = str(getdoc(builder)).partition("Args:\n")
     arguments = arguments.replace("None", "null").replace("True", "true")
@@ -288,18 +289,18 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
 
 
-def _summary(builder: Callable[..., Any]) -> str:
+def _summary(builder: Builder) -> str:
     """Return "A step of a workflow." for a builder that says "Make a step of a workflow"."""
     what = _first_sentence(str(getdoc(builder))).removeprefix("Make ")
     return f"{what[0].upper()}{what[1:]}"
 
 
-def _kind(name: str, builder: Callable[..., Any]) -> type[Part]:
+def _kind(name: str, builder: Builder) -> type[Part]:
     kind = (Literal[name], Field(description=_summary(builder)))
     return _part(name.title().replace("_", ""), builder, kind=kind)
 
 
-_BUILDERS: dict[str, Callable[..., Any]] = {
+_BUILDERS: dict[str, Builder] = {
     "sequential": sequential,
     "parallel": parallel,
     "loop": loop,
@@ -315,19 +316,19 @@ AgentTool = _part("AgentTool", agent_tool)
 Step = _part("Step", step)
 
 
-def _is_text(data: Any) -> str:
+def _is_text(data: object) -> str:
     return NAME if isinstance(data, str) else AGENT
 
 
-def _is_reference(data: Any) -> str:
+def _is_reference(data: object) -> str:
     return REFERENCE if isinstance(data, Mapping) and "agent" in data and "kind" not in data else AGENT
 
 
-def _is_step(data: Any) -> str:
+def _is_step(data: object) -> str:
     return STEP if isinstance(data, Mapping) and "kind" not in data else AGENT
 
 
-def _is_tool(data: Any) -> str:
+def _is_tool(data: object) -> str:
     if isinstance(data, Mapping):
         return TOOL if "agent" in data else PROVIDER
     return NAME

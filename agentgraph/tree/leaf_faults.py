@@ -14,6 +14,7 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
     AgentTool,
+    Caching,
     ChatAgent,
     Composite,
     FunctionAgent,
@@ -107,7 +108,7 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
         yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
 
 
-def _stop_faults(graph: Any, inside: str = "") -> Iterator[str]:
+def _stop_faults(graph: object, inside: str = "") -> Iterator[str]:
     """Yield where a graph, or a graph in its nodes, stops without a question."""
     for option in ("interrupt_before", "interrupt_after"):
         if names := getattr(graph, f"{option}_nodes", ()):
@@ -147,11 +148,11 @@ def is_agent(thing: object) -> bool:
     return isinstance(unchecked(thing), Leaf | Composite)
 
 
-def _is_name(model: Any) -> bool:
+def _is_name(model: object) -> bool:
     return isinstance(model, str) and bool(model.strip())
 
 
-def _is_chooser(fn: Any) -> bool:
+def _is_chooser(fn: object) -> bool:
     """Return whether something is a sync function that takes a context."""
     if not callable(fn) or isinstance(fn, type) or is_async(fn):
         return False
@@ -181,7 +182,7 @@ def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Itera
         )
 
 
-def _cache_faults(policy: Any) -> Iterator[str]:
+def _cache_faults(policy: Caching) -> Iterator[str]:
     """Yield what is wrong with `cache_policy`."""
     if policy is None:
         return
@@ -239,7 +240,7 @@ def _has_kind(agent: ChatAgent, kind: str) -> bool:
     return kind in (*kinds, *(getattr(each, "name", None) for each in agent.middleware))
 
 
-def _rule_fault(rule: Any) -> str | None:
+def _rule_fault(rule: object) -> str | None:
     """Return what is wrong with a rule of LangChain's `interrupt_on`; None if nothing is."""
     if isinstance(rule, bool):
         return None
@@ -366,7 +367,7 @@ def flat_faults(agent: GraphAgent) -> Iterator[str]:
     yield from (f"flat=True: {fault} {_INSTEAD}" for fault in _faults(agent.graph, builder))
 
 
-def _faults(graph: Any, builder: Any) -> Iterator[str]:
+def _faults(graph: object, builder: Any) -> Iterator[str]:
     if hasattr(graph, "agent"):
         yield "its graph is a compiled tree of agents; put the tree there as it is, or"
     for start, ends in sorted(_several_edges(builder).items()):

@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
     HumanAgent,
     Leaf,
     LoopAgent,
+    Middleware,
     ParallelAgent,
     SequentialAgent,
     Step,
@@ -54,7 +55,9 @@ MOST_LEVELS = 100
 _RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node of this name
 
 
-def validate(root: Agent, merged: Container[str] | None = (), middleware: Iterable[Any] = ()) -> Tree:
+def validate(
+    root: Agent, merged: Container[str] | None = (), middleware: Iterable[Middleware] = ()
+) -> Tree:
     """Check a tree and return it laid out.
 
     Args:
@@ -341,7 +344,7 @@ def _names(place: Place) -> Iterator[str]:
         yield from PLAN_VALUES
     if key := getattr(agent, "output_key", None):
         yield key
-    templates: list[Any] = []
+    templates: list[object] = []
     match agent:
         case ChatAgent(instruction=instruction, middleware=middleware):
             templates = [instruction]

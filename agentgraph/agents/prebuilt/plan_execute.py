@@ -9,8 +9,10 @@ from langchain_core.runnables import Runnable
 from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
+    Check,
     CheckedAgent,
     ForEachAgent,
+    HistoryPolicy,
     Instruction,
     LoopAgent,
     Model,
@@ -124,13 +126,14 @@ def plan_execute(
     return _checked(whole, Finished(name, max_iterations), keeps=True)
 
 
-def _agent(role: str, given: Any, **options: Any) -> Any:
+def _agent(role: str, given: Agent | Model, history: HistoryPolicy = "shared") -> Agent:
     """Return an agent, or a chat agent for a model."""
-    is_model = isinstance(given, Runnable | str) or callable(given)
-    return chat_agent(role, given, **options) if is_model else given
+    if isinstance(given, Runnable | str) or callable(given):
+        return chat_agent(role, given, history=history)
+    return given
 
 
-def _instructed(agent: Any, task: str, form: str, unless: str | None = None) -> Any:
+def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -> Agent:
     """Return a chat agent whose instruction has its task and reply format; others unchanged."""
     if not isinstance(agent, ChatAgent):
         return agent
@@ -162,12 +165,12 @@ class _Templated:
         return f"{given}\n\n{self.form}" if isinstance(given, str) else given
 
 
-def _executing(name: str, executor: Any, parallel: bool) -> CheckedAgent:
+def _executing(name: str, executor: Agent, parallel: bool) -> CheckedAgent:
     if not parallel:
         return _checked(executor, Executed(name))
     each = ForEachAgent(name=f"{name}_steps", agent=executor, items=steps_left, kept_by=name)
     return _checked(each, ExecutedAll(name))
 
 
-def _checked(agent: Any, check: Any, *, repeats: bool = False, keeps: bool = False) -> CheckedAgent:
+def _checked(agent: Agent, check: Check, *, repeats: bool = False, keeps: bool = False) -> CheckedAgent:
     return CheckedAgent(agent=agent, check=check, repeats=repeats, keeps=keeps)

@@ -15,6 +15,9 @@ from agentgraph.agents.schemas import read_json
 from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues
 from agentgraph.safe_repr import said, shown
 
+Data = dict[str, Any]
+"""A JSON object."""
+
 _LINE = re.compile(r"\s*(?:\d+[.)]|[-*•])\s+(?P<task>\S.*)")
 _STEPS = ("steps", "plan")
 _ANSWER = ("answer", "response", "final_answer")
@@ -37,12 +40,12 @@ class PlanStep:
     task: str
     depends_on: tuple[str, ...] = ()
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Data:
         """Return the step as plain data."""
         return {"name": self.name, "task": self.task, "depends_on": list(self.depends_on)}
 
 
-def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
+def read_plan(given: object, done: Sequence[str] = ()) -> list[PlanStep]:
     r"""Return the steps of a plan given as text or plain data, each after its dependencies.
 
     A plan is JSON, a list of steps or `{"steps": [...]}`, or a numbered list in plain text. A step is a
@@ -67,7 +70,7 @@ def read_plan(given: Any, done: Sequence[str] = ()) -> list[PlanStep]:
     return [by_name[name] for name in in_order(left)]
 
 
-def read_reply(given: Any, done: Sequence[str]) -> str | list[PlanStep]:
+def read_reply(given: object, done: Sequence[str]) -> str | list[PlanStep]:
     """Return the content of a replanner's reply: the answer, or the remaining steps.
 
     A text that is neither JSON nor a numbered list is the answer itself.
@@ -78,7 +81,7 @@ def read_reply(given: Any, done: Sequence[str]) -> str | list[PlanStep]:
     try:
         data = read_json(given) if isinstance(given, str) else given
     except ValueError:
-        return read_plan(given, done) if _lines(given) else str(given)
+        return read_plan(given, done) if _lines(str(given)) else str(given)
     if isinstance(data, Mapping) and (answer := _first(data, _ANSWER)) is not None:
         return str(answer)
     if isinstance(data, list) or (isinstance(data, Mapping) and _first(data, _STEPS) is not None):
@@ -98,7 +101,7 @@ def from_data(steps: Sequence[Mapping[str, Any]]) -> list[PlanStep]:
     return [PlanStep(each["name"], each["task"], tuple(each["depends_on"])) for each in steps]
 
 
-def _items(given: Any) -> list[Any]:
+def _items(given: object) -> list[Any]:
     data = given
     if isinstance(given, str):
         try:
@@ -119,7 +122,7 @@ def _lines(text: str) -> list[str] | None:
     return found if found and len(found) == len(matches) else None
 
 
-def _step(item: Any, number: int, free: Iterator[str]) -> PlanStep:
+def _step(item: object, number: int, free: Iterator[str]) -> PlanStep:
     """Return the step of an item; a step without a name gets an unused number."""
     if isinstance(item, Mapping):
         task, name, before = _first(item, _TASK), _name(item), _first(item, _DEPENDS_ON)
@@ -134,7 +137,7 @@ def _step(item: Any, number: int, free: Iterator[str]) -> PlanStep:
     )
 
 
-def _name(item: Any) -> Any:
+def _name(item: object) -> Any:
     return _first(item, _NAME) if isinstance(item, Mapping) else None
 
 
@@ -182,7 +185,7 @@ class Work:
         """Return the answer, else the last result."""
         return self.answer or (self.done[-1][1] if self.done else "")
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Data:
         """Return the values for templates."""
         plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
@@ -194,7 +197,7 @@ class Work:
         """Return what the `plan_execute` with this name keeps, and what all of them do."""
         return {name: {WORK: self._as_data()}, "": {_LAST_PLAN: as_values(self.left)}}
 
-    def _as_data(self) -> dict[str, Any]:
+    def _as_data(self) -> Data:
         return {
             "question": self.question,
             "left": [step.as_data() for step in self.left],

@@ -1,15 +1,22 @@
 """A LangChain runnable as a leaf: a chain such as `prompt | model | parser`, or a retriever."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from agentgraph.agents.agents import Caching, FunctionAgent, HistoryPolicy, Retry, Timeout
+from agentgraph.agents.agents import (
+    Caching,
+    FunctionAgent,
+    HistoryPolicy,
+    InputFunction,
+    OutputFunction,
+    Retry,
+    Timeout,
+)
 from agentgraph.agents.builders import function_agent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain
@@ -25,8 +32,8 @@ def runnable_agent(
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
-    input: Callable[[Context], Any] | None = None,
-    output: Callable[[Any], Any] | None = None,
+    input: InputFunction | None = None,
+    output: OutputFunction | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
@@ -86,8 +93,8 @@ class RunsRunnable:
     """
 
     runnable: Runnable[Any, Any]
-    input: Callable[[Context], Any] | None = None
-    output: Callable[[Any], Any] | None = None
+    input: InputFunction | None = None
+    output: OutputFunction | None = None
 
     def __call__(self, ctx: Context) -> str | BaseMessage | SetValues | Custom | None:
         """Call the runnable."""
@@ -105,9 +112,9 @@ class RunsRunnable:
             return ctx.messages
         return {**ctx.values, "messages": ctx.messages}
 
-    def _said(self, result: Any) -> Any:
+    def _said(self, result: object) -> Any:
         if self.output is not None:
             return self.output(result)
         if result is None or isinstance(result, str | BaseMessage):
             return result
-        return json.dumps(plain(cast(Any, result)), ensure_ascii=False)
+        return json.dumps(plain(result), ensure_ascii=False)

@@ -98,7 +98,7 @@ class TextCheck:
         return str(found) if found else "it was refused, without a reason"
 
 
-def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
+def _faults(check: Any, max_attempts: object) -> Iterator[str]:
     yield from limit_faults("max_attempts", max_attempts, needed=True)
     if _is_schema(check):
         if fault := output_fault(check):
@@ -112,6 +112,6 @@ def _faults(check: Any, max_attempts: Any) -> Iterator[str]:
         )
 
 
-def _is_schema(check: Any) -> bool:
+def _is_schema(check: object) -> bool:
     """Return whether a check is a type or a JSON schema, not a function."""
     return isinstance(check, type | dict) or typing.get_origin(check) is not None
