@@ -417,25 +417,25 @@ def unchecked(agent: Any) -> Any:
 
 def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     """Return the checks that wrap an agent, the innermost first."""
-    found: tuple[CheckedAgent, ...] = ()
+    checks: tuple[CheckedAgent, ...] = ()
     while isinstance(agent, CheckedAgent):
-        found, agent = (agent, *found), agent.agent
-    return found
+        checks, agent = (agent, *checks), agent.agent
+    return checks
 
 
 _HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate")
 """The fields of agents, steps and agent tools that hold agents."""
 
 
-def changed(given: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+def changed(tree: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
     """Return a tree with each chat agent changed; values other than agents are unchanged."""
-    if isinstance(given, tuple):
-        return tuple(changed(each, change) for each in given)
-    if not isinstance(given, Agent | Step | AgentTool):
-        return given
-    held = [each.name for each in fields(given) if each.name in _HOLDING_AGENTS]
-    made = replace(given, **{name: changed(getattr(given, name), change) for name in held})
-    return change(made) if isinstance(made, ChatAgent) else made
+    if isinstance(tree, tuple):
+        return tuple(changed(each, change) for each in tree)
+    if not isinstance(tree, Agent | Step | AgentTool):
+        return tree
+    names = [each.name for each in fields(tree) if each.name in _HOLDING_AGENTS]
+    copy = replace(tree, **{name: changed(getattr(tree, name), change) for name in names})
+    return change(copy) if isinstance(copy, ChatAgent) else copy
 
 
 def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:

@@ -570,8 +570,8 @@ def step(
         The step, for `workflow(name, [...])`.
     """
     if compensate is not None and not isinstance(compensate, Agent):
-        undone = agent.name if hasattr(agent, "name") else shown(agent)
-        compensate = FunctionAgent(name=f"undo_{undone}", fn=compensate)
+        name = agent.name if hasattr(agent, "name") else shown(agent)
+        compensate = FunctionAgent(name=f"undo_{name}", fn=compensate)
     return Step(
         agent=agent,
         depends_on=as_tuple(depends_on),
@@ -621,11 +621,11 @@ def workflow(
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
 
 
-def as_tuple(given: Any) -> tuple[Any, ...]:
+def as_tuple(value: Any) -> tuple[Any, ...]:
     """Return an iterable as a tuple; a single value, such as a string or a tool, as a tuple of one."""
-    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | BaseTool):
-        return tuple(given)
-    return (given,)
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping | BaseTool):
+        return tuple(value)
+    return (value,)
 
 
 def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = "") -> SequentialAgent:

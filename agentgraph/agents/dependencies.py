@@ -42,8 +42,8 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
 def known_dependencies(depends_on: DependsOn) -> dict[str, list[str]]:
     """Return the names of steps with their dependencies, without those that are not steps."""
     return {
-        name: [each for each in given if isinstance(each, str) and each in depends_on]
-        for name, given in depends_on.items()
+        name: [each for each in names if isinstance(each, str) and each in depends_on]
+        for name, names in depends_on.items()
     }
 
 
@@ -54,23 +54,23 @@ def in_order(depends_on: DependsOn) -> list[str]:
     ['find', 'write', 'press', 'thank']
     """
     done: dict[str, None] = {}
-    left = [*depends_on][::-1]
-    while left:
-        before = [each for each in depends_on[left[-1]] if each not in done]
+    stack = [*depends_on][::-1]
+    while stack:
+        before = [each for each in depends_on[stack[-1]] if each not in done]
         if before:
-            left += before[::-1]
+            stack += before[::-1]
         else:
-            done[left.pop()] = None
+            done[stack.pop()] = None
     return list(done)
 
 
 def upstream(depends_on: Mapping[T, Sequence[T]], name: T) -> set[T]:
     """Return the names of all dependencies of a step, direct and indirect."""
-    found: set[T] = set()
-    left = [*depends_on[name]]
-    while left:
-        each = left.pop()
-        if each not in found:
-            found.add(each)
-            left += depends_on.get(each, ())
-    return found
+    names: set[T] = set()
+    queue = [*depends_on[name]]
+    while queue:
+        each = queue.pop()
+        if each not in names:
+            names.add(each)
+            queue += depends_on.get(each, ())
+    return names

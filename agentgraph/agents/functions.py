@@ -71,8 +71,8 @@ def names_writer(fn: Fn) -> bool:
     """
     inner = inspect.unwrap(fn)
     inner = getattr(inner, "func", inner)
-    found = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
-    return any(code is not None and _names_writer(code) for code in found)
+    codes = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
+    return any(code is not None and _names_writer(code) for code in codes)
 
 
 def _names_writer(code: CodeType) -> bool:

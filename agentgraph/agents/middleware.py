@@ -41,9 +41,9 @@ _INSTEAD: dict[Mode, str] = {
 _BASE = ("langchain.agents.middleware.types", "AgentMiddleware")
 
 
-def is_middleware(given: object) -> bool:
+def is_middleware(thing: object) -> bool:
     """Return whether something is an instance of a LangChain middleware."""
-    return any(_named(kind) == _BASE for kind in type(given).__mro__)
+    return any(_named(kind) == _BASE for kind in type(thing).__mro__)
 
 
 def has(middleware: object, method: str) -> bool:
@@ -87,10 +87,10 @@ def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
     return None
 
 
-def middleware_faults(given: Sequence[object]) -> Iterator[str]:
+def middleware_faults(middleware: Sequence[object]) -> Iterator[str]:
     """Yield what is wrong with the middleware of a chat agent."""
     names: list[str] = []
-    for each in given:
+    for each in middleware:
         if not is_middleware(each):
             made = " (a class: call it)" if isinstance(each, type) else ""
             yield (

@@ -298,12 +298,12 @@ def checkable(schema: Any) -> JsonSchema | None:
     return None if schema_fault(schema) else json_schema(schema)
 
 
-def schema_in(given: Any) -> Any:
+def schema_in(output_schema: Any) -> Any:
     """Return the schema of an `output_schema`, which may be inside a LangChain strategy."""
-    return given.schema if type(given).__module__ == _STRATEGIES else given
+    return output_schema.schema if type(output_schema).__module__ == _STRATEGIES else output_schema
 
 
-def answer_tools(given: Any) -> list[str]:
+def answer_tools(output_schema: Any) -> list[str]:
     """Return the names of the tools by which a model may answer, one for each schema of an object.
 
     LangChain accepts pydantic models, dataclasses, typed dicts and JSON schemas.
@@ -311,18 +311,17 @@ def answer_tools(given: Any) -> list[str]:
     >>> answer_tools({"title": "Trip", "type": "object"}), answer_tools(list[int])
     (['Trip'], [])
     """
-    if type(given).__module__ == _STRATEGIES:
-        specs = getattr(given, "schema_specs", None)
-        by_provider = hasattr(given, "schema_spec")
-        return (
-            [spec.name for spec in specs]
-            if specs
-            else []
-            if by_provider
-            else answer_tools(given.schema)
-        )
-    kinds = get_args(given) if get_origin(given) in (Union, UnionType) else [given]
-    kinds = given.get("oneOf", kinds) if isinstance(given, dict) else kinds
+    if type(output_schema).__module__ == _STRATEGIES:
+        specs = getattr(output_schema, "schema_specs", None)
+        by_provider = hasattr(output_schema, "schema_spec")
+        if specs or by_provider:
+            return [spec.name for spec in specs or ()]
+        return answer_tools(output_schema.schema)
+    kinds = [output_schema]
+    if get_origin(output_schema) in (Union, UnionType):
+        kinds = list(get_args(output_schema))
+    elif isinstance(output_schema, dict):
+        kinds = output_schema.get("oneOf", kinds)
     if not all(map(_is_of_object, kinds)):
         return []
     return [answer_name(kind, number) for number, kind in enumerate(kinds, 1)]
@@ -347,9 +346,9 @@ def _is_of_object(schema: Any) -> bool:
     return "$ref" in schema or schema.get("type") == "object"
 
 
-def output_fault(given: Any) -> str | None:
+def output_fault(output_schema: Any) -> str | None:
     """Return what is wrong with an output schema, or None; any type that pydantic knows is valid."""
-    schema = schema_in(given)
+    schema = schema_in(output_schema)
     if schema is None or isinstance(schema, dict):
         fault = schema_fault(schema)
         return fault and fault.replace("response schema", "output schema", 1)

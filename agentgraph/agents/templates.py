@@ -64,8 +64,8 @@ def names_in(template: str) -> list[str]:
     >>> names_in("About {topic}, in {tone?}, not {{so}}; ${notes}, ${results.find}")
     ['topic', 'tone', 'notes', 'notes']
     """
-    found = [match["name"] for match in _TOKEN.finditer(template) if match["name"]]
-    return [*found, *(match["value"] for match in _REFERENCE.finditer(template) if match["value"])]
+    names = [match["name"] for match in _TOKEN.finditer(template) if match["name"]]
+    return [*names, *(match["value"] for match in _REFERENCE.finditer(template) if match["value"])]
 
 
 def fill_input(
@@ -100,8 +100,8 @@ def unreadable_in(template: str) -> list[str]:
     >>> unreadable_in("Use ${result.find} for ${topic}.")
     ['${result.find}']
     """
-    found = [match[0] for match in _LIKE_A_REFERENCE.finditer(template)]
-    return [each for each in found if not _REFERENCE.fullmatch(each)]
+    texts = [match[0] for match in _LIKE_A_REFERENCE.finditer(template)]
+    return [each for each in texts if not _REFERENCE.fullmatch(each)]
 
 
 def bare_in(template: str) -> list[str]:
@@ -112,8 +112,8 @@ def bare_in(template: str) -> list[str]:
     >>> bare_in("Use {results.find}, not {{results.find}}, ref{results.find} or {find: {}}.")
     ['{results.find}']
     """
-    found = (match["bare"] for match in _BARE_REFERENCE.finditer(template))
-    return [bare for bare in found if bare]
+    texts = (match["bare"] for match in _BARE_REFERENCE.finditer(template))
+    return [bare for bare in texts if bare]
 
 
 def with_text(system: SystemMessage, text: str) -> SystemMessage:

@@ -58,24 +58,24 @@ class AgentCall(BaseTool):
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
-def as_tool(given: object) -> BaseTool:
+def as_tool(thing: object) -> BaseTool:
     """Return a LangChain tool for a tool in any accepted form; a function needs a docstring."""
-    if isinstance(given, AgentTool):
-        about = given.description or given.agent.description
+    if isinstance(thing, AgentTool):
+        about = thing.description or thing.agent.description
         return AgentCall(
-            name=given.agent.name, description=about or f"Asks the agent {given.agent.name}."
+            name=thing.agent.name, description=about or f"Asks the agent {thing.agent.name}."
         )
-    if isinstance(given, Agent):
+    if isinstance(thing, Agent):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
-    if not isinstance(given, BaseTool) and (inner := inner_tool(given)) is not None:
-        return wrapped(given, inner).with_inner(as_tool)
-    made = given if isinstance(given, BaseTool) or not callable(given) else tool(given)
-    if not isinstance(made, BaseTool):
+    if not isinstance(thing, BaseTool) and (inner := inner_tool(thing)) is not None:
+        return wrapped(thing, inner).with_inner(as_tool)
+    langchain_tool = thing if isinstance(thing, BaseTool) or not callable(thing) else tool(thing)
+    if not isinstance(langchain_tool, BaseTool):
         raise TypeError("it is not a function")
-    if not isinstance(made, StructuredTool) or made.response_format != "content":
-        return made
-    functions = {"func": _several(made.func), "coroutine": _several(made.coroutine)}
-    return made.model_copy(update=functions)
+    if not isinstance(langchain_tool, StructuredTool) or langchain_tool.response_format != "content":
+        return langchain_tool
+    functions = {"func": _several(langchain_tool.func), "coroutine": _several(langchain_tool.coroutine)}
+    return langchain_tool.model_copy(update=functions)
 
 
 def _several(fn: Fn | None) -> Fn | None:
@@ -104,9 +104,9 @@ def _apart(returned: Any) -> Any:
     return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
 
 
-def destination(given: object) -> str | None:
+def destination(thing: object) -> str | None:
     """Return the agent that a handoff tool names as its target in its metadata, or None."""
-    metadata = getattr(inner_tool(given), "metadata", None) or {}
+    metadata = getattr(inner_tool(thing), "metadata", None) or {}
     return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
 
 
@@ -120,17 +120,17 @@ def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
     functions = [each for each in everything if not isinstance(each, AgentTool | Mapping)]
     handing = [each for each in functions if callable(fn := function_of(each)) and gives_command(fn)]
     names = {_name_of(each) for each in handing}
-    given = {destination(each) for each in functions}
+    destinations = {destination(each) for each in functions}
     return [
         target
         for target in targets
-        if target.name not in given and f"{TRANSFER_PREFIX}{target.name}" not in names
+        if target.name not in destinations and f"{TRANSFER_PREFIX}{target.name}" not in names
     ]
 
 
-def _name_of(given: object) -> str:
-    found = inner_tool(given)
-    return found.name if found else str(getattr(given, "__name__", ""))
+def _name_of(thing: object) -> str:
+    inner = inner_tool(thing)
+    return inner.name if inner else str(getattr(thing, "__name__", ""))
 
 
 def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
@@ -148,15 +148,15 @@ def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     Raises:
         Exception: LangChain cannot make a tool from a given value.
     """
-    given = (each for each in agent.tools if not isinstance(each, Mapping))
-    return [*map(as_tool, (*tools_of(agent.middleware), *given)), *own_tools(agent, targets)]
+    own = (each for each in agent.tools if not isinstance(each, Mapping))
+    return [*map(as_tool, (*tools_of(agent.middleware), *own)), *own_tools(agent, targets)]
 
 
 def seconds_for(agent: ChatAgent, tool: str) -> float | None:
     """Return how many seconds a call of a tool may take; None for no limit."""
-    given = agent.tool_timeout
-    found = given.get(tool) if isinstance(given, Mapping) else given
-    return found.total_seconds() if isinstance(found, timedelta) else found
+    limit = agent.tool_timeout
+    seconds = limit.get(tool) if isinstance(limit, Mapping) else limit
+    return seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
 
 
 def is_async_tool(tool: BaseTool) -> bool:
@@ -203,13 +203,13 @@ def tool_capabilities(agent: ChatAgent) -> Capabilities:
     return capabilities
 
 
-def function_of(given: Any) -> Fn:
+def function_of(thing: Any) -> Fn:
     """Return the function of a tool."""
-    given = inner_tool(given) or given
-    if not isinstance(given, BaseTool):
-        return given  # type: ignore[no-any-return]
-    function = getattr(given, "func", None) or getattr(given, "coroutine", None)
-    return function or given._run
+    thing = inner_tool(thing) or thing
+    if not isinstance(thing, BaseTool):
+        return thing  # type: ignore[no-any-return]
+    function = getattr(thing, "func", None) or getattr(thing, "coroutine", None)
+    return function or thing._run
 
 
 def _exit(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
@@ -288,7 +288,7 @@ class WrappedTool(BaseTool):
         return self.inner._run(*args, **kwargs)
 
 
-def inner_tool(given: object) -> BaseTool | None:
+def inner_tool(thing: object) -> BaseTool | None:
     """Return the tool that a runnable wraps, or None.
 
     >>> from langchain_core.tools import tool
@@ -299,13 +299,13 @@ def inner_tool(given: object) -> BaseTool | None:
     >>> inner_tool(search.with_retry().with_config(tags=["library"])).name
     'search'
     """
-    if isinstance(given, RunnableWithFallbacks):
-        given = given.runnable
-    while isinstance(given, RunnableBindingBase):
-        given = given.bound
-    if isinstance(given, RunnableWithFallbacks):
-        return inner_tool(given)
-    return given if isinstance(given, BaseTool) else None
+    if isinstance(thing, RunnableWithFallbacks):
+        thing = thing.runnable
+    while isinstance(thing, RunnableBindingBase):
+        thing = thing.bound
+    if isinstance(thing, RunnableWithFallbacks):
+        return inner_tool(thing)
+    return thing if isinstance(thing, BaseTool) else None
 
 
 def wrapped(runnable: Any, inner: BaseTool) -> WrappedTool:
@@ -337,7 +337,7 @@ def _changed(runnable: Any, change: Callable[[BaseTool], Any]) -> Any:
     return runnable
 
 
-def _raised(given: Any) -> Any:
-    if isinstance(given, Passed):
-        raise given.error
-    return given
+def _raised(result: Any) -> Any:
+    if isinstance(result, Passed):
+        raise result.error
+    return result

@@ -137,13 +137,13 @@ def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
 def show(target: Target, thread: str, db: str, as_json: bool) -> None:
     """Show THREAD: its status, turns, pending questions, values and tokens."""
     with _runner(target, db) as runner:
-        found = runner.thread(thread)
-        if found.status == "new":
+        saved = runner.thread(thread)
+        if saved.status == "new":
             runner.pending(thread)  # raises the error for an unknown thread
         if as_json:
-            click.echo(json.dumps(_data(found)))
+            click.echo(json.dumps(_data(saved)))
         else:
-            _print(found)
+            _print(saved)
 
 
 @click.command()
@@ -301,10 +301,10 @@ def run(
     agent = target.load()
     thread_id = thread if thread is not None else (thread_in(config) or new_thread_id())
     where = Whereabouts(target=target, thread_id=thread_id, db=db, config=config, context=context)
-    given = _standard_input() if text == "-" else text
+    message = _standard_input() if text == "-" else text
     screen = screen_of(as_json=as_json, streams=stream)
     with open_session(agent, where, screen, **options) as session:
-        sys.exit(session.go(given, values=values, drop_pending=drop_pending))
+        sys.exit(session.go(message, values=values, drop_pending=drop_pending))
 
 
 @commands.command()
@@ -342,8 +342,8 @@ def resume(
     )
     screen = screen_of(as_json=as_json, streams=stream)
     with open_session(agent, where, screen, **options) as session:
-        given = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
-        sys.exit(session.go(answers=given, values=values))
+        by_question = given_answers(answers, session.runner.pending(thread)) if answers else UNANSWERED
+        sys.exit(session.go(answers=by_question, values=values))
 
 
 @commands.command()

@@ -297,8 +297,8 @@ def at_terminal() -> bool:
 
 def _program() -> list[str]:
     """Return the words that start this program: `agentgraph` if a shell would find this very one."""
-    found = shutil.which("agentgraph")
-    is_this = found is not None and Path(found).resolve().parent == Path(sys.executable).parent
+    program = shutil.which("agentgraph")
+    is_this = program is not None and Path(program).resolve().parent == Path(sys.executable).parent
     return ["agentgraph"] if is_this else [sys.executable, "-m", "agentgraph"]
 
 

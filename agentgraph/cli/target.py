@@ -61,9 +61,9 @@ class Target:
             raise TargetError(f"--registry is only for skill files, got {self.name}")
         path, name = _split(self.name)
         module = _loaded(path)
-        found = vars(module).get(name)
-        if isinstance(found, Agent):
-            return found
+        agent = vars(module).get(name)
+        if isinstance(agent, Agent):
+            return agent
         raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
 
     @property
@@ -78,18 +78,18 @@ class Target:
         """
         if not self._is_skill:
             return [*allowed_types(self.allow).values()]
-        found: list[type] = []
+        types: list[type] = []
         for each in self.allow:
             with suppress(AgentGraphError):  # a function that the file may import
-                found += allowed_types([each]).values()
-        return found
+                types += allowed_types([each]).values()
+        return types
 
     def _skill(self, path: Path) -> Agent:
         """Read a skill file; modules that it may import are also searched in its folder."""
-        given = _registries(Path(self.registry)) if self.registry else {}
+        registries = _registries(Path(self.registry)) if self.registry else {}
         if self.allow:
             sys.path.append(str(path.resolve().parent))
-        return agentgraph.skills.load(path, **given, allow=self.allow)
+        return agentgraph.skills.load(path, **registries, allow=self.allow)
 
 
 def takes_target(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,16 +117,16 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
 
 def _registries(path: Path) -> dict[str, Mapping[str, Any]]:
     variables = vars(_loaded(path))
-    given = {name: variables[name] for name in _REGISTRIES if name in variables}
-    for name, registry in given.items():
+    registries = {name: variables[name] for name in _REGISTRIES if name in variables}
+    for name, registry in registries.items():
         if not isinstance(registry, Mapping):
             kind = type(registry).__name__
             raise TargetError(f"{path}:{name} must be a dict by names, got a {kind}")
-    if not given:
+    if not registries:
         raise TargetError(
             f"{path} defines none of {', '.join(_REGISTRIES)}; define one, a dict by names"
         )
-    return given
+    return registries
 
 
 def _split(target: str) -> tuple[Path, str]:

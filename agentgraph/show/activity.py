@@ -109,9 +109,9 @@ class Activity:
         """Return the address of an activation at a node, also after a jump by `Command(goto=...)`."""
         position = position or {"next": None, "cursor": []}
         place = self._tree.by_node[node]
-        left = self._tree.by_node.get(position["next"] or "")
+        before = self._tree.by_node.get(position["next"] or "")
         cursor = as_cursor(position["cursor"])
-        return address(place, cursor if left is place else cursor_at(place, left, cursor))
+        return address(place, cursor if before is place else cursor_at(place, before, cursor))
 
     def began(self, at: str, now: float) -> None:
         """Mark the activation at an address as running, and the composites of its lane around it."""
@@ -136,12 +136,12 @@ class Activity:
 
     def add(self, event: AgentEvent, now: float) -> None:
         """Take an event: its text, its tokens, and the failure if it is an error."""
-        found = parse_address(self._tree, event.address)
-        if found is None:
+        activation = parse_address(self._tree, event.address)
+        if activation is None:
             return
-        self._records[found[0]].add(event)
+        self._records[activation[0]].add(event)
         if not event.partial:
-            self._count_tokens(found[0], event)
+            self._count_tokens(activation[0], event)
         if event.kind == "error":
             self.ended(event.address, now, "failed")
 
@@ -168,18 +168,18 @@ class Activity:
         """Return the state of an agent after an event; a failed agent that speaks is still failed."""
         if event.kind in _ENDINGS:
             return _ENDINGS[event.kind]
-        found = parse_address(self._tree, event.address)
-        return "failed" if found and self._records[found[0]].ending == "failed" else "done"
+        activation = parse_address(self._tree, event.address)
+        return "failed" if activation and self._records[activation[0]].ending == "failed" else "done"
 
     def _recall(self, at: str, ending: Ending) -> None:
         """Set the state of an activation and, until later events say more, of all that enclose it."""
-        found = parse_address(self._tree, at)
-        if found is None:
+        activation = parse_address(self._tree, at)
+        if activation is None:
             return
-        for place in way_to(found[0]):
-            each = address(place, found[1][: len(place.counts)])
+        for place in way_to(activation[0]):
+            each = address(place, activation[1][: len(place.counts)])
             record = self._records[place]
-            record.count_iteration(found[1])
+            record.count_iteration(activation[1])
             self._asking.pop(each, None)
             if ending == "asks":
                 self._asking[each] = record
@@ -209,10 +209,10 @@ class Activity:
 
     def _enclosing(self, at: str) -> list[tuple[str, Place, Cursor]]:
         """Return the composites of its lane that enclose a place, outermost first, and the place."""
-        found = parse_address(self._tree, at)
-        if found is None:
+        activation = parse_address(self._tree, at)
+        if activation is None:
             return []
-        place, cursor = found
+        place, cursor = activation
         places = [(at, place, cursor)]
         while not place.starts_lane and place.parent is not None:
             place = place.parent
@@ -236,8 +236,8 @@ class Activity:
 
     def _withdraw_inside(self, at: str) -> None:
         """Withdraw the questions in the lanes of a node that has ended."""
-        found = parse_address(self._tree, at)
-        for inner in _inner(at, self._asking) if found and self._tree.lanes(found[0]) else ():
+        activation = parse_address(self._tree, at)
+        for inner in _inner(at, self._asking) if activation and self._tree.lanes(activation[0]) else ():
             self._asking.pop(inner).ending = "stopped"
 
     def _count_tokens(self, speaker: Place, event: AgentEvent) -> None:

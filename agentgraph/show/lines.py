@@ -63,13 +63,13 @@ def outlined(root: T, inside: Callable[[T], Sequence[T]]) -> Iterator[tuple[str,
         root: The root.
         inside: Returns the children of an item.
     """
-    left = [("", "", root)]
-    while left:
-        head, indent, each = left.pop()
+    stack = [("", "", root)]
+    while stack:
+        head, indent, each = stack.pop()
         yield head, each
         lines = ("└─ ", "   ")
         for child in reversed(inside(each)):
-            left.append((indent + lines[0], indent + lines[1], child))
+            stack.append((indent + lines[0], indent + lines[1], child))
             lines = ("├─ ", "│  ")
 
 

@@ -293,12 +293,12 @@ def frame(
         running: The mark for rows that run.
     """
     room = len(rows) if height is None else max(height, 3) - 1
-    shown = _fitting(rows, room)
+    fitting = _fitting(rows, room)
     console = Console(width=width, color_system=None)
-    table = _table(shown, width, running)
+    table = _table(fitting, width, running)
     lines = [_line(line) for line in console.render_lines(table, pad=False)]
-    if left := len(rows) - len(shown):
-        more = Text(f"… {left} more", "dim", no_wrap=True, overflow="ellipsis")
+    if rest := len(rows) - len(fitting):
+        more = Text(f"… {rest} more", "dim", no_wrap=True, overflow="ellipsis")
         lines += [_line(line) for line in console.render_lines(more, pad=False)]
     return lines
 
@@ -426,8 +426,8 @@ def duration(seconds: float | None) -> str:
         return ""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes}:{left:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
 
 
 def _short(number: int) -> str:

@@ -39,15 +39,15 @@ def checked(document: Document, references: References) -> tuple[Part | None, tu
 
     A part whose text has a fault gets no further one.
     """
-    part, found = None, list(_without_model(document.data, (), False))
+    part, texts = None, list(_without_model(document.data, (), False))
     try:
         part = skill().validate_python(document.data, context=references)
     except ValidationError as error:
         for each in error.errors(include_url=False):
             path = _path(each["loc"])
-            found.append((path, _text(each, path)))
+            texts.append((path, _text(each, path)))
     known = {fault.path for fault in document.faults}
-    new = [Fault(document.line_of(path), text, path) for path, text in found if path not in known]
+    new = [Fault(document.line_of(path), text, path) for path, text in texts if path not in known]
     return part, (*document.faults, *new)
 
 
@@ -62,7 +62,7 @@ def _path(location: Sequence[str | int]) -> Path:
 
 
 def _text(error: ErrorDetails, path: Path) -> str:
-    kind, location, given = error["type"], error["loc"], error["input"]
+    kind, location, value = error["type"], error["loc"], error["input"]
     match kind:
         case "refused":
             return error["msg"]
@@ -71,15 +71,15 @@ def _text(error: ErrorDetails, path: Path) -> str:
         case "missing":
             return f"{_part_at(location[:-1])[0]} needs the field {location[-1]!r}; add it"
         case "union_tag_invalid":
-            return _unknown_kind(str(given["kind"]))
+            return _unknown_kind(str(value["kind"]))
         case "union_tag_not_found":
             return f"an agent needs a kind: {', '.join(KINDS)}; or write agent: NAME for one of yours"
         case "literal_error":
-            return _wrong_word(_named(path), given, error["ctx"]["expected"])
-        case "model_attributes_type" if isinstance(given, str):
-            return f"{_named(path)} should be an agent, and is {_shown(given)}; write agent: {given}"
+            return _wrong_word(_named(path), value, error["ctx"]["expected"])
+        case "model_attributes_type" if isinstance(value, str):
+            return f"{_named(path)} should be an agent, and is {_shown(value)}; write agent: {value}"
     wanted = _WANTED.get(kind) or _bound(error)
-    return f"{_named(path)} should be {wanted}, and is {_shown(given)}; {_way_out(kind, given)}"
+    return f"{_named(path)} should be {wanted}, and is {_shown(value)}; {_way_out(kind, value)}"
 
 
 def _part_at(location: Sequence[str | int]) -> tuple[str, type[Part]]:
@@ -96,9 +96,9 @@ def _unknown_kind(kind: str) -> str:
     return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; known are: {', '.join(KINDS)}"
 
 
-def _wrong_word(field: str, given: object, expected: str) -> str:
+def _wrong_word(field: str, value: object, expected: str) -> str:
     words = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    return f"{field} cannot be {_shown(given)}{alike(str(given), words)}; use one of {', '.join(words)}"
+    return f"{field} cannot be {_shown(value)}{alike(str(value), words)}; use one of {', '.join(words)}"
 
 
 def _bound(error: ErrorDetails) -> str:
@@ -115,45 +115,45 @@ def _named(path: Path) -> str:
     return f"item {path[-1] + 1} of {name}" if path and isinstance(path[-1], int) else name
 
 
-def _shown(given: object) -> str:
-    if given is None:
+def _shown(value: object) -> str:
+    if value is None:
         return "empty"
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, list | dict):
-        return "a list" if isinstance(given, list) else "a mapping"
-    return _short(given)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return _short(value)
 
 
-def _short(given: object) -> str:
-    text = repr(given)
+def _short(value: object) -> str:
+    text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
 
 
-def _way_out(kind: str, given: object) -> str:
-    if kind == "string_type" and given is not None:
+def _way_out(kind: str, value: object) -> str:
+    if kind == "string_type" and value is not None:
         return "put it in quotes"
-    if kind == "list_type" and isinstance(given, str | int | float):
-        return f"write [{given}]"
-    return "give it a value, or leave it out" if given is None else "correct it"
+    if kind == "list_type" and isinstance(value, str | int | float):
+        return f"write [{value}]"
+    return "give it a value, or leave it out" if value is None else "correct it"
 
 
-def _without_model(data: object, path: Path, given: bool) -> Iterator[tuple[Path, str]]:
+def _without_model(data: object, path: Path, has_model: bool) -> Iterator[tuple[Path, str]]:
     """Yield a fault for each agent without a model, if no agent around it has one."""
     if isinstance(data, list):
         for i, each in enumerate(data):
-            yield from _without_model(each, (*path, i), given)
+            yield from _without_model(each, (*path, i), has_model)
     if not isinstance(data, Mapping):
         return
-    given = given or data.get("model") is not None
+    has_model = has_model or data.get("model") is not None
     kind = data.get("kind")
-    asks = KINDS[kind].asks if isinstance(kind, str) and kind in KINDS and not given else ()
+    asks = KINDS[kind].asks if isinstance(kind, str) and kind in KINDS and not has_model else ()
     for field in asks:
         if data.get(field) is None:
             who = f"a {kind}" if field == "model" else f"its {field}"
             yield path, f"{who} has no model; add model: NAME to it, or to an agent around it"
     for key in _INNER:
-        yield from _without_model(data.get(key), (*path, key), given)
+        yield from _without_model(data.get(key), (*path, key), has_model)
 
 
 Origins = list[tuple[Agent, Path]]
@@ -177,20 +177,20 @@ def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
     return agent, ()
 
 
-def _built(said: object, origins: Origins, path: Path, model: object) -> Any:
+def _built(form: object, origins: Origins, path: Path, model: object) -> Any:
     """Build a part, or a list or mapping of parts; plain data is returned unchanged.
 
     A missing model is filled in with that of the nearest agent around.
     """
-    if isinstance(said, list):
-        return [_built(each, origins, (*path, i), model) for i, each in enumerate(said)]
-    if isinstance(said, dict):
-        parts = {key: each for key, each in said.items() if isinstance(each, Part)}
-        return {**said, **{k: _built(each, origins, (*path, k), model) for k, each in parts.items()}}
-    made = _made(said, origins, path, model) if isinstance(said, Part) else said
-    if isinstance(made, Agent):
-        origins.append((made, path))
-    return made
+    if isinstance(form, list):
+        return [_built(each, origins, (*path, i), model) for i, each in enumerate(form)]
+    if isinstance(form, dict):
+        parts = {key: each for key, each in form.items() if isinstance(each, Part)}
+        return {**form, **{k: _built(each, origins, (*path, k), model) for k, each in parts.items()}}
+    agent = _made(form, origins, path, model) if isinstance(form, Part) else form
+    if isinstance(agent, Agent):
+        origins.append((agent, path))
+    return agent
 
 
 def _made(part: Part, origins: Origins, path: Path, model: object) -> Any:
@@ -219,5 +219,5 @@ def _lines(
 
 
 def _line(fault: str, where: Mapping[str, int]) -> int:
-    found = [name for name in where if fault.startswith(f"{name}: ")]
-    return where[max(found, key=len)] if found else 1
+    names = [name for name in where if fault.startswith(f"{name}: ")]
+    return where[max(names, key=len)] if names else 1

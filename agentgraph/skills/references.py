@@ -82,13 +82,13 @@ class References:
             return _stand_in(registry, name.rpartition(":")[2])
 
     def _found(self, registry: Registry, name: str) -> object:
-        found = self._named(registry, name)
-        if registry == "agents" and not isinstance(found, Agent):
+        thing = self._named(registry, name)
+        if registry == "agents" and not isinstance(thing, Agent):
             raise refused(
-                f"{name!r} must be an agent, got a {type(found).__name__}; build one with chat_agent, "
+                f"{name!r} must be an agent, got a {type(thing).__name__}; build one with chat_agent, "
                 "human, sequential, ..."
             )
-        return found
+        return thing
 
     def _named(self, registry: Registry, name: str) -> object:
         known: Mapping[str, object] = getattr(self, registry)

@@ -81,9 +81,9 @@ class ValueIs:
 
     def __call__(self, ctx: Context) -> bool:
         """Return whether the loop ends, from its `Context`."""
-        found = ctx.values.get(self.value)
-        same = isinstance(found, bool) == isinstance(self.wanted, bool)
-        return same and bool(found == self.wanted)
+        value = ctx.values.get(self.value)
+        same = isinstance(value, bool) == isinstance(self.wanted, bool)
+        return same and bool(value == self.wanted)
 
 
 def _itself(*, agent: Agent) -> Agent:

@@ -37,17 +37,17 @@ def as_cursor(counters: Iterable[Any]) -> Cursor:
     return tuple([tuple(c) if isinstance(c, list) else c for c in cursor])
 
 
-def cursor_at(place: Place, left: Place | None, cursor: Cursor) -> Cursor:
-    """Return the cursor at `place` for a jump there from the place `left`.
+def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
+    """Return the cursor at `place` for a jump there from the place `before`.
 
     Counters that both places have keep their values. Other loops begin at iteration 0, and other hops
     are the transfers that lead to `place` directly.
     """
-    known = dict(zip(left.counts if left else (), cursor, strict=False))
+    known = dict(zip(before.counts if before else (), cursor, strict=False))
     for count in place.counts:
         if count.kind != "hops":
             known.setdefault(count, 0)
-        elif count not in known or left is None or _hops_to(left, count) != _hops_to(place, count):
+        elif count not in known or before is None or _hops_to(before, count) != _hops_to(place, count):
             known[count] = _hops_to(place, count)
     return tuple(known[count] for count in place.counts)
 
@@ -69,11 +69,11 @@ def iteration(place: Place, cursor: Cursor) -> int | None:
 
     For a node of a graph that is laid flat it is the number of its visit.
     """
-    found = None
+    number = None
     for count, value in zip(place.counts_inside, cursor, strict=False):
         if count.kind in ("iteration", "visit"):
-            found = value
-    return found
+            number = value
+    return number
 
 
 def attempt(place: Place, cursor: Cursor) -> int:
@@ -145,12 +145,12 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     cursor: Cursor = ()
     for part in text.split("/"):
         match = _PART.fullmatch(part)
-        found = match and _found(tree, place, match["segment"], match["call"] is not None)
-        if match is None or found is None or len(cursor) != len(counts_around(found)):
+        inner = match and _found(tree, place, match["segment"], match["call"] is not None)
+        if match is None or inner is None or len(cursor) != len(counts_around(inner)):
             return None
-        if match["again"] and not found.is_tool:
+        if match["again"] and not inner.is_tool:
             return None
-        place = found
+        place = inner
         call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
         cursor = cursor if call is None else (*cursor, call)
         if place.repeats:
@@ -185,20 +185,20 @@ def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
 
 def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Return whether an address is inside the attempt of a call that runs a place at a cursor."""
-    found = parse_address(tree, text)
-    if found is None or place not in way_to(found[0]):
+    activation = parse_address(tree, text)
+    if activation is None or place not in way_to(activation[0]):
         return False
     around = len(counts_around(place)) + place.is_called
-    return found[1][:around] == cursor[:around]
+    return activation[1][:around] == cursor[:around]
 
 
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Return whether an address is that of a place at a cursor, or inside it, after any transfers."""
-    found = parse_address(tree, text)
-    if found is None or place not in way_to(found[0]):
+    activation = parse_address(tree, text)
+    if activation is None or place not in way_to(activation[0]):
         return False
     before = len(place.counts) - place.counts_hops
-    return found[1][:before] == cursor[:before]
+    return activation[1][:before] == cursor[:before]
 
 
 def numbered_call(number: int, attempt: int) -> Any:
@@ -268,12 +268,12 @@ class RunPaths:
         place = self._plain.get(form)
         if place is not None and len(rounds) == len(place.counts):
             return self.at(place, tuple(map(int, rounds)))
-        found = parse_address(self._tree, text)
-        if found is None:
+        activation = parse_address(self._tree, text)
+        if activation is None:
             return None
-        if address_template(found[0]) is not None:
-            self._plain[form] = found[0]
-        return self.at(*found)
+        if address_template(activation[0]) is not None:
+            self._plain[form] = activation[0]
+        return self.at(*activation)
 
     def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
         """Return the path at the start of an iteration of a loop."""

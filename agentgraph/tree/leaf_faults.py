@@ -128,18 +128,18 @@ def human_faults(agent: HumanAgent) -> Iterator[str]:
         yield fault
 
 
-def tool_error_faults(given: object) -> Iterator[str]:
+def tool_error_faults(option: object) -> Iterator[str]:
     """Yield what is wrong with `on_tool_error`."""
-    kinds = given if isinstance(given, tuple) and given else (given,)
+    kinds = option if isinstance(option, tuple) and option else (option,)
     is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
-    if isinstance(given, str):
-        is_known = given in ("return", "raise") or len(given.split()) > 1
-    elif not isinstance(given, type | tuple):
-        is_known = is_hook(given)
+    if isinstance(option, str):
+        is_known = option in ("return", "raise") or len(option.split()) > 1
+    elif not isinstance(option, type | tuple):
+        is_known = is_hook(option)
     if not is_known:
         yield (
-            f"on_tool_error={shown(given)} is not known; use 'return' or 'raise', types of exceptions, "
-            "a sentence for the model, or a sync function of the exception"
+            f"on_tool_error={shown(option)} is not known; use 'return' or 'raise', types of "
+            "exceptions, a sentence for the model, or a sync function of the exception"
         )
 
 
@@ -165,11 +165,11 @@ def _is_chooser(fn: object) -> bool:
 
 def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
     """Yield what is wrong with `retry` and `timeout`."""
-    given = agent.retry
-    several = given if isinstance(given, Sequence) and not hasattr(given, "max_attempts") else [given]
-    if given is not None and not all(hasattr(each, "max_attempts") for each in several):
+    retry = agent.retry
+    several = retry if isinstance(retry, Sequence) and not hasattr(retry, "max_attempts") else [retry]
+    if retry is not None and not all(hasattr(each, "max_attempts") for each in several):
         yield (
-            f"retry={shown(given)} is not a retry policy; pass langgraph.types.RetryPolicy(...), or "
+            f"retry={shown(retry)} is not a retry policy; pass langgraph.types.RetryPolicy(...), or "
             "several"
         )
     limit = agent.timeout
@@ -303,9 +303,9 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
 
 
 def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterator[str]:
-    given = agent.tool_timeout
-    named = given if isinstance(given, Mapping) else {}
-    alone = () if isinstance(given, Mapping) or given is None else (given,)
+    timeout = agent.tool_timeout
+    named = timeout if isinstance(timeout, Mapping) else {}
+    alone = () if isinstance(timeout, Mapping) or timeout is None else (timeout,)
     for limit in (*named.values(), *alone):
         seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:

@@ -119,10 +119,10 @@ class Place:
         agent = self.chat
         if agent is None:
             return False
-        given = any(not isinstance(tool, Mapping) for tool in agent.tools)
-        brought = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
+        own = any(not isinstance(tool, Mapping) for tool in agent.tools)
+        of_middleware = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
         transfers = bool(agent.sub_agents) or (self.is_target and not self.returns)
-        return given or bool(brought) or agent.exit_tool or agent.break_tool or transfers
+        return own or bool(of_middleware) or agent.exit_tool or agent.break_tool or transfers
 
     @property
     def sums_up(self) -> bool:
@@ -209,12 +209,12 @@ class Place:
 
     def policy(self, name: Literal["retry", "timeout"]) -> Any:
         """Return a policy of the agent here, or of the innermost step around it that has one."""
-        found = getattr(self.home.agent, name, None)
+        policy = getattr(self.home.agent, name, None)
         place: Place | None = self
-        while found is None and place is not None:
-            found = getattr(place.step, name, None)
+        while policy is None and place is not None:
+            policy = getattr(place.step, name, None)
             place = place.parent
-        return found
+        return policy
 
     @property
     def runs_tasks(self) -> bool:
@@ -372,10 +372,10 @@ def _nodes(place: Place) -> tuple[str, ...]:
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to, by name: sub-agents, then the parent."""
     place = place.home
-    found = list(tree.children.get(place, ())) if place.kind.hands_over else []
+    places = list(tree.children.get(place, ())) if place.kind.hands_over else []
     if place.is_target and place.parent and not place.returns:
-        found.append(place.parent)
-    return {target.name: target for target in found}
+        places.append(place.parent)
+    return {target.name: target for target in places}
 
 
 def lay_out(root: Agent) -> Tree:

@@ -254,7 +254,7 @@ def earlier_cursors(place: Place, cursor: Cursor) -> list[Cursor]:
     if place.chat is None or not place.chat.sub_agents_return:
         return []
     at = _hops_at(place)
-    found, below = [], 0
+    cursors, below = [], 0
     for index, hop in reversed(list(enumerate(cursor[at]))):
         if hop == 0:
             below += 1
@@ -263,8 +263,8 @@ def earlier_cursors(place: Place, cursor: Cursor) -> list[Cursor]:
             break
         below -= 1
         if below == 0:
-            found.append((*cursor[:at], cursor[at][:index], *cursor[at + 1 :]))
-    return found
+            cursors.append((*cursor[:at], cursor[at][:index], *cursor[at + 1 :]))
+    return cursors
 
 
 def next_stops(
@@ -346,18 +346,18 @@ def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
 
 def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     """Return the signals with which a lane can end."""
-    found: set[Signal | None] = set()
+    signals: set[Signal | None] = set()
     first = _first(tree, lane)
-    seen, left = {first}, [first]
-    while left:
-        place = left.pop()
+    seen, queue = {first}, [first]
+    while queue:
+        place = queue.pop()
         for way in _ways_on(tree, place, capabilities_at(tree, place)):
             if way.place is None:
-                found.add(way.signal)
+                signals.add(way.signal)
             elif way.place not in seen:
                 seen.add(way.place)
-                left.append(way.place)
-    return found
+                queue.append(way.place)
+    return signals
 
 
 def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:

@@ -126,11 +126,11 @@ def plan_execute(
     return _checked(whole, Finished(name, max_iterations), keeps=True)
 
 
-def _agent(role: str, given: Agent | Model, history: HistoryPolicy = "shared") -> Agent:
+def _agent(role: str, part: Agent | Model, history: HistoryPolicy = "shared") -> Agent:
     """Return an agent, or a chat agent for a model."""
-    if isinstance(given, Runnable | str) or callable(given):
-        return chat_agent(role, given, history=history)
-    return given
+    if isinstance(part, Runnable | str) or callable(part):
+        return chat_agent(role, part, history=history)
+    return part
 
 
 def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -> Agent:
@@ -159,10 +159,10 @@ class _Templated:
 
     def __call__(self, ctx: Context) -> Any:
         """Return the combined instruction."""
-        given = self.instruction(ctx) if callable(self.instruction) else self.instruction
-        if isinstance(given, SystemMessage):
-            return with_text(given, fill(self.form, ctx.values, ctx.name))
-        return f"{given}\n\n{self.form}" if isinstance(given, str) else given
+        instruction = self.instruction(ctx) if callable(self.instruction) else self.instruction
+        if isinstance(instruction, SystemMessage):
+            return with_text(instruction, fill(self.form, ctx.values, ctx.name))
+        return f"{instruction}\n\n{self.form}" if isinstance(instruction, str) else instruction
 
 
 def _executing(name: str, executor: Agent, parallel: bool) -> CheckedAgent:

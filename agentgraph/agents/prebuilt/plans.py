@@ -45,7 +45,7 @@ class PlanStep:
         return {"name": self.name, "task": self.task, "depends_on": list(self.depends_on)}
 
 
-def read_plan(given: object, done: Sequence[str] = ()) -> list[PlanStep]:
+def read_plan(plan: object, done: Sequence[str] = ()) -> list[PlanStep]:
     r"""Return the steps of a plan given as text or plain data, each after its dependencies.
 
     A plan is JSON, a list of steps or `{"steps": [...]}`, or a numbered list in plain text. A step is a
@@ -57,20 +57,20 @@ def read_plan(given: object, done: Sequence[str] = ()) -> list[PlanStep]:
     Raises:
         ValueError: It is not a valid plan; the message says why.
     """
-    items = _items(given)
+    items = _items(plan)
     taken = {*done, *(str(name) for item in items if (name := _name(item)) is not None)}
     free = (str(number) for number in count(len(done) + 1) if str(number) not in taken)
     steps = [_step(item, number, free) for number, item in enumerate(items, start=1)]
     if again := [step.name for step in steps if step.name in done]:
         raise ValueError(f"the step {again[0]!r} is done already; name only steps that are left")
-    left = {step.name: [name for name in step.depends_on if name not in done] for step in steps}
-    if faults := list(dependency_faults([step.name for step in steps], left)):
+    pending = {step.name: [name for name in step.depends_on if name not in done] for step in steps}
+    if faults := list(dependency_faults([step.name for step in steps], pending)):
         raise ValueError("; ".join(faults))
     by_name = {step.name: step for step in steps}
-    return [by_name[name] for name in in_order(left)]
+    return [by_name[name] for name in in_order(pending)]
 
 
-def read_reply(given: object, done: Sequence[str]) -> str | list[PlanStep]:
+def read_reply(reply: object, done: Sequence[str]) -> str | list[PlanStep]:
     """Return the content of a replanner's reply: the answer, or the remaining steps.
 
     A text that is neither JSON nor a numbered list is the answer itself.
@@ -79,14 +79,14 @@ def read_reply(given: object, done: Sequence[str]) -> str | list[PlanStep]:
         ValueError: The reply looks like a plan, but is not a valid one.
     """
     try:
-        data = read_json(given) if isinstance(given, str) else given
+        data = read_json(reply) if isinstance(reply, str) else reply
     except ValueError:
-        return read_plan(given, done) if _lines(str(given)) else str(given)
+        return read_plan(reply, done) if _lines(str(reply)) else str(reply)
     if isinstance(data, Mapping) and (answer := _first(data, _ANSWER)) is not None:
         return str(answer)
     if isinstance(data, list) or (isinstance(data, Mapping) and _first(data, _STEPS) is not None):
         return read_plan(data, done)
-    return str(given)
+    return str(reply)
 
 
 def as_values(steps: Sequence[PlanStep]) -> list[Any]:
@@ -101,13 +101,13 @@ def from_data(steps: Sequence[Mapping[str, Any]]) -> list[PlanStep]:
     return [PlanStep(each["name"], each["task"], tuple(each["depends_on"])) for each in steps]
 
 
-def _items(given: object) -> list[Any]:
-    data = given
-    if isinstance(given, str):
+def _items(plan: object) -> list[Any]:
+    data = plan
+    if isinstance(plan, str):
         try:
-            data = read_json(given)
+            data = read_json(plan)
         except ValueError:
-            data = _lines(given)
+            data = _lines(plan)
     if isinstance(data, Mapping):
         data = _first(data, _STEPS)
     if not isinstance(data, list):
@@ -118,8 +118,8 @@ def _items(given: object) -> list[Any]:
 def _lines(text: str) -> list[str] | None:
     """Return the items of a numbered list, or None if any line is not an item."""
     matches = [_LINE.fullmatch(line) for line in text.splitlines() if line.strip()]
-    found = [match["task"] for match in matches if match]
-    return found if found and len(found) == len(matches) else None
+    tasks = [match["task"] for match in matches if match]
+    return tasks if tasks and len(tasks) == len(matches) else None
 
 
 def _step(item: object, number: int, free: Iterator[str]) -> PlanStep:
@@ -221,8 +221,8 @@ def work_in(kept: Mapping[str, Any]) -> Work:
     """Return the progress of a `plan_execute`, given what it keeps."""
     data = kept[WORK]
     done = tuple((from_data([step])[0], result) for step, result in data["done"])
-    left = tuple(from_data(data["left"]))
-    return Work(data["question"], left, done, data["answer"], data["rounds"])
+    steps = tuple(from_data(data["left"]))
+    return Work(data["question"], steps, done, data["answer"], data["rounds"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +232,10 @@ class Planned:
     name: str
     may_be_empty: bool
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the plan."""
         try:
-            given = _text(said) or _written(ctx)
+            given = _text(messages) or _written(ctx)
             steps = read_plan("" if given is None else given)
             if not steps and not self.may_be_empty:
                 raise ValueError("it has no steps")
@@ -251,10 +251,10 @@ class Executed:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the result."""
         work = work_of(self.name, ctx)
-        done = (*work.done, (work.left[0], _text(said)))
+        done = (*work.done, (work.left[0], _text(messages)))
         work = replace(work, left=work.left[1:], done=done, rounds=work.rounds + 1)
         return CheckResult(values=work.values(), kept=work.kept(self.name))
 
@@ -265,7 +265,7 @@ class ExecutedAll:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the results."""
         work = work_of(self.name, ctx)
         results = kept_in(ctx, self.name)[RESULTS]
@@ -280,10 +280,10 @@ class Replanned:
 
     name: str
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the answer or the steps; if the replanner said nothing, the plan continues."""
         work = work_of(self.name, ctx)
-        given = _text(said) or _written(ctx)
+        given = _text(messages) or _written(ctx)
         if given is None:
             return CheckResult()
         try:
@@ -304,16 +304,16 @@ class Finished:
     name: str
     max_iterations: int | None
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Say the best answer, unless the last message is already that answer."""
         work = work_of(self.name, ctx)
         best = work.best()
-        messages = (AIMessage(best),) if best and _text(said) != best else ()
+        answer = (AIMessage(best),) if best and _text(messages) != best else ()
         stopped = work.answer is None and work.left and work.rounds == self.max_iterations
         left = [step.task for step in work.left]
         stop = {"plan_execute": self.name, "ended": "max_iterations", "left": left}
         custom = (stop,) if stopped else ()
-        return CheckResult(messages, custom, work.values(), work.kept(self.name))
+        return CheckResult(answer, custom, work.values(), work.kept(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,8 +373,8 @@ def _written(ctx: Context) -> Any:
     return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan
 
 
-def _text(said: Sequence[BaseMessage]) -> str:
-    return str(said[-1].text) if said else ""
+def _text(messages: Sequence[BaseMessage]) -> str:
+    return str(messages[-1].text) if messages else ""
 
 
 def _question(ctx: Context) -> str:

@@ -24,6 +24,9 @@ from agentgraph.agents.signals import Custom, SetValues
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
+_OWN = ("runnable", "input", "output")
+"""The options of `runnable_agent` that `function_agent` does not have."""
+
 
 def runnable_agent(
     name: str,
@@ -65,21 +68,13 @@ def runnable_agent(
     Raises:
         AgentGraphError: `runnable` is not a runnable.
     """
+    options = {key: value for key, value in locals().items() if key not in _OWN}
     if not isinstance(runnable, Runnable):
         raise AgentGraphError(
             f"{name}: {shown(runnable)} is not a LangChain runnable; pass one, such as prompt | model, "
             "or use function_agent for a function"
         )
-    return function_agent(
-        name,
-        RunsRunnable(runnable, input, output),
-        description=description,
-        output_key=output_key,
-        history=history,
-        retry=retry,
-        timeout=timeout,
-        cache_policy=cache_policy,
-    )
+    return function_agent(fn=RunsRunnable(runnable, input, output), **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def supervisor(
     Returns:
         The agent; `compile_agent` checks it.
     """
-    options = {key: given for key, given in locals().items() if key not in _OWN}
+    options = {key: value for key, value in locals().items() if key not in _OWN}
     agents = as_tuple(workers)
     names = [str(getattr(each, "name", each)) for each in agents]
     options["model_input"] = with_reminder(model_input, names)

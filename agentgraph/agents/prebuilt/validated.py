@@ -69,9 +69,9 @@ class TextCheck:
     check: Any
     max_attempts: int
 
-    def __call__(self, ctx: Context, said: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Run the agent again with what was wrong; after its last attempt, fail."""
-        wrong = self._wrong(ctx, str(said[-1].text) if said else "")
+        wrong = self._wrong(ctx, str(messages[-1].text) if messages else "")
         if wrong is None:
             return CheckResult()
         failed = (
@@ -90,12 +90,12 @@ class TextCheck:
             if _is_schema(self.check):
                 typed(self.check, read_json(text))
                 return None
-            found = self.check(ctx, text) if takes_two(self.check) else self.check(text)
+            verdict = self.check(ctx, text) if takes_two(self.check) else self.check(text)
         except (ValueError, AssertionError) as error:
             return said(error)
-        if found is None or found is True:
+        if verdict is None or verdict is True:
             return None
-        return str(found) if found else "it was refused, without a reason"
+        return str(verdict) if verdict else "it was refused, without a reason"
 
 
 def _faults(check: Any, max_attempts: object) -> Iterator[str]:
