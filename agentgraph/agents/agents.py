@@ -1,4 +1,4 @@
-"""The agents: frozen dataclasses that describe what runs; `builders` and `composites` make them."""
+"""The agents: frozen dataclasses that say what runs; `builders` make them, and describe each option."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
-from agentgraph.agents.signals import CheckResult, ResponseSchema
+from agentgraph.agents.signals import CheckResult, JsonSchema, ResponseSchema, Values
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or the
@@ -66,7 +66,7 @@ Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
 Instruction = str | SystemMessage | Callable[[Context], str | SystemMessage]
 """A template, a message that is sent unchanged, or a function from a `Context` to either."""
 
-OutputSchema: TypeAlias = "TypeForm[Any] | dict[str, Any] | ResponseFormat[Any] | None"
+OutputSchema: TypeAlias = "TypeForm[Any] | JsonSchema | ResponseFormat[Any] | None"
 """A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`.
 
 mypy reads `int | None` as a type only where `TypeForm` is not inside another alias of a union."""
@@ -95,7 +95,7 @@ class Shown:
     def __str__(self) -> str:
         return self.renderer.text(self)  # type: ignore[arg-type]
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self.renderer.mime_bundle(self)  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ class AgentTool:
     history: Literal["input", "shared"] = "input"
 
 
-Approval = Iterable[str] | Callable[[ToolCall], bool] | Mapping[str, Any]
+Approval = Iterable[str] | Callable[[ToolCall], bool] | Values
 """The tool calls that a person must approve: tool names, a function of a call, LangChain's rules."""
 
 OnUnknownTool = Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any]
@@ -127,7 +127,7 @@ Seconds = float | timedelta
 ToolTimeout = Seconds | Mapping[str, Seconds] | None
 """How long a call of an async tool may take: for all tools, or by tool name."""
 
-Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Mapping[str, Any] | AgentTool
+Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Values | AgentTool
 """A LangChain tool, or the result of its `with_retry()`, `with_fallbacks()` or `with_config()`; a
 function, an agent as a tool, or a tool that the model's provider runs."""
 
@@ -154,7 +154,7 @@ class ChatAgent(Shown):
     return_directly: tuple[str, ...] = ()
     exit_tool: bool = False
     break_tool: bool = False
-    approve: tuple[str, ...] | Callable[[ToolCall], bool] | Mapping[str, Any] = ()
+    approve: tuple[str, ...] | Callable[[ToolCall], bool] | Values = ()
     interrupt_mode: Literal["batched", "per_call"] = "batched"
     parallel_tools: bool = True
     on_tool_error: OnToolError = "return"
@@ -213,7 +213,7 @@ class InnerNode:
     """Its name in addresses: that of the node, with `%` escapes as in URLs."""
     node: str
     """The name of the node in its graph."""
-    graph: Any = None
+    graph: object = None
     """The compiled graph that the node runs, if it runs one."""
 
 
@@ -306,7 +306,7 @@ class Item:
     """What the agent is asked to do."""
     depends_on: tuple[str, ...] = ()
     """The names of the items that must finish first."""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     """Values for this item, in addition to those of the run."""
 
 
@@ -318,7 +318,7 @@ class ForEachAgent(Shown):
     """The name of the agent and of the node that runs its lanes."""
     agent: "Agent"
     """The agent that runs for each item."""
-    items: Callable[[Mapping[str, Any]], Sequence[Item]]
+    items: Callable[[Values], Sequence[Item]]
     """Called just before the items run, with what the agent `kept_by` keeps; returns the items."""
     kept_by: str
     """The enclosing agent that keeps the text of each last message, as `results` by item name."""

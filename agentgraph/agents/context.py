@@ -1,7 +1,7 @@
 """The arguments of users' functions: the `Context` of a run, and the `Entry`s of its history."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -11,6 +11,7 @@ from langchain_core.tools.base import _DirectlyInjectedToolArg
 from typing_extensions import TypeVar
 
 from agentgraph.agents.run_path import RunPath
+from agentgraph.agents.signals import Values
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -56,7 +57,7 @@ class Entry:
 class KeepingContext(Protocol):
     """A context that also shows the package's own agents what is kept for them."""
 
-    def kept(self, name: str) -> Mapping[str, Any]:
+    def kept(self, name: str) -> Values:
         """Return what the nearest enclosing agent with this name keeps; for "" what all share."""
 
 
@@ -80,7 +81,7 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         answer: That answer, as plain data; None before.
     """
 
-    values: Mapping[str, Any]
+    values: Values
     answered: bool
     answer: Any
 

@@ -13,6 +13,9 @@ from agentgraph.safe_repr import shown
 Signal = Literal["exit", "break_loop"]
 """How an agent ends what encloses it: the run, or the nearest loop."""
 
+Values: TypeAlias = Mapping[str, Any]
+"""Values of a run, or other plain data, by name."""
+
 JsonSchema: TypeAlias = dict[str, Any]
 """A JSON schema."""
 
@@ -129,11 +132,11 @@ class KeptValues(SetValues):
 
     __slots__ = ("kept",)
 
-    def __init__(self, values: Mapping[str, Any], kept: "Kept") -> None:
+    def __init__(self, values: Values, kept: "Kept") -> None:
         self.values, self.kept = dict(values), kept
 
 
-Kept = Mapping[str, Mapping[str, Any]]
+Kept = Mapping[str, Values]
 """What derived agents keep for themselves, by their names: entries of plain data by key. Under "" is
 what all of them share."""
 
@@ -153,7 +156,7 @@ class CheckResult:
 
     messages: tuple[BaseMessage, ...] = ()
     custom: tuple[Any, ...] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
     kept: "Kept" = field(default_factory=dict)
     repeats: bool = False
     failed: str | None = None

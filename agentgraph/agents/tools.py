@@ -263,12 +263,12 @@ class WrappedTool(BaseTool):
         return self.inner.get_input_schema(config)
 
     @property
-    def func(self) -> Any:
+    def func(self) -> Fn | None:
         """The function of the tool, if it has one."""
         return getattr(self.inner, "func", None)
 
     @property
-    def coroutine(self) -> Any:
+    def coroutine(self) -> Fn | None:
         """The coroutine function of the tool, if it has one."""
         return getattr(self.inner, "coroutine", None)
 

@@ -1,7 +1,6 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -157,7 +156,7 @@ class _Templated:
     instruction: Instruction
     form: str
 
-    def __call__(self, ctx: Context) -> Any:
+    def __call__(self, ctx: Context) -> str | SystemMessage:
         """Return the combined instruction."""
         instruction = self.instruction(ctx) if callable(self.instruction) else self.instruction
         if isinstance(instruction, SystemMessage):

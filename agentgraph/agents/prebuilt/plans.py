@@ -12,7 +12,7 @@ from agentgraph.agents.agents import Item
 from agentgraph.agents.context import Context, KeepingContext
 from agentgraph.agents.dependencies import dependency_faults, in_order
 from agentgraph.agents.schemas import read_json
-from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues
+from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues, Values
 from agentgraph.safe_repr import said, shown
 
 Data = dict[str, Any]
@@ -89,19 +89,19 @@ def read_reply(reply: object, done: Sequence[str]) -> str | list[PlanStep]:
     return str(reply)
 
 
-def as_values(steps: Sequence[PlanStep]) -> list[Any]:
+def as_values(steps: Sequence[PlanStep]) -> list[object]:
     """Return steps in a form that `read_plan` reads: texts, or data if any step has dependencies."""
     if any(step.depends_on for step in steps):
         return [step.as_data() for step in steps]
     return [step.task for step in steps]
 
 
-def from_data(steps: Sequence[Mapping[str, Any]]) -> list[PlanStep]:
+def from_data(steps: Sequence[Values]) -> list[PlanStep]:
     """Return the steps for the results of `PlanStep.as_data`."""
     return [PlanStep(each["name"], each["task"], tuple(each["depends_on"])) for each in steps]
 
 
-def _items(plan: object) -> list[Any]:
+def _items(plan: object) -> list[object]:
     data = plan
     if isinstance(plan, str):
         try:
@@ -141,7 +141,7 @@ def _name(item: object) -> Any:
     return _first(item, _NAME) if isinstance(item, Mapping) else None
 
 
-def _first(data: Mapping[str, Any], keys: Sequence[str]) -> Any:
+def _first(data: Values, keys: Sequence[str]) -> Any:
     return next((data[key] for key in keys if data.get(key) is not None), None)
 
 
@@ -212,12 +212,12 @@ def work_of(name: str, ctx: Context) -> Work:
     return work_in(kept_in(ctx, name))
 
 
-def kept_in(ctx: Context, name: str) -> Mapping[str, Any]:
+def kept_in(ctx: Context, name: str) -> Values:
     """Return what the enclosing agent with this name keeps; for "" what all agents share."""
     return cast(KeepingContext, ctx).kept(name)
 
 
-def work_in(kept: Mapping[str, Any]) -> Work:
+def work_in(kept: Values) -> Work:
     """Return the progress of a `plan_execute`, given what it keeps."""
     data = kept[WORK]
     done = tuple((from_data([step])[0], result) for step, result in data["done"])
@@ -353,7 +353,7 @@ class Approval:
         return Ask({"question": work.question, "plan": plan, **more}, schema)
 
 
-def steps_left(kept: Mapping[str, Any]) -> list[Item]:
+def steps_left(kept: Values) -> list[Item]:
     """Return an item for each remaining step; its request has the results of finished dependencies."""
     work = work_in(kept)
     results = {step.name: result for step, result in work.done}
@@ -367,7 +367,7 @@ def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
     return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
 
 
-def _written(ctx: Context) -> Any:
+def _written(ctx: Context) -> object:
     """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
     return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan

@@ -24,13 +24,14 @@ from agentgraph.agents.signals import Custom, SetValues
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
+AnyRunnable = Runnable[Any, Any]
 _OWN = ("runnable", "input", "output")
 """The options of `runnable_agent` that `function_agent` does not have."""
 
 
 def runnable_agent(
     name: str,
-    runnable: Runnable[Any, Any],
+    runnable: AnyRunnable,
     *,
     description: str = "",
     output_key: str | None = None,
@@ -87,7 +88,7 @@ class RunsRunnable:
         output: Makes the agent's output; None for the default.
     """
 
-    runnable: Runnable[Any, Any]
+    runnable: AnyRunnable
     input: InputFunction | None = None
     output: OutputFunction | None = None
 
