@@ -93,7 +93,7 @@ def may_give_command(fn: Fn) -> bool:
     >>> may_give_command(look), may_give_command(lambda topic: topic)
     (False, True)
     """
-    kinds = {kind for hint in _members(_return_hint(fn)) for kind in _given(hint)}
+    kinds = {kind for hint in _members(_return_hint(fn)) for kind in _item_types(hint)}
     is_open = not kinds or bool(kinds & {Any, object, *_STREAMS, *_AWAITED})
     return is_open or any(_name(kind) == "Command" for kind in kinds)
 
@@ -110,7 +110,7 @@ def allowed(fn: Fn) -> Capabilities:
     Capabilities(go_on=True, exit=True, break_loop=False, transfer=False, ask=False)
     """
     hints = _members(_return_hint(fn))
-    kinds = {kind for hint in hints for kind in _given(hint)}
+    kinds = {kind for hint in hints for kind in _item_types(hint)}
     if not kinds or kinds & {Any, object, *_STREAMS, *_AWAITED}:
         return EVERYTHING
     may_be_empty = any(typing.get_origin(hint) in (*_STREAMS, list) for hint in hints)
@@ -133,7 +133,7 @@ def _return_hint(fn: object) -> Any:
         return Any
 
 
-def _given(hint: Any) -> tuple[Any, ...]:
+def _item_types(hint: Any) -> tuple[Any, ...]:
     """Return the types of the items that a member of a return annotation yields or returns."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _STREAMS:
@@ -141,7 +141,7 @@ def _given(hint: Any) -> tuple[Any, ...]:
         return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
     if origin in _AWAITED:
         awaited = _members(arguments[-1]) if arguments else (Any,)
-        return tuple(kind for hint in awaited for kind in _given(hint))
+        return tuple(kind for hint in awaited for kind in _item_types(hint))
     if hint in _SEVERAL or origin in _SEVERAL:
         return tuple(kind for part in arguments for kind in _members(part)) or (Any,)
     return (hint,)

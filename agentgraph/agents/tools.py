@@ -198,8 +198,8 @@ def tool_capabilities(agent: ChatAgent) -> Capabilities:
             go_on=bool(getattr(inner_tool(each) or each, "return_direct", False))
         )
         if not isinstance(each, AgentTool | Mapping):
-            said = allowed(function_of(each))
-            capabilities |= Capabilities(go_on=False, exit=said.exit, break_loop=said.break_loop)
+            by_type = allowed(function_of(each))
+            capabilities |= Capabilities(go_on=False, exit=by_type.exit, break_loop=by_type.break_loop)
     return capabilities
 
 

@@ -75,8 +75,8 @@ def json_object(text: str) -> JsonObject:
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"{cut(text, _SHOWN)!r} is not JSON ({error}).") from None
     if not isinstance(values, dict):
-        shown = cut(text, _SHOWN)
-        raise click.BadParameter(f'{shown!r} is not a JSON object such as {{"topic": "bees"}}.')
+        start = cut(text, _SHOWN)
+        raise click.BadParameter(f'{start!r} is not a JSON object such as {{"topic": "bees"}}.')
     return values
 
 

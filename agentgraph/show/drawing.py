@@ -57,12 +57,12 @@ def mermaid(graph: Graph, *, xray: bool = True) -> str:
         xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
     """
     drawn = graph.get_graph(xray=xray)
-    shown = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
+    nodes = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
     edges = _edges(drawn.edges)
-    anchors = dict(_anchors(edges, shown))
+    anchors = dict(_anchors(edges, nodes))
     lines = [
         "graph TD",
-        *_boxes(shown, "", anchors),
+        *_boxes(nodes, "", anchors),
         *(f"    {_id(a)} {'-.->' if choice else '-->'} {_id(b)}" for (a, b), choice in edges.items()),
         *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
         f"    {_STYLE}",
@@ -101,9 +101,9 @@ def drawings(graph: Graph) -> dict[str, str]:
         The drawing under "text/plain" and "text/vnd.mermaid", the SVG under "image/svg+xml".
     """
     text = mermaid(graph)
-    shown = {"text/plain": text, "text/vnd.mermaid": text}
+    bundle = {"text/plain": text, "text/vnd.mermaid": text}
     svg = _svg(text) if text.count("\n") <= _MOST_LINES else None
-    return {**shown, "image/svg+xml": svg} if svg else shown
+    return {**bundle, "image/svg+xml": svg} if svg else bundle
 
 
 @lru_cache(maxsize=32)

@@ -306,8 +306,8 @@ def frame(
 def _line(pieces: list[Segment]) -> Line:
     """Return a line without the spaces at its end."""
     length = cell_len("".join(piece.text for piece in pieces).rstrip())
-    shown = Segment.adjust_line_length(pieces, length)
-    return [(piece.text, str(piece.style or "")) for piece in shown]
+    line = Segment.adjust_line_length(pieces, length)
+    return [(piece.text, str(piece.style or "")) for piece in line]
 
 
 def _table(rows: Sequence[Row], width: int, running: str) -> Table:
@@ -397,8 +397,8 @@ def html(lines: Sequence[Line]) -> str:
     On a narrow page each line is cut at its end. Pages without styles show the same lines.
     """
     spans = ("".join(_span(text, style) for text, style in line).rstrip() for line in lines)
-    shown = "".join(f'<span style="{_LINE}">{line}\n</span>' for line in spans)
-    return f'<pre style="{_BLOCK}">{shown}</pre>'
+    body = "".join(f'<span style="{_LINE}">{line}\n</span>' for line in spans)
+    return f'<pre style="{_BLOCK}">{body}</pre>'
 
 
 def _span(text: str, style: str) -> str:

@@ -75,13 +75,13 @@ class References:
             PydanticCustomError: The name is unknown or not allowed.
         """
         try:
-            return self._found(registry, name)
+            return self._object(registry, name)
         except PydanticCustomError:
             if not self.finds_all:
                 raise
             return _stand_in(registry, name.rpartition(":")[2])
 
-    def _found(self, registry: Registry, name: str) -> object:
+    def _object(self, registry: Registry, name: str) -> object:
         thing = self._named(registry, name)
         if registry == "agents" and not isinstance(thing, Agent):
             raise refused(

@@ -145,7 +145,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     cursor: Cursor = ()
     for part in text.split("/"):
         match = _PART.fullmatch(part)
-        inner = match and _found(tree, place, match["segment"], match["call"] is not None)
+        inner = match and _place_inside(tree, place, match["segment"], match["call"] is not None)
         if match is None or inner is None or len(cursor) != len(counts_around(inner)):
             return None
         if match["again"] and not inner.is_tool:
@@ -321,7 +321,7 @@ def _shown_call(counter: Any) -> str:
     return ".".join(map(str, counter)) if isinstance(counter, tuple) else str(counter)
 
 
-def _found(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
+def _place_inside(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
     """Return the place that a segment names directly inside another place, or at the root."""
     if around is None:
         return tree.root if segment == tree.root.segment and not called else None

@@ -190,8 +190,8 @@ class Work:
         plan = as_values(self.left)
         past = [{"step": step.task, "result": result} for step, result in self.done]
         step = self.left[0].task if self.left else ""
-        shown = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
-        return {**shown, "answer": self.best()}
+        values = {"question": self.question, "plan": plan, "step": step, "past_steps": past}
+        return {**values, "answer": self.best()}
 
     def kept(self, name: str) -> Kept:
         """Return what the `plan_execute` with this name keeps, and what all of them do."""

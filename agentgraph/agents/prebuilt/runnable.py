@@ -94,21 +94,21 @@ class RunsRunnable:
 
     def __call__(self, ctx: Context) -> str | BaseMessage | SetValues | Custom | None:
         """Call the runnable."""
-        said: str | BaseMessage | None = self._said(self.runnable.invoke(self._given(ctx)))
-        return said
+        output: str | BaseMessage | None = self._output_of(self.runnable.invoke(self._input_for(ctx)))
+        return output
 
     async def acall(self, ctx: Context) -> Any:
         """Call the runnable on the event loop."""
-        return self._said(await self.runnable.ainvoke(self._given(ctx)))
+        return self._output_of(await self.runnable.ainvoke(self._input_for(ctx)))
 
-    def _given(self, ctx: Context) -> Any:
+    def _input_for(self, ctx: Context) -> Any:
         if self.input is not None:
             return self.input(ctx)
         if isinstance(self.runnable, BaseLanguageModel):
             return ctx.messages
         return {**ctx.values, "messages": ctx.messages}
 
-    def _said(self, result: object) -> Any:
+    def _output_of(self, result: object) -> Any:
         if self.output is not None:
             return self.output(result)
         if result is None or isinstance(result, str | BaseMessage):
