@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, get_args
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
@@ -321,6 +320,8 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
 
 def toolless(model: object) -> Iterator[object]:
     """Yield the models that take no tools: they lack `bind_tools`, or have LangChain's default one."""
+    from langchain_core.language_models import BaseChatModel  # costly, and trees without models exist
+
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
             yield from toolless(each)
@@ -385,9 +386,7 @@ def _faults(graph: object, builder: Any) -> Iterator[str]:
 
 def _several_edges(builder: Any) -> dict[str, list[str]]:
     """Return the nodes with several static edges, which are all taken."""
-    counts = Counter(start for start, _ in builder.edges)
-    return {
-        start: sorted(end for begin, end in builder.edges if begin == start)
-        for start, count in counts.items()
-        if count > 1
-    }
+    ends: dict[str, list[str]] = {}
+    for start, end in sorted(builder.edges):
+        ends.setdefault(start, []).append(end)
+    return {start: several for start, several in ends.items() if len(several) > 1}

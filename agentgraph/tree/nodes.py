@@ -49,6 +49,8 @@ class Nodes:
     @cached_property
     def hooks(self) -> tuple[str, ...]:
         """The names of all hooks of a chat agent's middleware, ours included."""
+        if self.agent is None:
+            return ()
         return tuple(name for hook in HOOKS for name in self._hooks(hook))
 
     @cached_property
