@@ -3,14 +3,9 @@
 A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
 in its state; middleware may have replaced, removed or summarized any of them. The history of the run
 must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
-save context. So each list is compared with the messages so far (`MessageLog`), by these rules:
-
-- A message with a new id is said, unless it is a human or system message (context, such as a summary).
-- A message of the agent that changed under its id is voided, and emitted as it is now.
-- A message that was removed by its id is voided if it is a *word* of the agent: an AI message without
-  calls. Calls and results stay, because they ran; so does everything after a removal of all messages.
-- A user's message that changed under its id is replaced for all agents, without an event (redaction).
-- Messages of other agents, and earlier ones of this agent, never change.
+save context. So each list is compared with the messages so far (`MessageLog`); the rules are those for
+hooks in `effects.py`, except that earlier messages of this agent never change, as those of others. (In
+a graph that is laid flat they may.) A removal of all messages takes nothing back: it is not by id.
 
 For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
 human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.

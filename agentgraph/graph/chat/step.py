@@ -2,9 +2,8 @@
 
 The messages in the state are what the agent sees of the history, as its middleware left it. The node's
 update is merged by the reducers of LangChain's own channels, and the result is compared with the
-messages before. New messages of models and tools enter the history. Replaced messages of this agent and
-of the user are replaced in the history, for all agents. All other changes are edits of what this agent
-sees.
+messages before. The table in `effects.py` says which changes are for all agents, as changes of the
+history. All others are edits of what this agent sees.
 
 After the node, edits and state are saved in the agent's record, as changes. Untracked state goes to a
 channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
@@ -249,7 +248,7 @@ class Step:
         self.merge(given)
 
     def say(self) -> None:
-        """Emit new messages, write replaced ones into the history, and save the rest as edits.
+        """Change the history by what the node did to messages, and save the rest as edits.
 
         Declared values that the node wrote are written too.
         """
@@ -259,18 +258,20 @@ class Step:
         if not self._touched:
             return
         known = {message.id: message for message in self._seen}
-        changed, now, gone = self._changed(known), dict[str | None, BaseMessage](), set[str | None]()
-        for message in changed:
+        is_longer = len(self.messages) >= len(self._seen) and all(map(is_, self.messages, self._seen))
+        now, gone = dict[str | None, BaseMessage](), set[str | None]()
+        for message in self._changed(known):
             effect = self._activation.take(message, "hook", is_seen=message.id in known)
+            is_longer = is_longer and effect == "said"
             if effect != "context" and isinstance(message, RemoveMessage):
                 gone.add(message.id)
             elif effect != "context":
                 now[message.id] = self._activation.current_message(message.id) or message
-        is_longer = len(self.messages) >= len(self._seen) and all(map(is_, self.messages, self._seen))
-        if not is_longer or len(now) < len(changed):
-            visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
-            self.messages = [now.get(each.id, each) for each in self.messages]
-            self.edits = edits_between(visible, self.messages, self._activation.said_ids)
+        if is_longer:  # the edits are as they were
+            return
+        visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
+        self.messages = [now.get(each.id, each) for each in self.messages]
+        self.edits = edits_between(visible, self.messages, self._activation.said_ids)
 
     def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
         """Return the messages that are not as they were, removals first."""
