@@ -140,17 +140,11 @@ class ToolsNode(Runnable[LaneState, Update]):
         step.merge_calls(updates)
         return step
 
-    def _merged_with(
-        self,
-        activation: Activation,
-        updates: Sequence[Mapping[str, Any]],
-        results: Sequence[TaskResult],
-    ) -> Step:
-        """Return a step that includes all updates of calls, also of what the agent sees."""
-        if not any("messages" in update for update in updates):
-            return self._merged(activation, (), updates)
-        step = self._merged(activation, None, updates)
-        step.keep_edits([message for result in results for message in result["messages"]])
+    def _merged_with(self, activation: Activation, updates: Sequence[Mapping[str, Any]]) -> Step:
+        """Return a step that has taken all updates of calls, also of what the agent sees."""
+        is_seen = any("messages" in update for update in updates)
+        step = self._merged(activation, None if is_seen else (), updates)
+        step.say()
         return step
 
     def _update(
@@ -183,7 +177,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
             activation.add_emitted(result["messages"], [*notes])
-        step = self._merged_with(activation, updates, results) if updates else None
+        step = self._merged_with(activation, updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
             activation.emit_note("break_loop")  # outside a loop it has no effect
         if ending is not None:

@@ -27,7 +27,6 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWay
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.flat.parts import FlatGraph, Write
-from agentgraph.graph.history import is_said
 from agentgraph.graph.message_log import as_messages, written_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
@@ -310,7 +309,6 @@ class InnerGraphNode(FlatNode):
         ended: Mapping[int, TaskResult] = yield Call(run, arun)
         said = [message for result in ended.values() for message in result["messages"]]
         activation.add_emitted(said)
-        step.note_said(message.id for message in said)
         return [tuple(write) for result in ended.values() for write in result["writes"]]
 
     def _run_packet(self, *arguments: Any) -> TaskResult:
@@ -330,7 +328,7 @@ class InnerGraphNode(FlatNode):
             writes = yield from self.written(step, [given], config, activation.progress.get("steps", 0))
             writes = [*map(_with_ids, writes)]
             activation.check("what the node writes", writes)
-            said = [activation.stamped(each) for each in self._new(step, writes)]
+            said = self._said(activation, step, writes)
             for message in said:
                 emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=activation.address, told=emitter.end())
@@ -338,11 +336,12 @@ class InnerGraphNode(FlatNode):
             messages=said, values=[], position=position, acts={}, number=number, writes=writes
         )
 
-    def _new(self, step: Step, writes: Sequence[Write]) -> list[BaseMessage]:
+    def _said(self, activation: Activation, step: Step, writes: Sequence[Write]) -> list[BaseMessage]:
         """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
         written = written_in([{name: value} for name, value in writes if self.graph.says_messages])
-        return [message for message in written if message.id not in known and is_said(message)]
+        changes = [activation.change_by(m, "hook", is_seen=m.id in known) for m in written]
+        return [m for change in changes if change.effect == "said" for m in change.messages]
 
     def _marked(self, activation: Activation, config: RunnableConfig, chunks: Chunks) -> RunnableConfig:
         """Return a config whose models are those of the agent, if it says their messages."""

@@ -17,6 +17,7 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Kept, Signal
 from agentgraph.errors import InvalidOutputError, LimitError
+from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change_by
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
@@ -201,27 +202,53 @@ class Activation:
             inner_names=self.node_context.paths.inner_names,
         )
 
-    def is_own(self, message: BaseMessage) -> bool:
-        """Return whether this agent said a message."""
-        inner_names = self.node_context.paths.inner_names
-        return agent_of(message, inner_names) == self.node_context.place.home.name
+    def emit_message(self, message: BaseMessage) -> None:
+        """Write a new message to the history, and emit it when the node ends."""
+        self.check("the message", message)
+        self._said.append(self.stamped(message))
+        self.emitter.add_message(self._said[-1])
 
-    def emit_message(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
-        """Write a message to the history and emit it.
+    def take(
+        self, message: BaseMessage, giver: Giver, *, is_seen: bool = False, live: bool = False
+    ) -> Effect:
+        """Make the change of the history that a message makes, and emit it.
 
         Args:
             message: The message.
-            live: Whether to emit it at once instead of when the node ends.
-            at: Its address, if another activation of the agent said it.
+            giver: Who gives it.
+            is_seen: Whether a message with its id is in the agent's context.
+            live: Whether to emit a new message at once instead of when the node ends. What makes others
+                void waits for the end: the node may fail.
         """
-        self.check("the message", message)
-        if isinstance(message, RemoveMessage):
-            self._said.append(message)
-            return
-        self._said.append(self.stamped(message, at))
-        self.emitter.add_message(self._said[-1])
-        if live:
+        change = self.change_by(message, giver, is_seen=is_seen)
+        if change.messages:
+            self.check("the message", message)
+            self.emitter.add_change(change)
+            self._said += change.messages
+        if live and change.effect == "said":
             self.emitter.flush()
+        return change.effect
+
+    def change_by(self, message: BaseMessage, giver: Giver, *, is_seen: bool = False) -> MessageChange:
+        """Return the change of the history that a message makes, by the table in `effects.py`."""
+        was = self.current_message(message.id) if message.id else None
+        owner: Owner = "other" if is_seen else "nobody"
+        if was is not None:
+            owner = self._owner(was)
+        name = self.node_context.place.home.name
+        return change_by(message, was, owner, giver, self.address, name)
+
+    def _owner(self, was: BaseMessage) -> Owner:
+        """Return whose a message of the history is."""
+        at = address_of(was)
+        if at is None:
+            is_here = was.type == "human" and any(each.id == was.id for each in self.written_here)
+            return "user" if is_here else "other"
+        home, inner_names = self.node_context.place.home, self.node_context.paths.inner_names
+        if agent_of(was, inner_names) != home.name:
+            return "other"
+        here = [*self._said, *self.said_before()]
+        return "here" if any(each.id == was.id for each in here) else "earlier"
 
     def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
         """Write a text of the agent to the history and emit it, as `emit_message` does a message.
@@ -241,27 +268,9 @@ class Activation:
         if live:
             self.emitter.flush()
 
-    def stamped(self, message: BaseMessage, at: str | None = None) -> BaseMessage:
+    def stamped(self, message: BaseMessage) -> BaseMessage:
         """Return a message with the address at which it is said, and the name of its agent."""
-        return stamped(message, at or self.address, self.node_context.place.home.name)
-
-    def replace_user_message(self, message: BaseMessage) -> None:
-        """Replace a user's message under its id; no event is emitted."""
-        self.check("the message", message)
-        self._said.append(message)
-
-    def replace_message(self, message: BaseMessage, was: BaseMessage) -> None:
-        """Replace a message under its id: void the old one and emit the new one.
-
-        The agent's own message keeps its address; another agent's gets the address of this activation.
-        """
-        self.emitter.add_note("discarded", [was.id])
-        self.emit_message(message, at=address_of(was) if self.is_own(was) else None)
-
-    def remove_message(self, message_id: str) -> None:
-        """Void a message and remove it from the history when the node ends, unless it fails."""
-        self.emitter.add_note("discarded", [message_id])
-        self._said.append(RemoveMessage(id=message_id))
+        return stamped(message, self.address, self.node_context.place.home.name)
 
     def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
         """Write messages and notes that tasks or a call have already emitted."""

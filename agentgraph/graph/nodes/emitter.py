@@ -30,10 +30,11 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
+from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
-from agentgraph.graph.state import STAMP
+from agentgraph.graph.state import STAMP, address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -118,6 +119,14 @@ class Emitter:
     def add_message(self, message: BaseMessage) -> None:
         """Queue a message, which must be our own copy; the next flush or the end emits it."""
         self._queued.append(message)
+
+    def add_change(self, change: MessageChange) -> None:
+        """Queue the events of a change of the history: what becomes void, and what is said."""
+        if change.void:
+            self.add_note("discarded", change.void)
+        for message in change.messages:
+            if address_of(message) is not None:
+                self.add_message(message)
 
     def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
         """Queue a note; the next flush or the end emits it."""

@@ -24,8 +24,9 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.internals import DEFAULT_RECURSION_LIMIT, DURABILITY, INTERRUPT
-from agentgraph.graph.message_log import Change, MessageLog, as_messages, removed_in, written_in
+from agentgraph.graph.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
@@ -59,6 +60,8 @@ def output_of(graph: Any, final: Any) -> Any:
 
 _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """A generator of what tasks emit and save; it is sent what each task has saved."""
+_BEGINS = MessageChange("nothing", [], [])
+"""What a run saves first: no change, only that it begins."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
@@ -282,7 +285,7 @@ class _Run:
 
         Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
-        yield from self._kept([], [])
+        yield from self._kept(_BEGINS)
         is_anew = not self._saves or (self.kept is not None and not self.kept.continues)
         if self._last_try is not None and (self._last_try != self._try or is_anew):
             yield from self._results(self.log.begin_anew())
@@ -319,16 +322,16 @@ class _Run:
         self._removed.clear()
         self._written.clear()
 
-    def _results(self, changes: Iterator[Change]) -> _Results:
-        for messages, void in changes:
-            for message in messages:
+    def _results(self, changes: Iterator[MessageChange]) -> _Results:
+        for change in changes:
+            for message in change.messages:
                 self._activation.check("the message", message)
-            yield from self._kept(messages, void)
-            self.log.take(messages)
+            yield from self._kept(change)
+            self.log.take(change.messages)
 
-    def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
+    def _kept(self, change: MessageChange) -> _Results:
         """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
-        while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
+        while (kept := (yield self._result(change)))["acts"].get("run") != self._run:
             self.continues, self._number = True, kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
             if self.kept is not None:
@@ -336,17 +339,13 @@ class _Run:
             self.log.take(kept["messages"])
         self._passed()
 
-    def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Emitter, TaskResult]:
+    def _result(self, change: MessageChange) -> tuple[Emitter, TaskResult]:
         emitter, at = self._activation.new_emitter(is_concurrent=True), self._activation.address
-        if void:
-            emitter.add_note("discarded", void)
-        for message in messages:
-            if address_of(message) is not None:
-                emitter.add_message(message)
+        emitter.add_change(change)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}
         return emitter, TaskResult(
-            messages=messages, values=[], position=position, acts=acts, number=self._number
+            messages=change.messages, values=[], position=position, acts=acts, number=self._number
         )
 
     def _passed(self) -> None:
