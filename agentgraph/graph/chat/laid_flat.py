@@ -1,15 +1,14 @@
-"""Takes the nodes of LangChain's `create_agent` out of its graph, so that they can run in a lane.
+"""Builds agents with LangChain's `create_agent`, and takes their graph apart.
 
 The problem: chat agents must behave as LangChain's do, with its middleware. But `create_agent` returns
 a compiled graph, which would cost a checkpoint namespace and several supersteps as a node of ours.
 
-The rule: build the agent with `create_agent`, take its nodes, channels and branches out of the builder,
-and let our nodes run them. They are not public in LangChain. This is the only file that knows their
-names, and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
+The rule: take its nodes, channels and branches out of the graph (`graph/flat/graph.py`), and let our
+nodes run them. Their names are not public in LangChain. This is the only file that knows them, and
+`_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from types import FunctionType
@@ -17,11 +16,11 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import SystemMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode, ToolRuntime
-from langgraph.types import Send
 
 from agentgraph.errors import LangChainChangedError
+from agentgraph.graph.flat.graph import FlatGraph
 
 
 def _tools_have(name: str, graph: Any) -> bool:
@@ -57,50 +56,6 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
 """The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
-@dataclass(frozen=True)
-class FlatAgent:
-    """The nodes, channels and edges of an agent of LangChain.
-
-    Attributes:
-        model: Asks the model, with the middleware around it; called with the state, it gives a list
-            of `Command`s that update the state.
-        tools: Runs a tool call, with the middleware around it; None where the agent has no tools.
-        hooks: The hooks of the middleware, by the names of their nodes: `Limit.before_model`.
-        channels: The channels of the state, by name.
-        trace_policies: What traces may keep of each hook, by the name of its node; LangGraph's
-            `TracePolicy`, as its middleware says, or None.
-    """
-
-    model: Runnable[Any, Any]
-    tools: ToolNode | None
-    hooks: Mapping[str, Runnable[Any, Any]]
-    channels: Mapping[str, Any]
-    trace_policies: Mapping[str, Any]
-    _edges: Mapping[str, str]
-    _branches: Mapping[str, Any]
-
-    def route(self, node: str, state: Callable[[], Mapping[str, Any]], config: RunnableConfig) -> str:
-        """Return the node after one: "model", "tools", a hook, or `END`.
-
-        Args:
-            node: The node that has ended.
-            state: Called for the state that it left, where that decides.
-            config: LangGraph's config.
-        """
-        if node not in self._branches:
-            return self._edges[node]
-        branch = self._branches[node]
-        found = branch.path.invoke(state(), config)
-        first = found[0] if isinstance(found, list) else found
-        return first.node if isinstance(first, Send) else str(branch.ends[first])
-
-    def ways(self, node: str) -> list[str]:
-        """Return all nodes that can come after one."""
-        if node not in self._branches:
-            return [self._edges[node]]
-        return list(dict.fromkeys(self._branches[node].ends.values()))
-
-
 def laid_flat(
     model: Any,
     tools: Sequence[Any],
@@ -109,8 +64,12 @@ def laid_flat(
     response_format: Any = None,
     middleware: Sequence[Any] = (),
     inside: Callable[[Any], Any] | None = None,
-) -> FlatAgent:
-    """Return the nodes of `create_agent(model, tools, ...)`.
+) -> FlatGraph:
+    """Return the parts of `create_agent(model, tools, ...)`.
+
+    Its node "model" asks the model, with the middleware around it; called with the state, it gives a
+    list of `Command`s. Its node "tools", where there are tools, is a `ToolNode`. All others are hooks
+    of the middleware, such as "Limit.before_model".
 
     Args:
         model: The model.
@@ -134,18 +93,7 @@ def laid_flat(
     check_shape(graph)
     if inside is not None:
         _change_requests(graph, inside)
-    builder: Any = graph.builder
-    runnables = {name: node.runnable for name, node in builder.nodes.items()}
-    branches = {name: next(iter(found.values())) for name, found in builder.branches.items()}
-    return FlatAgent(
-        runnables.pop("model"),
-        runnables.pop("tools", None),
-        runnables,
-        builder.channels,
-        {name: node.trace_policy for name, node in builder.nodes.items()},
-        dict(builder.edges),
-        branches,
-    )
+    return FlatGraph(graph)
 
 
 def check_shape(graph: Any) -> None:

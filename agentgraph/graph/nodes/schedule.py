@@ -58,7 +58,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
+from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.stopping import Stop
@@ -115,6 +117,38 @@ def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
 
 
+def talk_tasks(name: str, talk: Callable[..., Talk[Any]]) -> dict[Mode, Callable[..., Any]]:
+    """Return for each mode a function that runs a talk as a LangGraph task, as `gated_task` does."""
+
+    def run(*arguments: Any) -> Any:
+        return run_talk(talk(*arguments))
+
+    async def arun(*arguments: Any) -> Any:
+        return await arun_talk(talk(*arguments))
+
+    return {"sync": gated_task(name, run), "async": gated_task(name, arun)}
+
+
+def tasks_call(
+    config: RunnableConfig, schedule: "Schedule", starts: Callable[[Mode], Sequence[Start]]
+) -> Call:
+    """Return the call that runs tasks, and gives their results by number.
+
+    Args:
+        config: LangGraph's config of the node.
+        schedule: Decides when each may begin.
+        starts: Returns the functions that call the tasks of a mode.
+    """
+
+    def run() -> dict[int, Any]:
+        return run_tasks(starts("sync"), schedule)
+
+    async def arun() -> dict[int, Any]:
+        return await arun_tasks(starts("async"), schedule, slots=slots(config))
+
+    return Call(run, arun)
+
+
 def numbered_caller(first: int) -> Callable[[int, Start], Any]:
     """Return a function that calls a task under a given call number, in any order.
 
@@ -141,7 +175,7 @@ def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
     return future
 
 
-def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
+def check_threads(node: str, config: RunnableConfig, instead: str = "or make it more than {}") -> None:
     """Refuse a thread pool too small for the node, the stream and a task: they would deadlock."""
     threads = config.get("max_concurrency")
     if threads is not None and threads < _FEWEST_THREADS:
