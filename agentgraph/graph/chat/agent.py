@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, cast
 
+from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
@@ -95,14 +96,14 @@ class BuiltAgent:
         is_chosen = not isinstance(agent.model, Runnable)
         if self.wraps_model and (is_chosen or not self._is_fixed):
             given = [Instructing(), *given]
-        return laid_flat(
-            None if is_chosen else agent.model,
+        graph: Any = create_agent(
+            cast(Any, None if is_chosen else agent.model),
             [*map(guarded, self.tools), *provider_tools(agent)],
-            system_message=self._system,
+            system_prompt=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
             middleware=given,
-            inside=UseStandIn(self.wanted, is_ours=not self.wraps_model),
         )
+        return laid_flat(graph, UseStandIn(self.wanted, is_ours=not self.wraps_model))
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return the state for one run of a node.

@@ -55,6 +55,7 @@ class FlatNode(TalkNode):
         graph: The parts of its graph.
         says_messages: Whether the agent says the messages in the state.
         keeps_state: Whether the state is kept over activations and turns.
+        places: The places of all nodes of the graph, by name.
     """
 
     runs_trees = True
@@ -72,6 +73,8 @@ class FlatNode(TalkNode):
         self.says_messages = self.agent.output is None
         self.keeps_state = getattr(self.agent.graph, "checkpointer", None) is True
         others = ("messages",) if self.says_messages else ()
+        inner_places = node_context.tree.children[place.home]
+        self.places = {cast(InnerNode, each.agent).node: each for each in inner_places}
         self._channels = Channels(self.graph.channels, others=others)
         node, around = self.graph.nodes[inner], place.policy("retry") or ()
         around = [around] if isinstance(around, RetryPolicy) else around
@@ -131,13 +134,17 @@ class FlatNode(TalkNode):
         names = [*dict.fromkeys([*nodes, *(packet.node for packet in packets)])]
         if len(names) > 1 or (nodes and packets):
             raise SeveralWaysError(self.node_context.place.home.name, activation.address, names)
-        place = self._place_of(activation, names[0]) if names else None
+        if names and names[0] not in self.places:
+            raise InvalidOutputError(
+                f"{activation.address}: the graph goes on at {names[0]!r}, which is not one of its "
+                f"nodes: {', '.join(map(repr, self.places))}"
+            )
         sent = [packet.arg for packet in packets]
         if sent:
             activation.check(f"what it sends to {names[0]!r}", sent)
         step.say()
-        if place is not None:
-            self._continue_at(activation, step, place, sent)
+        if names:
+            self._continue_at(activation, step, self.places[names[0]], sent)
         elif self.agent.output is None:
             self.end(activation, step)
         else:
@@ -162,18 +169,6 @@ class FlatNode(TalkNode):
         if passed := step.keep():
             progress["passed"] = passed
         activation.continue_at(place.node, cursor=cursor, chat=progress)
-
-    def _place_of(self, activation: Activation, name: str) -> Place:
-        """Return the place of a node of the graph."""
-        places = self.node_context.tree.children[self.node_context.place.home]
-        found = [place for place in places if cast(InnerNode, place.agent).node == name]
-        if not found:
-            names = ", ".join(repr(cast(InnerNode, place.agent).node) for place in places)
-            raise InvalidOutputError(
-                f"{activation.address}: the graph goes on at {name!r}, which is not one of its nodes: "
-                f"{names}"
-            )
-        return found[0]
 
     def end(self, activation: Activation, step: Step) -> None:
         """End the agent, and drop the state of the graph unless it is kept."""
@@ -346,12 +341,11 @@ class InnerGraphNode(FlatNode):
 
 def flat_node(node_context: NodeContext) -> LaneNode:
     """Return the node that begins the graph, or runs one of its nodes, with its drawn ways on."""
-    place, tree = node_context.place, node_context.tree
+    place = node_context.place
     is_inner = place.kind.is_inner
     node = InnerGraphNode(node_context) if is_inner else EntryNode(node_context)
-    nodes = {cast(InnerNode, each.agent).node: each.node for each in tree.children[place.home]}
     ways, has_output = node.graph.ways(node.inner), not node.says_messages
-    others = [nodes[way] for way in ways if way in nodes]
+    others = [node.places[way].node for way in ways if way in node.places]
     if is_inner and has_output and END in ways:
         others.append(place.home.node)
     may_end = not is_inner if has_output else END in ways
