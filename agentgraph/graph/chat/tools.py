@@ -24,7 +24,7 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.schedule import Schedule, check_threads, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.values import Write
@@ -39,11 +39,6 @@ class ToolsNode(ChatNode):
         self.name, self.runner = place.tools_node, CallRunner(built, lanes)
         names = {"": place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
         self.tasks = {tool: talk_tasks(name, self.runner.talk) for tool, name in names.items()}
-
-    def run(self, activation: Activation) -> None:
-        """Run the calls in threads."""
-        check_threads(self.node_context.place.tools_node, activation.config)
-        super().run(activation)
 
     def talk(self, activation: Activation) -> Talk[None]:
         """Run the calls."""
@@ -60,8 +55,8 @@ class ToolsNode(ChatNode):
             is_beside = self.agent.parallel_tools
             needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
-            starts = partial(self._starts, calls, schedule)
-            results = [*(yield tasks_call(activation.config, schedule, starts)).values()]
+            node, starts = self.node_context.place.tools_node, partial(self._starts, calls, schedule)
+            results = [*(yield tasks_call(node, activation.config, schedule, starts)).values()]
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
     def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool]:

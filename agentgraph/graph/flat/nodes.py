@@ -39,7 +39,7 @@ from agentgraph.graph.nodes.handoff import handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.nodes.schedule import Schedule, check_threads, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
@@ -276,7 +276,6 @@ class InnerGraphNode(FlatNode):
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
     ) -> Talk[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
-        check_threads(self.node_context.place.node, activation.config)
         schedule = Schedule([()] * len(packets), inner_stop())
 
         def starts(mode: Mode) -> list[Callable[[], Any]]:
@@ -286,7 +285,9 @@ class InnerGraphNode(FlatNode):
                 for n, packet in enumerate(packets)
             ]
 
-        ended: Mapping[int, TaskResult] = yield tasks_call(activation.config, schedule, starts)
+        ended: Mapping[int, TaskResult] = yield tasks_call(
+            self.node_context.place.node, activation.config, schedule, starts
+        )
         said = [message for result in ended.values() for message in result["messages"]]
         activation.add_emitted(said)
         step.note_said(message.id for message in said)

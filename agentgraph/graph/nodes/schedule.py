@@ -130,17 +130,22 @@ def talk_tasks(name: str, talk: Callable[..., Talk[Any]]) -> dict[Mode, Callable
 
 
 def tasks_call(
-    config: RunnableConfig, schedule: "Schedule", starts: Callable[[Mode], Sequence[Start]]
+    node: str,
+    config: RunnableConfig,
+    schedule: "Schedule",
+    starts: Callable[[Mode], Sequence[Start]],
 ) -> Call:
     """Return the call that runs tasks, and gives their results by number.
 
     Args:
+        node: The name of the node that runs them.
         config: LangGraph's config of the node.
         schedule: Decides when each may begin.
         starts: Returns the functions that call the tasks of a mode.
     """
 
     def run() -> dict[int, Any]:
+        check_threads(node, config, "or make it more than {}")
         return run_tasks(starts("sync"), schedule)
 
     async def arun() -> dict[int, Any]:
@@ -175,7 +180,7 @@ def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
     return future
 
 
-def check_threads(node: str, config: RunnableConfig, instead: str = "or make it more than {}") -> None:
+def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
     """Refuse a thread pool too small for the node, the stream and a task: they would deadlock."""
     threads = config.get("max_concurrency")
     if threads is not None and threads < _FEWEST_THREADS:
