@@ -55,8 +55,8 @@ class ToolsNode(ChatNode):
             is_beside = self.agent.parallel_tools
             needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
-            node, starts = self.node_context.place.tools_node, partial(self._starts, calls, schedule)
-            results = [*(yield tasks_call(node, activation.config, schedule, starts)).values()]
+            node, start = self.node_context.place.tools_node, self._starter(calls, schedule)
+            results = [*(yield tasks_call(node, activation.config, schedule, start)).values()]
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
     def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool]:
@@ -75,13 +75,12 @@ class ToolsNode(ChatNode):
             calls.append(running)
         return calls, last_transfer is not None
 
-    def _starts(
-        self, calls: Sequence[RunningCall], schedule: Schedule, mode: Mode
-    ) -> list[Callable[[], Any]]:
-        """Return functions that start the tasks; in sequence, a call sees what earlier calls wrote."""
+    def _starter(self, calls: Sequence[RunningCall], schedule: Schedule) -> Callable[[Mode, int], Any]:
+        """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
-        def start(number: int, running: RunningCall) -> Any:
+        def start(mode: Mode, number: int) -> Any:
+            running = calls[number]
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 self._continue(running, before, future.result())
@@ -90,7 +89,7 @@ class ToolsNode(ChatNode):
             last[:] = [(running, future)]
             return future
 
-        return [partial(start, number, running) for number, running in enumerate(calls)]
+        return start
 
     def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
         """Show a call the values and state that the call before it left."""

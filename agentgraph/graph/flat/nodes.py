@@ -8,7 +8,7 @@ on is in the position, like everything that says where a lane is.
 Several packets for one node (`Send`) run as LangGraph tasks, so that none that ended runs again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 from uuid import uuid4
@@ -99,18 +99,18 @@ class FlatNode(TalkNode):
         return self.graph.reading(step.channels(self.graph.channels), steps, writes)
 
     def written(
-        self, step: Step, packet: Sequence[Any], config: RunnableConfig, steps: int
+        self, activation: Activation, step: Step, packet: Sequence[Any], config: RunnableConfig
     ) -> Talk[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
+            activation: The activation.
             step: The state before.
             packet: The input of the node, as the only item; empty if it gets the state.
             config: LangGraph's config of our node, or of the task in it.
-            steps: How many nodes ran before in this activation.
         """
         writes: list[Write] = []
-        read = self.reading(step, steps, writes)
+        read = self.reading(step, activation.progress.get("steps", 0), writes)
         given = packet[0] if packet else self.graph.given_to(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
@@ -212,7 +212,7 @@ class EntryNode(FlatNode):
             step.forget()
         elif isinstance(given, Mapping) and "messages" in given:
             given = {**given, "messages": self._answered(activation, step, given["messages"])}
-        writes = yield from self.written(step, [given], activation.config, 0)
+        writes = yield from self.written(activation, step, [given], activation.config)
         if self.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
@@ -265,12 +265,11 @@ class InnerGraphNode(FlatNode):
 
     def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
         """Run the node, and return what it wrote."""
-        progress = activation.progress
-        packets = progress.get("packets", [])
+        packets = activation.progress.get("packets", [])
         if len(packets) > 1:
             return (yield from self._sent(activation, step, chunks, packets))
         config = self._marked(activation, activation.config, chunks)
-        return (yield from self.written(step, packets, config, progress.get("steps", 0)))
+        return (yield from self.written(activation, step, packets, config))
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
@@ -278,16 +277,12 @@ class InnerGraphNode(FlatNode):
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
-        def starts(mode: Mode) -> list[Callable[[], Any]]:
-            task = self.tasks[mode]
-            return [
-                partial(task, partial(schedule.arrive, n), activation, step, chunks, n, packet)
-                for n, packet in enumerate(packets)
-            ]
+        def start(mode: Mode, n: int) -> Any:
+            arrive = partial(schedule.arrive, n)
+            return self.tasks[mode](arrive, activation, step, chunks, n, packets[n])
 
-        ended: Mapping[int, TaskResult] = yield tasks_call(
-            self.node_context.place.node, activation.config, schedule, starts
-        )
+        node = self.node_context.place.node
+        ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)
         said = [message for result in ended.values() for message in result["messages"]]
         activation.add_emitted(said)
         step.note_said(message.id for message in said)
@@ -301,7 +296,7 @@ class InnerGraphNode(FlatNode):
         with activation.reported(number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
-            writes = yield from self.written(step, [given], config, activation.progress.get("steps", 0))
+            writes = yield from self.written(activation, step, [given], config)
             writes = [*map(_with_ids, writes)]
             activation.check("what the node writes", writes)
             said = [activation.stamped(each) for each in self._new(step, writes)]

@@ -49,6 +49,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from functools import partial
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
@@ -130,10 +131,7 @@ def talk_tasks(name: str, talk: Callable[..., Talk[Any]]) -> dict[Mode, Callable
 
 
 def tasks_call(
-    node: str,
-    config: RunnableConfig,
-    schedule: "Schedule",
-    starts: Callable[[Mode], Sequence[Start]],
+    node: str, config: RunnableConfig, schedule: "Schedule", start: Callable[[Mode, int], Any]
 ) -> Call:
     """Return the call that runs tasks, and gives their results by number.
 
@@ -141,8 +139,11 @@ def tasks_call(
         node: The name of the node that runs them.
         config: LangGraph's config of the node.
         schedule: Decides when each may begin.
-        starts: Returns the functions that call the tasks of a mode.
+        start: Calls the task with a number in a mode, and returns its future.
     """
+
+    def starts(mode: Mode) -> list[Start]:
+        return [partial(start, mode, number) for number in range(len(schedule.gates))]
 
     def run() -> dict[int, Any]:
         check_threads(node, config, "or make it more than {}")
