@@ -275,7 +275,7 @@ class _LaneBuilder:
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])
             case GraphAgent(flat=True) | InnerNode():
-                from agentgraph.graph.flat.wiring import flat_node
+                from agentgraph.graph.flat.nodes import flat_node
 
                 yield flat_node(node_context)
             case GraphAgent(graph=inner):

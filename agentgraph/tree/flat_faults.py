@@ -1,6 +1,5 @@
 """Finds what keeps a LangGraph graph from being laid flat, as far as that is known before it runs."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,9 +46,7 @@ def _faults(graph: Any, builder: Any) -> Iterator[str]:
 
 def _several_edges(builder: Any) -> dict[str, list[str]]:
     """Return the nodes with several static edges, which are all taken."""
-    counts = Counter(start for start, _ in builder.edges)
-    return {
-        start: sorted(end for begin, end in builder.edges if begin == start)
-        for start, count in counts.items()
-        if count > 1
-    }
+    ends: dict[str, list[str]] = {}
+    for start, end in sorted(builder.edges):
+        ends.setdefault(start, []).append(end)
+    return {start: several for start, several in ends.items() if len(several) > 1}

@@ -77,14 +77,6 @@ class CallRunner:
         self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
-    def run(self, running: RunningCall) -> TaskResult:
-        """Run a call, and return its result."""
-        return run_talk(self.talk(running))
-
-    async def arun(self, running: RunningCall) -> TaskResult:
-        """Run a call on the event loop, as `run` does."""
-        return await arun_talk(self.talk(running))
-
     def talk(self, running: RunningCall) -> Talk[TaskResult]:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number

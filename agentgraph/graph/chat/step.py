@@ -31,8 +31,9 @@ from langgraph.types import Command, Overwrite
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
+from agentgraph.graph.flat.graph import redirected
 from agentgraph.graph.history import paired
-from agentgraph.graph.internals import READ, SEND
+from agentgraph.graph.internals import READ
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.state import is_remove_all, with_id
@@ -400,10 +401,7 @@ def with_state(
         state: Returns the state: with True as it is now, with False as it was before the task.
         write: Takes an update of it.
     """
-    configurable = config.get("configurable", {})
-    outer_read, outer_send = configurable.get(READ), configurable.get(SEND)
-    if outer_read is None or outer_send is None:
-        return config
+    outer_read = config["configurable"][READ]
 
     def read(select: str | Sequence[str], fresh: bool = False) -> Any:
         if isinstance(select, str):
@@ -412,15 +410,7 @@ def with_state(
         own = {name: found[name] for name in select if name in names and name in found}
         return {**own, **outer_read(others, fresh)} if others else own
 
-    def send(writes: Sequence[tuple[str, Any]]) -> None:
-        for name, value in writes:
-            if name in names:
-                write({name: value})
-        if others := [(name, value) for name, value in writes if name not in names]:
-            outer_send(others)
-
-    ways = {READ: read, SEND: send}
-    return {**config, "configurable": {**configurable, **ways}}
+    return redirected(config, names.__contains__, read, lambda each: write(dict([each])))
 
 
 @contextmanager

@@ -49,6 +49,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from functools import partial
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
@@ -58,7 +59,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
+from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.stopping import Stop
@@ -113,6 +116,43 @@ def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
     as_task: Callable[..., Any] = task(name=name)
     return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
+
+
+def talk_tasks(name: str, talk: Callable[..., Talk[Any]]) -> dict[Mode, Callable[..., Any]]:
+    """Return for each mode a function that runs a talk as a LangGraph task, as `gated_task` does."""
+
+    def run(*arguments: Any) -> Any:
+        return run_talk(talk(*arguments))
+
+    async def arun(*arguments: Any) -> Any:
+        return await arun_talk(talk(*arguments))
+
+    return {"sync": gated_task(name, run), "async": gated_task(name, arun)}
+
+
+def tasks_call(
+    node: str, config: RunnableConfig, schedule: "Schedule", start: Callable[[Mode, int], Any]
+) -> Call:
+    """Return the call that runs tasks, and gives their results by number.
+
+    Args:
+        node: The name of the node that runs them.
+        config: LangGraph's config of the node.
+        schedule: Decides when each may begin.
+        start: Calls the task with a number in a mode, and returns its future.
+    """
+
+    def starts(mode: Mode) -> list[Start]:
+        return [partial(start, mode, number) for number in range(len(schedule.gates))]
+
+    def run() -> dict[int, Any]:
+        check_threads(node, config, "or make it more than {}")
+        return run_tasks(starts("sync"), schedule)
+
+    async def arun() -> dict[int, Any]:
+        return await arun_tasks(starts("async"), schedule, slots=slots(config))
+
+    return Call(run, arun)
 
 
 def numbered_caller(first: int) -> Callable[[int, Start], Any]:
