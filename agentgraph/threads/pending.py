@@ -19,7 +19,7 @@ from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graphs import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
-from agentgraph.graph.moments import asker, asking_call
+from agentgraph.graph.moments import asker_of
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
 from agentgraph.graph.values import check_mapping
@@ -425,7 +425,7 @@ def _asked_by_tasks(
         for lane in lanes:
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             if inner := (yield from _asked_in(tree, inside, (yield GetCheckpoint(inside)))):
-                there = asker(inner[0].schema) or ""
+                there = asker_of(inner[0].schema).address or ""
                 found.append((order_of(lane, there), inner))
                 break
         else:
@@ -436,8 +436,8 @@ def _asked_by_tasks(
             for each in chain(*left):
                 if each.id in ids and (each.saved or each.id not in waiting):
                     waiting[each.id] = each
-            mine = [each for each in waiting.values() if asker(each.schema) == at]
-            found += [(asking_call(each.schema), [each]) for each in mine]
+            askers = [(asker_of(each.schema), each) for each in waiting.values()]
+            found += [(asker.call, [each]) for asker, each in askers if asker.address == at]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
 
 
