@@ -14,7 +14,7 @@ An exception of a call is raised in the generator, at the `yield`.
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -51,11 +51,11 @@ def run_calls(calls: Generator[Any, Any, T], step: Advance | None = None) -> T:
         try:
             call = step()
         except StopIteration as end:
-            return cast(T, end.value)
+            return end.value  # type: ignore[no-any-return]
         finally:
             del step  # an error in it would hold itself
         if not isinstance(call, Call):
-            return cast(T, call)
+            return call  # type: ignore[no-any-return]
         try:
             step = partial(calls.send, call.sync(*call.arguments))
         except BaseException as error:
@@ -69,11 +69,11 @@ async def arun_calls(calls: Generator[Any, Any, T], step: Advance | None = None)
         try:
             call = step()
         except StopIteration as end:
-            return cast(T, end.value)
+            return end.value  # type: ignore[no-any-return]
         finally:
             del step
         if not isinstance(call, Call):
-            return cast(T, call)
+            return call  # type: ignore[no-any-return]
         try:
             step = partial(calls.send, await call.awaited(*call.arguments))
         except BaseException as error:

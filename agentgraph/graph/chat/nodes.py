@@ -23,7 +23,7 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, unfit
+from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, invoked, unfit
 from agentgraph.graph.chat.output import (
     SavedAnswer,
     Wanted,
@@ -32,12 +32,12 @@ from agentgraph.graph.chat.output import (
     write_value,
 )
 from agentgraph.graph.chat.step import Step, in_config
-from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.state import ChatEnding, address_of, with_id
+from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier_cursors
@@ -51,18 +51,18 @@ class ChatNode(LeafNode):
         self.built, self.agent = built, built.agent
 
     @abstractmethod
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Return the talk that the node runs."""
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
         self.built.check_mode(activation, "sync")
-        run_talk(self.talk(activation))
+        run_calls(self.talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the node on the event loop."""
         self.built.check_mode(activation, "async")
-        await arun_talk(self.talk(activation))
+        await arun_calls(self.talk(activation))
 
 
 class ModelNode(ChatNode):
@@ -77,7 +77,7 @@ class ModelNode(ChatNode):
         self.node = built.flat.model if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
         context = activation.context(self.agent.history)
         asking = Asking(
@@ -92,7 +92,7 @@ class ModelNode(ChatNode):
         )
         return self._talk(asking)
 
-    def _talk(self, asking: Asking) -> Talk[None]:
+    def _talk(self, asking: Asking) -> Calls[None]:
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
@@ -237,7 +237,7 @@ class HookNode(ChatNode):
         self.runnable = built.flat.hooks[hook]
         self.policies["trace_policy"] = built.flat.trace_policies[hook]
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         step = self.built.step(activation)
         config = step.config()

@@ -19,7 +19,6 @@ from agentgraph.graph.chat.laid_flat import edited_calls
 from agentgraph.graph.chat.output import write_value
 from agentgraph.graph.chat.running_call import RunningCall
 from agentgraph.graph.chat.step import Step, own_state
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
@@ -34,6 +33,7 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
 from agentgraph.graph.state import ChatEnding, LaneState, Progress, TaskResult, Update
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
 
 _INSTEAD = "or make it more than {}"
@@ -57,13 +57,13 @@ class ToolsNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
         check_threads(self.node_context.place.tools_node, config or {}, _INSTEAD)
-        return run_talk(self._talk(input, config or {}, "sync"))
+        return run_calls(self._talk(input, config or {}, "sync"))
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls on the event loop."""
-        return await arun_talk(self._talk(input, config or {}, "async"))
+        return await arun_calls(self._talk(input, config or {}, "async"))
 
-    def _talk(self, state: LaneState, config: RunnableConfig, mode: Mode) -> Talk[Update]:
+    def _talk(self, state: LaneState, config: RunnableConfig, mode: Mode) -> Calls[Update]:
         activation, control = Activation(self.node_context, state, config), inner_stop()
         with activation.reported():
             self.built.check_mode(activation, mode)

@@ -25,7 +25,6 @@ from langgraph.types import Command, Overwrite, RetryPolicy
 from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
 from agentgraph.graph.chat.step import Step
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.flat.parts import FlatGraph, Write
 from agentgraph.graph.history import is_said
 from agentgraph.graph.message_log import as_messages, written_in
@@ -49,6 +48,7 @@ from agentgraph.graph.nodes.schedule import (
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.tree.places import Place
 
 _INSTEAD = "or make it more than {}"
@@ -84,16 +84,16 @@ class FlatNode(LeafNode):
             self.policies["trace_policy"] = node.trace_policy
 
     @abstractmethod
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Return the talk that the node runs."""
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
-        run_talk(self.talk(activation))
+        run_calls(self.talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the node on the event loop."""
-        await arun_talk(self.talk(activation))
+        await arun_calls(self.talk(activation))
 
     def step(self, activation: Activation) -> Step:
         """Return the state of the graph."""
@@ -106,7 +106,7 @@ class FlatNode(LeafNode):
 
     def written(
         self, step: Step, packet: Sequence[Any], config: RunnableConfig, steps: int
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
@@ -219,7 +219,7 @@ class EntryNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
         step = self.step(activation)
         if activation.progress.get("ended"):
@@ -265,7 +265,7 @@ class InnerGraphNode(FlatNode):
         name = node_context.place.call_task
         self.task, self.atask = gated_task(name, self._run_packet), gated_task(name, self._arun_packet)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the node."""
         steps = activation.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
@@ -283,7 +283,7 @@ class InnerGraphNode(FlatNode):
             self.go_on(activation, step, writes)
         chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
+    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
         """Run the node, and return what it wrote."""
         progress = activation.progress
         packets = progress.get("packets", [])
@@ -294,7 +294,7 @@ class InnerGraphNode(FlatNode):
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
         check_threads(self.node_context.place.node, activation.config, _INSTEAD)
         schedule = Schedule([()] * len(packets), inner_stop())
@@ -314,14 +314,14 @@ class InnerGraphNode(FlatNode):
         return [tuple(write) for result in ended.values() for write in result["writes"]]
 
     def _run_packet(self, *arguments: Any) -> TaskResult:
-        return run_talk(self._packet(*arguments))
+        return run_calls(self._packet(*arguments))
 
     async def _arun_packet(self, *arguments: Any) -> TaskResult:
-        return await arun_talk(self._packet(*arguments))
+        return await arun_calls(self._packet(*arguments))
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
-    ) -> Talk[TaskResult]:
+    ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.new_emitter(is_concurrent=True)
         with activation.reported(number, emitter):
