@@ -15,7 +15,7 @@ from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
 from agentgraph.threads.checks import check_known, check_types
@@ -160,32 +160,17 @@ class Engine:
             "version": "v2",
         }
 
-    def locked(self, reads: Callable[..., Calls[T]], thread_id: str, *others: str) -> T:
+    def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> Calls[T]:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
-        self.check_saver()
-        locks = self._locks(thread_id, *others)
+        ids = dict.fromkeys(map(checked_id, (thread.thread_id, *others)))
+        locks = [ThreadLock(self.saver, each) for each in ids]
         try:
             for lock in locks:
-                lock.acquire()
-            return self.read(reads, thread_id, *others)
+                yield Call(lock.acquire, lock.aacquire)
+            return (yield from reads(thread, *others))
         finally:
             for lock in locks:
                 lock.release()
-
-    async def alocked(self, reads: Callable[..., Calls[T]], thread_id: str, *others: str) -> T:
-        """Read or write a thread on the event loop, as `locked` does."""
-        self.check_saver("async")
-        locks = self._locks(thread_id, *others)
-        try:
-            for lock in locks:
-                await lock.aacquire()
-            return await self.aread(reads, thread_id, *others)
-        finally:
-            for lock in locks:
-                lock.release()
-
-    def _locks(self, *threads: str) -> list[ThreadLock]:
-        return [ThreadLock(self.saver, each) for each in dict.fromkeys(map(checked_id, threads))]
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""

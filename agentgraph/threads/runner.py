@@ -358,7 +358,7 @@ class Runner:
             ThreadBusyError: A run is active on it.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.locked(delete, thread_id)
+        self.engine.read(self.engine.locked, thread_id, delete)
 
     def copy(self, thread_id: str, to: str) -> None:
         """Copy a thread, with its questions and events; each can then be continued on its own.
@@ -373,7 +373,7 @@ class Runner:
             ThreadError: There is a thread `to` already.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.locked(copy, thread_id, to)
+        self.engine.read(self.engine.locked, thread_id, copy, to)
 
     def close(self) -> None:
         """Close the file that the runner opened; a saver that was passed stays open."""
@@ -485,11 +485,11 @@ class Runner:
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""
-        await self.engine.alocked(delete, thread_id)
+        await self.engine.aread(self.engine.locked, thread_id, delete)
 
     async def acopy(self, thread_id: str, to: str) -> None:
         """Copy a thread, as `copy` does."""
-        await self.engine.alocked(copy, thread_id, to)
+        await self.engine.aread(self.engine.locked, thread_id, copy, to)
 
 
 def _saver(

@@ -15,7 +15,7 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import saver_error
-from agentgraph.graph.saving import save_fault
+from agentgraph.graph.saving import list_checkpoints, save_fault
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
@@ -135,7 +135,7 @@ class ThreadSaver:
 
     def _listed(self, config: RunnableConfig | None, **bounds: Any) -> Calls[list[CheckpointTuple]]:
         with self._named():
-            every: list[CheckpointTuple] = yield Call(_list, _alist, (self.saver, config, bounds))
+            every: list[CheckpointTuple] = yield list_checkpoints(self.saver, config, **bounds)
         self._check(every)
         return every
 
@@ -157,16 +157,3 @@ class ThreadSaver:
             raise
         except Exception as error:
             raise saver_error(error, self.saver, self.thread_id) from error
-
-
-def _list(
-    saver: BaseCheckpointSaver[Any], config: RunnableConfig | None, bounds: dict[str, Any]
-) -> list[CheckpointTuple]:
-    """Return a list: a saver's lock is held until its generator has ended."""
-    return [*saver.list(config, **bounds)]
-
-
-async def _alist(
-    saver: BaseCheckpointSaver[Any], config: RunnableConfig | None, bounds: dict[str, Any]
-) -> list[CheckpointTuple]:
-    return [each async for each in saver.alist(config, **bounds)]

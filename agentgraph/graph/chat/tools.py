@@ -68,7 +68,7 @@ class ToolsNode(Runnable[LaneState, Update]):
         with activation.reported():
             self.built.check_mode(activation, mode)
             if self.runner.agents:
-                yield Call(activation.read_lanes, activation.aread_lanes)
+                yield from activation.read_lanes()
             calls, hands_over = self._calls(activation, state, control)
             if hands_over:
                 activation.count_transfer()  # before anything says that it was carried out

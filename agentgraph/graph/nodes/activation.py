@@ -41,6 +41,7 @@ from agentgraph.graph.state import (
     folded,
     stamped,
 )
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
@@ -298,15 +299,10 @@ class Activation:
         cast(Spent, self.seen.spent).give_back("transfers")
         self._transfers -= 1
 
-    def read_lanes(self) -> None:
+    def read_lanes(self) -> Calls[None]:
         """Count what the lanes of this step used before a resume."""
         if self.seen.spent is not None and not self.node_context.is_inner:
-            self.seen.spent.read_lanes(self.config, self.node_context.tree)
-
-    async def aread_lanes(self) -> None:
-        """Count what the lanes of this step used before a resume, on the event loop."""
-        if self.seen.spent is not None and not self.node_context.is_inner:
-            await self.seen.spent.aread_lanes(self.config, self.node_context.tree)
+            yield from self.seen.spent.read_lanes(self.config, self.node_context.tree)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
