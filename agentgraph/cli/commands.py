@@ -39,6 +39,7 @@ from agentgraph.show.drawing import mermaid
 from agentgraph.show.lines import tree_lines, without_controls
 from agentgraph.show.screens import Lines
 from agentgraph.skills import json_schema
+from agentgraph.threads.config import thread_in
 from agentgraph.threads.pending import UNANSWERED
 
 
@@ -95,7 +96,7 @@ def commands() -> None:
 @commands.command()
 @takes_target
 @click.argument("text", metavar="INPUT")
-@click.option("--thread", metavar="ID", help="The thread; by default a new one.")
+@click.option("--thread", metavar="ID", help="The thread; by default that of --config, or a new one.")
 @_run_options
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
 def run(
@@ -113,7 +114,7 @@ def run(
 ) -> None:
     """Run a tree on INPUT, or on standard input if INPUT is -."""
     agent = target.load()
-    thread_id = new_thread_id() if thread is None else thread
+    thread_id = thread if thread is not None else (thread_in(config) or new_thread_id())
     where = Whereabouts(target=target, thread_id=thread_id, db=db, config=config, context=context)
     given = _standard_input() if text == "-" else text
     screen = screen_of(as_json=as_json, streams=stream)

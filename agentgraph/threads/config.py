@@ -1,4 +1,9 @@
-"""The config and the context of a run: what a call passes, merged with what its runner has."""
+"""The config and the context of a run: what a call passes, merged with what its runner has.
+
+Code inside a run may pass on the config that LangGraph has given to it, as LangChain's tools do. A run
+of a `Runner` is one of its own there too. So it takes what users put into such a config: tags,
+metadata, tracers, `configurable` values. Thread, checkpoint and stream are those of the run around.
+"""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -12,12 +17,15 @@ from pydantic import ValidationError
 
 from agentgraph.agents.schemas import validation_faults
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.internals import coerce_context
+from agentgraph.graph.internals import READ, RUNTIME, StreamMessagesHandler, coerce_context
+from agentgraph.graph.nodes.chunks import Chunks
+from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checks import checked_id
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 """The `configurable` keys by which LangGraph continues elsewhere than at the head of a thread."""
+_OF_RUNS = ("__", "thread_id", "checkpoint_", "langgraph_", "agent_", "lc_agent_name")
+"""How keys begin that a run puts into `configurable` and `metadata` of the config of its nodes."""
 
 _KINDS: Sequence[tuple[str, Any, str]] = (
     ("tags", list | tuple, "a list of texts"),
@@ -27,6 +35,25 @@ _KINDS: Sequence[tuple[str, Any, str]] = (
     ("max_concurrency", int, "a number of tasks"),
 )
 """Keys of a config, the types that LangChain merges or compares, and their names."""
+
+
+def checked_id(thread_id: object) -> str:
+    """Return a thread id that all savers can store.
+
+    Raises:
+        AgentGraphError: It cannot be a thread id.
+    """
+    if not isinstance(thread_id, str) or not thread_id:
+        raise AgentGraphError(
+            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
+            "such as 'monday', or leave it out of a run for a new one"
+        )
+    if "\0" in thread_id or cannot_be_encoded(thread_id):
+        raise AgentGraphError(
+            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
+            "databases cannot store; pass another name"
+        )
+    return thread_id
 
 
 def config_of(
@@ -59,6 +86,9 @@ def check_config(config: object) -> RunnableConfig:
             f"config must be LangGraph's config, got {shown(config)}; pass a dict such as "
             "{'callbacks': [...], 'tags': [...], 'configurable': {...}}"
         )
+    if READ in configurable:
+        config = _without_run(config)
+        configurable = config["configurable"]
     _check_keys(config, configurable)
     for key in (*configurable, *config):
         if key in _OF_CHECKPOINTS:
@@ -76,6 +106,22 @@ def check_config(config: object) -> RunnableConfig:
                 f"config: {shown(each)} in 'callbacks' is not a callback handler of LangChain"
             )
     return RunnableConfig(**config)  # type: ignore[typeddict-item]
+
+
+def _without_run(config: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the config of a node without what the run around the node has put into it."""
+    rest = {key: each for key, each in config.items() if key not in ("run_id", "run_name")}
+    for key in ("configurable", "metadata"):
+        given = rest.get(key) or {}
+        rest[key] = {name: value for name, value in given.items() if not str(name).startswith(_OF_RUNS)}
+    if (own_thread := thread_in(config)) is not None:
+        rest["configurable"]["thread_id"] = own_thread
+    if isinstance(callbacks := rest.get("callbacks"), BaseCallbackManager):
+        rest["callbacks"] = own = callbacks.copy()
+        for each in callbacks.handlers:
+            if isinstance(each, StreamMessagesHandler | Chunks):
+                own.remove_handler(each)
+    return rest
 
 
 def _check_keys(config: Mapping[Any, Any], configurable: Mapping[Any, Any]) -> None:
@@ -106,9 +152,13 @@ def thread_for(thread_id: str | None, config: Any) -> str:
 
 
 def thread_in(config: Any) -> Any:
-    """Return the thread that a config names; None if it names none."""
+    """Return the thread that a config names; None if it names none, or that of the run around it."""
     configurable = config.get("configurable") if isinstance(config, Mapping) else None
-    return configurable.get("thread_id") if isinstance(configurable, Mapping) else None
+    if not isinstance(configurable, Mapping):
+        return None
+    around = getattr(configurable.get(RUNTIME), "execution_info", None)
+    named = configurable.get("thread_id")
+    return None if around is not None and around.thread_id == named else named
 
 
 def merged(

@@ -80,6 +80,11 @@ class Faults:
         for name in self.how.methods:
             vars(saver).pop(prefix + name, None)
 
+    def check(self, error: ag.SaverError) -> None:
+        """Check that an error names what the saver raised."""
+        assert error.__cause__ is self.how.error
+        assert FULL in str(error)
+
     def _patched(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def call(*args: Any, **options: Any) -> Any:
@@ -168,13 +173,12 @@ def blamed(parts: Sequence[Heard]) -> set[str]:
 
 def check_failing(whole: Failing, driven: Failing, fails: set[str]) -> None:
     """Check that a thread whose saver failed ends as one whose saver worked."""
-    parts, how = driven.finish(), driven.faults.how
+    parts = driven.finish()
     for part in parts:
         if part.error is not None and not isinstance(part.error, ag.StepFailedError):
             assert type(part.error) is ag.SaverError, shown(part.error)
             assert part.error.thread_id == "t"
-            assert part.error.__cause__ is how.error
-            assert FULL in str(part.error)
+            driven.faults.check(part.error)
     assert blamed(parts) <= fails
     done, wanted = driven.world.done, whole.world.done
     assert done.keys() == wanted.keys(), "something was undone or told"

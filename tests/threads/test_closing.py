@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from helpers import says
+from helpers import asks, says
+from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 
@@ -217,6 +218,65 @@ def test_an_async_run_that_its_own_code_closes_ends() -> None:
         return await _texts(runner.aresume("t"))
 
     assert asyncio.run(whole())[-1] == "last"
+
+
+class SlowSaver(InMemorySaver):
+    """Needs a moment to read."""
+
+    async def aget_tuple(self, config: Any) -> Any:
+        await asyncio.sleep(0.01)
+        return await super().aget_tuple(config)
+
+
+async def closes_on_this_loop(run: Any) -> None:
+    await run.aclose()
+
+
+async def closes_on_another_loop(run: Any) -> None:
+    await asyncio.to_thread(asyncio.run, run.aclose())
+
+
+@pytest.mark.parametrize("close", [closes_on_this_loop, closes_on_another_loop])
+@pytest.mark.parametrize("method", ["arun", "aresume", "aevents"])
+def test_an_async_run_that_is_closed_while_it_is_admitted_does_not_begin(
+    method: str, close: Any
+) -> None:
+    ran: list[str] = []
+
+    async def whole() -> list[str]:
+        tree = ag.sequential("s", [asks("boss"), ag.function_agent("a", lambda ctx: ran.append("a"))])
+        runner = ag.Runner(tree, checkpointer=SlowSaver())
+        if method != "arun":
+            await runner.ainvoke("Go.", thread_id="t")
+        given = {"arun": {"messages": "Go."}, "aresume": {"answers": "yes"}, "aevents": {}}[method]
+        run = getattr(runner, method)(thread_id="t", **given)
+        reader = asyncio.ensure_future(_texts(run))
+        await asyncio.sleep(0)
+        with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
+            await anext(run)
+        await close(run)
+        heard = await reader
+        if method == "arun":
+            assert (await runner.athread("t")).status == "new"
+        else:  # neither busy, nor answered
+            assert len(await runner.apending("t")) == 1
+            await _texts(runner.aresume("t", "no"))
+            assert ran == ["a"]
+        return heard
+
+    assert asyncio.run(whole()) == []
+
+
+def test_an_async_run_that_is_closed_before_it_is_awaited_does_not_begin() -> None:
+    async def whole() -> list[str]:
+        runner = ag.Runner(says("a"))
+        run = runner.arun("Go.", thread_id="t")
+        await run.aclose()
+        assert await run is run
+        assert (await runner.athread("t")).status == "new"
+        return await _texts(run)
+
+    assert asyncio.run(whole()) == []
 
 
 def test_who_waits_for_a_thread_and_is_cancelled_leaves_it_to_others() -> None:

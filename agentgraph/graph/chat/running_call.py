@@ -18,7 +18,7 @@ from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
 from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
-from agentgraph.graph.history import is_word
+from agentgraph.graph.history import is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.stopping import Stop
@@ -158,7 +158,11 @@ class RunningCall:
         self.set_values({**values_in(update, self.activation.address), **rest})
 
     def _update_messages(self, given: Sequence[BaseMessage]) -> None:
-        """Say what is new in an update, and change what the agent sees by the rest."""
+        """Say what is new in an update, and change what the agent sees by the rest.
+
+        If it removes or replaces messages, a new user's message is context, as a summary is; that of a
+        handoff is for the next agent.
+        """
         messages = [self._named(message) for message in given]
         if not any(message.id for message in messages):
             self._messages += messages
@@ -166,9 +170,11 @@ class RunningCall:
         known = {message.id: message for message in self.state()["messages"]}
         messages = [each if each.id else with_id(each, str(uuid4())) for each in messages]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
+        is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
         for message in changed:
-            self._add_message(message, is_seen=message.id in known)
-        if any(each.id in known or isinstance(each, RemoveMessage) for each in changed):
+            is_context = is_edit and not is_said(message) and "transfer_to" not in self._acts
+            self._add_message(message, is_seen=is_context or message.id in known)
+        if is_edit:
             self._check_changes()
             self.updates.append({"messages": messages})
 

@@ -201,7 +201,7 @@ class EntryNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
         step = self.step(activation)
         if activation.progress.get("ended"):
@@ -245,7 +245,7 @@ class InnerGraphNode(FlatNode):
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
         self.tasks = talk_tasks(node_context.place.call_task, self._packet)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the node."""
         steps = activation.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
@@ -263,7 +263,7 @@ class InnerGraphNode(FlatNode):
             self.go_on(activation, step, writes)
         chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
+    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
         """Run the node, and return what it wrote."""
         packets = activation.progress.get("packets", [])
         if len(packets) > 1:
@@ -273,7 +273,7 @@ class InnerGraphNode(FlatNode):
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
@@ -290,7 +290,7 @@ class InnerGraphNode(FlatNode):
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
-    ) -> Talk[TaskResult]:
+    ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.new_emitter(is_concurrent=True)
         with activation.reported(number, emitter):

@@ -22,9 +22,10 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.chat.talking import Talk, arun_talk, run_talk
 from agentgraph.graph.failures import arose_at_border, is_fatal
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.caching import akeep, keep
+from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.state import LaneState, Question, Update
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
 class LeafNode(Runnable[LaneState, Update]):
@@ -72,7 +73,7 @@ class LeafNode(Runnable[LaneState, Update]):
                 )
             self.run(activation)
             entry = activation.cache_entry
-            return keep(activation, entry) if entry else activation.update()
+            return run_calls(keep(activation, entry)) if entry else activation.update()
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
@@ -87,7 +88,7 @@ class LeafNode(Runnable[LaneState, Update]):
             else:
                 await self.arun(activation)
             entry = activation.cache_entry
-            return await akeep(activation, entry) if entry else activation.update()
+            return await arun_calls(keep(activation, entry)) if entry else activation.update()
 
 
 class TalkNode(LeafNode):
