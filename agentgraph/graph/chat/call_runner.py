@@ -77,7 +77,7 @@ class CallRunner:
         self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
-    def talk(self, running: RunningCall) -> Talk[TaskResult]:
+    def talk(self, running: RunningCall) -> Calls[TaskResult]:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with activation.reported(number, running.emitter), self._in_scope(running):

@@ -31,13 +31,12 @@ from agentgraph.graph.chat.output import (
     write_value,
 )
 from agentgraph.graph.chat.step import Step, in_config
-from agentgraph.graph.chat.talking import Talk, invoked
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.state import ChatEnding, address_of, with_id
-from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier_cursors

@@ -25,7 +25,6 @@ from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
 from agentgraph.graph.chat.step import Channels, Step
-from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.flat.graph import FlatGraph, Read, Write, following
 from agentgraph.graph.graphs import AT_ONCE, LaneNode
 from agentgraph.graph.history import is_said
@@ -43,6 +42,7 @@ from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place
 
@@ -100,7 +100,7 @@ class FlatNode(TalkNode):
 
     def written(
         self, activation: Activation, step: Step, packet: Sequence[Any], config: RunnableConfig
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
