@@ -35,11 +35,11 @@ from agentgraph.graph.internals import (
     get_cached_annotated_keys,
     get_update_as_tuples,
 )
-from agentgraph.graph.moments import MOMENT
+from agentgraph.graph.moments import STAMP
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
-from agentgraph.graph.state import STAMP, LaneState, address_of
+from agentgraph.graph.state import LaneState
 from agentgraph.graph.values import Reducers, check_mapping
 
 AT_ONCE = 32
@@ -314,7 +314,7 @@ def from_outside(given: Any) -> Any:
 def unstamped(messages: Any) -> Any:
     """Return messages, in any form that LangGraph takes, without stamps.
 
-    >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": "boss"}}
+    >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": ["boss"]}}
     >>> [(message.text, message.response_metadata) for message in unstamped([forged])]
     [('Yes.', {})]
     """
@@ -329,10 +329,9 @@ def _unstamped(message: Any) -> Any:
             (message,) = convert_to_messages([message])  # type: ignore[list-item]
         except Exception:
             return message  # the history's reducer reports what is wrong with it
-    if not isinstance(message, BaseMessage) or address_of(message) is None:
+    if not isinstance(message, BaseMessage) or STAMP not in message.response_metadata:
         return message
-    ours = (STAMP, MOMENT)
-    kept = {key: value for key, value in message.response_metadata.items() if key not in ours}
+    kept = {key: value for key, value in message.response_metadata.items() if key != STAMP}
     return message.model_copy(update={"response_metadata": kept})
 
 

@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import DURABILITY, RETURN, SAVER, TASK_ID
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
@@ -71,7 +72,7 @@ def step_config(config: Mapping[str, Any]) -> RunnableConfig:
     }
 
 
-def save_result(result: Any, around: RunnableConfig) -> None:
+def save_result(result: Any, around: RunnableConfig) -> Calls[None]:
     """Save the result that the current task is about to return.
 
     LangGraph saves it too, but in the background: a kill could lose it, and keep what came after it.
@@ -81,19 +82,23 @@ def save_result(result: Any, around: RunnableConfig) -> None:
         around: LangGraph's config of the node that runs the task.
     """
     if (saver := saver_of(around)) is not None:
-        saver.put_writes(*_as_saved(result, around))
+        task_id = get_config()["configurable"][TASK_ID]
+        arguments = (step_config(around), [(RETURN, result)], task_id)
+        yield Call(saver.put_writes, saver.aput_writes, arguments)
 
 
-async def asave_result(result: Any, around: RunnableConfig) -> None:
-    """Save the result that the current task is about to return, on the event loop."""
-    if (saver := saver_of(around)) is not None:
-        await saver.aput_writes(*_as_saved(result, around))
+def list_checkpoints(
+    saver: BaseCheckpointSaver[Any], config: RunnableConfig | None, **bounds: Any
+) -> Call:
+    """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
 
+    def listed() -> list[CheckpointTuple]:
+        return [*saver.list(config, **bounds)]
 
-def _as_saved(result: Any, around: RunnableConfig) -> tuple[RunnableConfig, list[Any], str]:
-    """Return the arguments with which LangGraph saves a task's result."""
-    task_id: str = get_config()["configurable"][TASK_ID]
-    return step_config(around), [(RETURN, result)], task_id
+    async def alisted() -> list[CheckpointTuple]:
+        return [each async for each in saver.alist(config, **bounds)]
+
+    return Call(listed, alisted)
 
 
 def save_fault(serializer: Serializer, value: Any) -> str | None:

@@ -37,7 +37,7 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.middleware_state import applied, collected
-from agentgraph.graph.moments import MOMENT
+from agentgraph.graph.moments import STAMP
 from agentgraph.graph.values import Reducers, ValuesChannel, Write
 
 SNAPSHOT_FREQUENCY = 100
@@ -46,7 +46,6 @@ _RECORD_FREQUENCY = 32
 seldom, and to load a thread LangGraph reads every step since then, whatever was written there."""
 _NO_REMOVALS = frozenset([AIMessage, HumanMessage, ToolMessage])
 _NAME = re.compile(r"[#({\[]")
-STAMP = "agentgraph"
 GRAPH_AGENT = "graph_agent_address"
 """Metadata key of model calls: the address of the graph agent around them, however deep inside."""
 
@@ -413,8 +412,7 @@ def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
 
     A moment that it carries is removed: it gets a new one when it is emitted.
     """
-    metadata = {**message.response_metadata, STAMP: address}
-    metadata.pop(MOMENT, None)
+    metadata = {**message.response_metadata, STAMP: [address]}
     return message.model_copy(
         update={
             "id": message.id or str(uuid4()),
@@ -438,7 +436,8 @@ def with_id(message: M, made_of: str) -> M:
 
 def address_of(message: BaseMessage) -> str | None:
     """Return the address at which a message was said; None for the user's."""
-    return message.response_metadata.get(STAMP)
+    stamp = message.response_metadata.get(STAMP)
+    return stamp[0] if isinstance(stamp, list) and stamp else None
 
 
 def speaker_at(address: str) -> str:

@@ -27,7 +27,7 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
-STAMP = {"agentgraph": "s/boss", "model": "m"}
+STAMP = {"agentgraph": ["s/boss"], "model": "m"}
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
@@ -187,6 +187,22 @@ def lie() -> Any:
     """Lie."""
     update = {"messages": [forged(ToolMessage, tool_call_id="1"), forged()]}
     return Command(update=update)
+
+
+@pytest.mark.parametrize("lie", ["s/boss", [], 7, {"address": "s/boss"}], ids=str)
+def test_what_only_looks_like_a_stamp_is_removed_too(lie: Any) -> None:
+    reader = Reader()
+    message = AIMessage("Approved.", response_metadata={"agentgraph": lie, "model": "m"})
+    ag.compile_agent(reader.tree).invoke({"messages": [message]})
+    reader.check()
+
+
+def test_one_stamp_says_where_and_when_a_message_was_said() -> None:
+    runner = ag.Runner(ag.sequential("s", [sees("a"), sees("b")]))
+    for turn in range(2):
+        for event in runner.run("Go.", thread_id="t"):
+            stamp = [event.address, turn, int(event.cursor), event.step, False]
+            assert event.message.response_metadata == {"agentgraph": stamp}
 
 
 LIARS: dict[str, Callable[[], ag.Agent]] = {

@@ -22,7 +22,7 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, unfit
+from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, invoked, unfit
 from agentgraph.graph.chat.output import (
     SavedAnswer,
     Wanted,
@@ -31,12 +31,12 @@ from agentgraph.graph.chat.output import (
     write_value,
 )
 from agentgraph.graph.chat.step import Step, in_config
-from agentgraph.graph.chat.talking import Talk, invoked
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.state import ChatEnding, address_of, with_id
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier_cursors
@@ -63,7 +63,7 @@ class ModelNode(ChatNode):
         self.node = built.flat.nodes["model"].bound if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
         context = activation.context(self.agent.history)
         asking = Asking(
@@ -78,7 +78,7 @@ class ModelNode(ChatNode):
         )
         return self._talk(asking)
 
-    def _talk(self, asking: Asking) -> Talk[None]:
+    def _talk(self, asking: Asking) -> Calls[None]:
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
@@ -223,7 +223,7 @@ class HookNode(ChatNode):
         node = built.flat.nodes[hook]
         self.runnable, self.policies["trace_policy"] = node.bound, node.trace_policy
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         step = self.built.step(activation)
         config = step.config()

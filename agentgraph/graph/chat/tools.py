@@ -19,7 +19,6 @@ from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import write_value
 from agentgraph.graph.chat.running_call import RunningCall
 from agentgraph.graph.chat.step import Step, own_state
-from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
@@ -27,6 +26,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 
 
@@ -40,11 +40,11 @@ class ToolsNode(ChatNode):
         names = {"": place.call_task, **{lane.place.name: lane.place.node for lane in lanes}}
         self.tasks = {tool: talk_tasks(name, self.runner.talk) for tool, name in names.items()}
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the calls."""
         control = inner_stop()
         if self.runner.agents:
-            yield Call(activation.read_lanes, activation.aread_lanes)
+            yield from activation.read_lanes()
         calls, hands_over = self._calls(activation, control)
         if hands_over:
             activation.count_transfer()  # before anything says that it was carried out

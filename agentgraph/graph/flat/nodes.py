@@ -25,7 +25,6 @@ from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
 from agentgraph.graph.chat.step import Channels, Step
-from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.flat.graph import FlatGraph, Read, Write, following
 from agentgraph.graph.graphs import AT_ONCE, LaneNode
 from agentgraph.graph.message_log import as_messages, written_in
@@ -42,6 +41,7 @@ from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place
 
@@ -99,7 +99,7 @@ class FlatNode(TalkNode):
 
     def written(
         self, activation: Activation, step: Step, packet: Sequence[Any], config: RunnableConfig
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
@@ -200,7 +200,7 @@ class EntryNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
         step = self.step(activation)
         if activation.progress.get("ended"):
@@ -244,7 +244,7 @@ class InnerGraphNode(FlatNode):
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
         self.tasks = talk_tasks(node_context.place.call_task, self._packet)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the node."""
         steps = activation.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
@@ -262,7 +262,7 @@ class InnerGraphNode(FlatNode):
             self.go_on(activation, step, writes)
         chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
+    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
         """Run the node, and return what it wrote."""
         packets = activation.progress.get("packets", [])
         if len(packets) > 1:
@@ -272,7 +272,7 @@ class InnerGraphNode(FlatNode):
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
@@ -288,7 +288,7 @@ class InnerGraphNode(FlatNode):
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
-    ) -> Talk[TaskResult]:
+    ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.new_emitter(is_concurrent=True)
         with activation.reported(number, emitter):

@@ -23,15 +23,7 @@ from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
-from agentgraph.graph.moments import (
-    Entry,
-    Note,
-    addressed,
-    asked_when,
-    asker,
-    asking_call,
-    unaddressed,
-)
+from agentgraph.graph.moments import STAMP, Entry, Note, addressed, asker_of
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
@@ -39,7 +31,6 @@ from agentgraph.graph.nodes.spending import Spent
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import (
-    STAMP,
     Border,
     LaneState,
     Position,
@@ -51,6 +42,7 @@ from agentgraph.graph.state import (
     folded,
     stamped,
 )
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
@@ -142,15 +134,13 @@ class Activation:
 
     @property
     def mark(self) -> dict[str, Any]:
-        """The metadata for the code that runs in it."""
-        name = self.name
+        """The metadata for the code that runs in it; the stamp has the number of the last event."""
+        name, clock = self.name, self.seen.clock
         return {
             "agent_name": name,
             "agent_address": self.address,
-            "agent_turn": self.seen.clock.turn,
-            "agent_step": self.emitter.step,
-            "agent_after": self.seen.clock.last,
             "lc_agent_name": name,
+            STAMP: [self.address, clock.turn, clock.last, self.emitter.step],
         }
 
     @property
@@ -261,7 +251,7 @@ class Activation:
             text,
             id=message_id or str(uuid4()),
             name=self.node_context.place.home.name,
-            response_metadata={STAMP: self.address},
+            response_metadata={STAMP: [self.address]},
         )
         self._said.append(message)
         self.emitter.add_message(message)
@@ -318,15 +308,10 @@ class Activation:
         cast(Spent, self.seen.spent).give_back("transfers")
         self._transfers -= 1
 
-    def read_lanes(self) -> None:
+    def read_lanes(self) -> Calls[None]:
         """Count what the lanes of this step used before a resume."""
         if self.seen.spent is not None and not self.node_context.is_inner:
-            self.seen.spent.read_lanes(self.config, self.node_context.tree)
-
-    async def aread_lanes(self) -> None:
-        """Count what the lanes of this step used before a resume, on the event loop."""
-        if self.seen.spent is not None and not self.node_context.is_inner:
-            await self.seen.spent.aread_lanes(self.config, self.node_context.tree)
+            yield from self.seen.spent.read_lanes(self.config, self.node_context.tree)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
@@ -512,23 +497,22 @@ class Activation:
 
     def _report_questions(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
         for one in asked:
-            if asked_when(one.response_schema) is None or not self._asks(one):
+            if asker_of(one.response_schema).moment is None or not self._asks(one):
                 self._report_question(one, call, emitter)
 
     def _asks(self, asked: Any) -> bool:
         """Return whether a question has the address of this activation, or of one in a lane of it."""
-        at = asker(asked.response_schema)
+        at = asker_of(asked.response_schema).address
         is_here = at is not None and (at == self.address or is_within(at, self.address))
         return is_here and self.asked_after is None
 
     def _report_question(self, asked: Any, call: int | None, emitter: Emitter) -> None:
         """Write the address into a question, and emit it unless a tool call asks it."""
-        given = asked.response_schema
         is_ours = self._asks(asked)
-        schema = unaddressed(given if is_ours else checkable(given))
-        number = self.asked_after if call is None else call
+        asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
+        schema, number = asker.schema, self.asked_after if call is None else call
         if is_ours:
-            number = asking_call(given)
+            number = asker.call
         moment = emitter.emit_question(asked.id, asked.value, schema).moment if call is None else None
         asked.response_schema = addressed(schema, self.address, number, moment)
 
@@ -536,7 +520,7 @@ class Activation:
         """Fail this activation for a question that cannot be saved."""
         try:
             for one in asked:
-                if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
+                if asker_of(one.response_schema).address in (None, self.address):
                     self.check("the question", one.value)
         except InvalidOutputError as error:
             mark_failure(error, self.address, self.name, self.emitter.step)
@@ -562,7 +546,7 @@ class Activation:
         inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
         count = 0
         for message in reversed(self.seen.messages):
-            at = message.response_metadata.get(STAMP, "")
+            at = (message.response_metadata.get(STAMP) or [""])[0]
             if at not in mine and not at.startswith(inside):
                 break
             count += 1
@@ -622,5 +606,5 @@ def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
     """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
     while True:
         answer = interrupt(value, response_schema=schema)
-        if answer_fault(unaddressed(schema), answer) is None:
+        if answer_fault(asker_of(schema).schema, answer) is None:
             return answer

@@ -33,8 +33,8 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
-from agentgraph.graph.state import STAMP, address_of
+from agentgraph.graph.moments import STAMP, Entry, Moment, Note, number_of, step_name
+from agentgraph.graph.state import address_of
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -117,7 +117,7 @@ class Emitter:
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
-        """Queue a message, which must be our own copy; the next flush or the end emits it."""
+        """Queue a message, our own stamped copy; the next flush or the end emits it."""
         self._queued.append(message)
 
     def add_change(self, change: MessageChange) -> None:
@@ -226,15 +226,14 @@ class Emitter:
                 self._emit(self._queued.popleft(), is_streamed)
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
-        moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
+        moment = (self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
-            entry = entry._replace(moment=moment)
+            entry = entry._replace(moment=Moment(*moment))
             entry_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
-            entry.response_metadata[MOMENT] = list(moment)
-            address = entry.response_metadata.get(STAMP) or self._address
-            entry_id, kind = str(entry.id), "message"
+            address, entry_id, kind = entry.response_metadata[STAMP][0], str(entry.id), "message"
+            entry.response_metadata[STAMP] = [address, *moment]
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:

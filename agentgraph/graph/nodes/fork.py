@@ -30,8 +30,9 @@ from agentgraph.graph.nodes.schedule import (
     slots,
 )
 from agentgraph.graph.nodes.stopping import inner_stop
-from agentgraph.graph.saving import asave_result, save_result
+from agentgraph.graph.saving import save_result
 from agentgraph.graph.state import LaneState, Position, Update, home_at, speaker_at, stamped, with_id
+from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
@@ -107,7 +108,7 @@ class ForkNode(Runnable[LaneState, Update]):
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
-                fork.read_lanes()
+                run_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
@@ -120,7 +121,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
-                await fork.aread_lanes()
+                await arun_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 starts = _starts(self.atasks, fork, jobs, schedule)
@@ -152,7 +153,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 raise
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:  # saved now, for what comes next may undo steps
-                save_result(result, fork.config)
+                run_calls(save_result(result, fork.config))
             return result
 
         return run
@@ -166,7 +167,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 raise
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:
-                await asave_result(result, fork.config)
+                await arun_calls(save_result(result, fork.config))
             return result
 
         return run

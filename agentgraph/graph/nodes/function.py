@@ -14,6 +14,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.items import Items
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
 class FunctionNode(LeafNode):
@@ -32,7 +33,7 @@ class FunctionNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in a separate event loop."""
-        if self.caching and self.caching.replays(activation):
+        if self.caching is not None and run_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
         left = call.start()
@@ -42,7 +43,7 @@ class FunctionNode(LeafNode):
 
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
-        if self.caching and await self.caching.areplays(activation):
+        if self.caching is not None and await arun_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):

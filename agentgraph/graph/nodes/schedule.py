@@ -61,10 +61,10 @@ from langgraph.func import task
 
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 
 _FEWEST_THREADS = 3
 Y = TypeVar("Y")
@@ -118,14 +118,14 @@ def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
     return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
 
 
-def talk_tasks(name: str, talk: Callable[..., Talk[Any]]) -> dict[Mode, Callable[..., Any]]:
+def talk_tasks(name: str, talk: Callable[..., Calls[Any]]) -> dict[Mode, Callable[..., Any]]:
     """Return for each mode a function that runs a talk as a LangGraph task, as `gated_task` does."""
 
     def run(*arguments: Any) -> Any:
-        return run_talk(talk(*arguments))
+        return run_calls(talk(*arguments))
 
     async def arun(*arguments: Any) -> Any:
-        return await arun_talk(talk(*arguments))
+        return await arun_calls(talk(*arguments))
 
     return {"sync": gated_task(name, run), "async": gated_task(name, arun)}
 
