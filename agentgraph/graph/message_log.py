@@ -32,7 +32,8 @@ from langchain_core.messages import (
 )
 
 from agentgraph.graph.history import call_id, calls_of, in_call_order, is_said, is_word
-from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
+from agentgraph.graph.moments import address_of, stamped
+from agentgraph.graph.state import is_remove_all, with_id
 from agentgraph.graph.values import is_same
 
 

@@ -19,11 +19,12 @@ from agentgraph.graph.chat.calls import OpenCall
 from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
 from agentgraph.graph.history import is_said, is_word
+from agentgraph.graph.moments import address_of, speaker_of, stamped
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
-from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped, with_id
+from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 

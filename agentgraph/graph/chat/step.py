@@ -35,8 +35,9 @@ from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
 from agentgraph.graph.history import is_said, is_word, paired
 from agentgraph.graph.internals import READ, SEND
 from agentgraph.graph.middleware_state import change_between
+from agentgraph.graph.moments import address_of, stamped
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
+from agentgraph.graph.state import is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
 

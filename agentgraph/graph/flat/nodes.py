@@ -28,6 +28,7 @@ from agentgraph.graph.chat.step import Step
 from agentgraph.graph.flat.parts import FlatGraph, Write
 from agentgraph.graph.history import is_said
 from agentgraph.graph.message_log import as_messages, written_in
+from agentgraph.graph.moments import GRAPH_AGENT
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
@@ -47,7 +48,7 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
-from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.tree.places import Place
 

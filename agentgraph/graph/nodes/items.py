@@ -23,9 +23,10 @@ from agentgraph.agents.signals import (
 )
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import is_word
+from agentgraph.graph.moments import address_of, speaker_of, stamped
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks, streams_chunks
-from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
+from agentgraph.graph.state import Question, is_remove_all
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 
