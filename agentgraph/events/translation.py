@@ -36,17 +36,20 @@ from agentgraph.graph.failures import Failure, asked_beside, failures, keep_aske
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.moments import (
     ANSWERED,
+    GRAPH_AGENT,
     STAMP,
     Entry,
     Moment,
     Note,
+    address_of,
     asker_of,
     cursor_of,
+    home_at,
     moment_of,
     note_of,
+    speaker_at,
     stamp_in,
 )
-from agentgraph.graph.state import GRAPH_AGENT, address_of, home_at, speaker_at
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import RunPaths, root_address
 from agentgraph.tree.places import Tree

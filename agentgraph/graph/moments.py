@@ -7,9 +7,11 @@ its JSON schema, which every server preserves. A note has the same items as fiel
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
@@ -18,6 +20,10 @@ STAMP = "agentgraph"
 """The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
 ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
+GRAPH_AGENT = "graph_agent_address"
+"""Metadata key of model calls: the address of the graph agent around them, however deep inside."""
+_NAME = re.compile(r"[#({\[]")
+"""Where the name of an agent ends in a part of an address."""
 
 
 class Moment(NamedTuple):
@@ -95,6 +101,64 @@ def number_of(entry: Entry) -> int:
     """Return the number of a message or note; 0 if no agent emitted it."""
     moment = moment_of(entry)
     return moment.number if moment else 0
+
+
+def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
+    """Return a copy of `message` with an address, a name (that of its agent), and an id.
+
+    A moment that it carries is removed: it gets a new one when it is emitted.
+    """
+    metadata = {**message.response_metadata, STAMP: [address]}
+    return message.model_copy(
+        update={
+            "id": message.id or str(uuid4()),
+            "name": message.name or name or speaker_at(address),
+            "response_metadata": metadata,
+        }
+    )
+
+
+def address_of(message: BaseMessage) -> str | None:
+    """Return the address at which a message was said; None for the user's."""
+    stamp = message.response_metadata.get(STAMP)
+    return stamp[0] if isinstance(stamp, list) and stamp else None
+
+
+def speaker_at(address: str) -> str:
+    """Return the name of the agent at an address."""
+    return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]
+
+
+def speaker_of(message: BaseMessage) -> str | None:
+    """Return the agent that said a message; None for the user."""
+    address = address_of(message)
+    return None if address is None else speaker_at(address)
+
+
+def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
+    """Return the agent that said a message, as other agents know it; None for the user.
+
+    Args:
+        message: The message.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    address = address_of(message)
+    return None if address is None else speaker_at(home_at(address, inner_names))
+
+
+def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
+    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
+
+    >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
+    'loop[0]/job'
+
+    Args:
+        address: The address.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    around = address.rpartition("/")[0]
+    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
+    return around if is_inner else address
 
 
 def cursor_of(number: int, part: int | None = None) -> str:

@@ -14,6 +14,7 @@ An exception of a call is raised in the generator, at the `yield`.
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -78,3 +79,13 @@ async def arun_calls(calls: Generator[Any, Any, T], step: Advance | None = None)
             step = partial(calls.send, await call.awaited(*call.arguments))
         except BaseException as error:
             step = partial(calls.throw, error)
+
+
+def get_next(stream: Any) -> Call:
+    """Return the call that gets the next part of a stream; None at its end."""
+    return Call(next, anext, (stream, None))
+
+
+def close(stream: Any) -> Call:
+    """Return the call that closes a stream."""
+    return Call(methodcaller("close"), methodcaller("aclose"), (stream,))

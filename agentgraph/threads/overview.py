@@ -20,7 +20,8 @@ from agentgraph.errors import (
 )
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.state import address_of, with_changes
+from agentgraph.graph.moments import address_of
+from agentgraph.graph.state import with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown

@@ -51,10 +51,19 @@ from langgraph.types import Command
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
-from agentgraph.graph.moments import ANSWERED, Entry, Moment, Note, moment_of, number_of, step_name
+from agentgraph.graph.moments import (
+    ANSWERED,
+    Entry,
+    Moment,
+    Note,
+    address_of,
+    moment_of,
+    number_of,
+    step_name,
+)
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
-from agentgraph.graph.state import address_of, clock_in
+from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.threads import (

@@ -9,7 +9,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.events.events import AgentEvent, Interrupt
-from agentgraph.graph.state import speaker_at
+from agentgraph.graph.moments import speaker_at
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer

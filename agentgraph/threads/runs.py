@@ -30,7 +30,6 @@ from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from math import inf
-from operator import methodcaller
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -42,7 +41,7 @@ from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.sync_async import Advance, Call
+from agentgraph.graph.sync_async import Advance, Call, close, get_next
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
@@ -58,7 +57,6 @@ _ASKED_TWICE = (
     "an event of this run is being asked for already, by other code or by the run itself; ask for one "
     "at a time"
 )
-_close, _aclose = methodcaller("close"), methodcaller("aclose")
 _STOP_REASON = "the run was left"
 """The reason that branches which are still running see when they stop after their step."""
 
@@ -128,8 +126,8 @@ class Execution:
         translator = Translator(thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions)
         try:
             with self.control.raising():
-                get_next = Call(next, anext, (self.stream, None))
-                while (part := (yield get_next)) is not None:
+                next_part = get_next(self.stream)
+                while (part := (yield next_part)) is not None:
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
             self._saver.check()
             if not self.control.drain_requested:
@@ -140,9 +138,7 @@ class Execution:
             was_stopped = self.control.drain_requested
             self.control.stop(_STOP_REASON)
             with suppress(SaverFailure):
-                yield Call(
-                    _close, _aclose, (self.stream,)
-                )  # after the stop, so that no further step is awaited
+                yield close(self.stream)  # after the stop, so that no further step is awaited
             if (leaves := self._saver.error(error)) is not None:
                 raise leaves from leaves.__cause__
             if on.begin.number and not failures(error) and is_met_by_langgraph(error):

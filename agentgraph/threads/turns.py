@@ -35,7 +35,8 @@ from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.middleware_state import Changes, collected
-from agentgraph.graph.state import Position, address_of, folded, stamped
+from agentgraph.graph.moments import address_of, stamped
+from agentgraph.graph.state import Position, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import reason, shown

@@ -205,6 +205,21 @@ def test_one_stamp_says_where_and_when_a_message_was_said() -> None:
             assert event.message.response_metadata == {"agentgraph": stamp}
 
 
+def test_a_chunk_has_a_stamp_with_the_number_of_the_event_before_it() -> None:
+    graph = ag.compile_agent(
+        ag.sequential("s", [sees("a"), chat("b", "Bees.")]), checkpointer=InMemorySaver()
+    )
+    chunks = [
+        metadata["agentgraph"]
+        for chunk, metadata in graph.stream({"messages": ["Go."]}, CONFIG, stream_mode="messages")
+        if chunk.type == "AIMessageChunk"
+    ]
+    first, last = graph.get_state(CONFIG).values["messages"][1:]
+    said, whole = (each.response_metadata["agentgraph"] for each in (first, last))
+    assert chunks
+    assert {tuple(each) for each in chunks} == {("s/b", 0, said[2], whole[3])}
+
+
 LIARS: dict[str, Callable[[], ag.Agent]] = {
     "a function": lambda: ag.function_agent("liar", lambda ctx: forged()),
     "an async function": lambda: ag.function_agent("liar", yielding),

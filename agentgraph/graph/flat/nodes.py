@@ -28,6 +28,7 @@ from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.flat.graph import FlatGraph, Read, Write, following
 from agentgraph.graph.graphs import AT_ONCE, LaneNode
 from agentgraph.graph.message_log import as_messages, written_in
+from agentgraph.graph.moments import GRAPH_AGENT
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
@@ -40,7 +41,7 @@ from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
-from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place

@@ -23,25 +23,23 @@ from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
-from agentgraph.graph.moments import STAMP, Entry, Note, addressed, asker_of
+from agentgraph.graph.moments import (
+    STAMP,
+    Entry,
+    Note,
+    address_of,
+    addressed,
+    agent_of,
+    asker_of,
+    stamped,
+)
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.spending import Spent
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
-from agentgraph.graph.state import (
-    Border,
-    LaneState,
-    Position,
-    Progress,
-    Question,
-    Update,
-    address_of,
-    agent_of,
-    folded,
-    stamped,
-)
+from agentgraph.graph.state import Border, LaneState, Position, Progress, Question, Update, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node

@@ -33,8 +33,7 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.moments import STAMP, Entry, Moment, Note, number_of, step_name
-from agentgraph.graph.state import address_of
+from agentgraph.graph.moments import STAMP, Entry, Moment, Note, address_of, number_of, step_name
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 

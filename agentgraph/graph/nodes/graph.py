@@ -8,7 +8,6 @@ replays the saved changes and compares that list with their result.
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from operator import methodcaller
 from typing import Any, cast
 from uuid import uuid4
 
@@ -28,6 +27,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.internals import DEFAULT_RECURSION_LIMIT, DURABILITY, INTERRUPT
 from agentgraph.graph.message_log import MessageLog, as_messages, removed_in, written_in
+from agentgraph.graph.moments import GRAPH_AGENT, address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
@@ -42,13 +42,8 @@ from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stoppable_graph import stoppable_graph
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.saving import arose_in_saving, save_result
-from agentgraph.graph.state import (
-    GRAPH_AGENT,
-    Position,
-    TaskResult,
-    address_of,
-)
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.state import Position, TaskResult
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next, run_calls
 from agentgraph.safe_repr import reason
 
 
@@ -125,12 +120,12 @@ class GraphNode(LeafNode):
 
     def _read(self, activation: Activation, ran: "_Run", stream: Any) -> Calls[None]:
         """Read the graph's stream, and keep what it changes."""
-        next_part = Call(next, anext, (stream, None))
+        next_part = get_next(stream)
         try:
             while part := (yield next_part):
                 yield from self._keep_all(activation, ran.read_part(*part))
         except Exception:
-            yield Call(methodcaller("close"), methodcaller("aclose"), (stream,))
+            yield close(stream)
             raise
 
     def _keep_all(self, activation: Activation, results: _Results) -> Calls[None]:
