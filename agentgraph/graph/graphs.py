@@ -23,7 +23,7 @@ from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Send
+from langgraph.types import Command, Send, StateSnapshot
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
@@ -40,6 +40,7 @@ from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import STAMP, LaneState, address_of
+from agentgraph.graph.stored_values import checked
 from agentgraph.graph.values import Reducers, check_mapping
 
 AT_ONCE = 32
@@ -116,8 +117,10 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        stream = super().stream(self._checked(from_outside(input)), config, **options)
-        return stream if saver is None else _raising(stream, saver)
+        given = self._checked(from_outside(input))
+        if saver is None:
+            return super().stream(given, config, **options)
+        return self._saved_stream(given, config, options, saver)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -132,8 +135,46 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        stream = super().astream(self._checked(from_outside(input)), config, **options)
-        return stream if saver is None else _araising(stream, saver)
+        given = self._checked(from_outside(input))
+        if saver is None:
+            return super().astream(given, config, **options)
+        return self._asaved_stream(given, config, options, saver)
+
+    def _saved_stream(
+        self, given: Any, config: Any, options: dict[str, Any], saver: GuardedSaver
+    ) -> Iterator[Any]:
+        """Yield the parts of a run, and raise the error of its saver where that fails."""
+        with saver.raising():
+            if new := self._unsettled(given):
+                given = self._settled(given, new, self.get_state(config))
+            yield from super().stream(given, config, **options)
+
+    async def _asaved_stream(
+        self, given: Any, config: Any, options: dict[str, Any], saver: GuardedSaver
+    ) -> AsyncIterator[Any]:
+        with saver.raising():
+            if new := self._unsettled(given):
+                given = self._settled(given, new, await self.aget_state(config))
+            async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
+                async for part in stream:
+                    yield part
+
+    def _unsettled(self, given: Any) -> Any:
+        """Return the values of input that a reducer of a user merges, with all others; else None.
+
+        LangGraph saves input before a node reads it, and a thread may be read meanwhile.
+        """
+        update = given.update if isinstance(given, Command) else given
+        values = update.get("values") if isinstance(update, Mapping) else None
+        return values if values and self.reducers.is_unsettled(values) else None
+
+    def _settled(self, given: Any, new: Any, state: StateSnapshot) -> Any:
+        """Return input with its values in the form in which they are saved."""
+        present = state.values.get("values") or self.reducers.defaults()
+        update = {"values": checked(self.reducers, present, new)}
+        if isinstance(given, Command):
+            return replace(given, update={**cast(Any, given.update), **update})
+        return type(given)({**given, **update})
 
     def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
@@ -205,19 +246,6 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
-
-
-def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
-    """Yield the parts of a run, and raise the error of its saver where that fails."""
-    with saver.raising():
-        yield from stream
-
-
-async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
-    with saver.raising():
-        async with aclosing(stream):
-            async for part in stream:
-                yield part
 
 
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
