@@ -30,6 +30,7 @@ from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.guarded_saver import GuardedSaver
 from agentgraph.graph.internals import (
+    READ,
     SAVER,
     ensure_config,
     get_cached_annotated_keys,
@@ -41,7 +42,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import STAMP, LaneState, address_of
 from agentgraph.graph.stored_values import checked
-from agentgraph.graph.values import Reducers, check_mapping
+from agentgraph.graph.values import Reducers, check_mapping, looks_like_message
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -118,9 +119,10 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config, saver = self._guarded(config)
         config = self._counting(config)
         given = self._checked(from_outside(input))
-        if saver is None:
-            return super().stream(given, config, **options)
-        return self._saved_stream(given, config, options, saver)
+        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        run = self._settled_stream if read_first else super().stream
+        stream = run(given, config, **options)
+        return stream if saver is None else _raising(stream, saver)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -136,42 +138,39 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config, saver = self._guarded(config)
         config = self._counting(config)
         given = self._checked(from_outside(input))
-        if saver is None:
-            return super().astream(given, config, **options)
-        return self._asaved_stream(given, config, options, saver)
+        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        run: Any = self._asettled_stream if read_first else super().astream
+        stream = run(given, config, **options)
+        return stream if saver is None else _araising(stream, saver)
 
-    def _saved_stream(
-        self, given: Any, config: Any, options: dict[str, Any], saver: GuardedSaver
-    ) -> Iterator[Any]:
-        """Yield the parts of a run, and raise the error of its saver where that fails."""
-        with saver.raising():
-            if new := self._unsettled(given):
-                given = self._settled(given, new, self.get_state(config))
-            yield from super().stream(given, config, **options)
+    def _settled_stream(self, given: Any, config: Any, **options: Any) -> Iterator[Any]:
+        """Run on input whose values are in the form in which they are saved."""
+        yield from super().stream(self._settled(given, self.get_state(config)), config, **options)
 
-    async def _asaved_stream(
-        self, given: Any, config: Any, options: dict[str, Any], saver: GuardedSaver
-    ) -> AsyncIterator[Any]:
-        with saver.raising():
-            if new := self._unsettled(given):
-                given = self._settled(given, new, await self.aget_state(config))
-            async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
-                async for part in stream:
-                    yield part
+    async def _asettled_stream(self, given: Any, config: Any, **options: Any) -> AsyncIterator[Any]:
+        given = self._settled(given, await self.aget_state(config))
+        async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
+            async for part in stream:
+                yield part
 
-    def _unsettled(self, given: Any) -> Any:
-        """Return the values of input that a reducer of a user merges, with all others; else None.
+    def _is_unsettled(self, given: Any) -> bool:
+        """Return whether a reducer of a user merges values of the input.
 
         LangGraph saves input before a node reads it, and a thread may be read meanwhile.
         """
-        update = given.update if isinstance(given, Command) else given
-        values = update.get("values") if isinstance(update, Mapping) else None
-        return values if values and self.reducers.is_unsettled(values) else None
+        values = _values_in(given)
+        return bool(values) and self.reducers.is_unsettled(values)
 
-    def _settled(self, given: Any, new: Any, state: StateSnapshot) -> Any:
+    def _is_outermost(self, config: Any) -> bool:
+        """Return whether a run has a thread of its own, and is not part of another graph's."""
+        found = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
+        return isinstance(saver, BaseCheckpointSaver) and "thread_id" in found and READ not in found
+
+    def _settled(self, given: Any, state: StateSnapshot) -> Any:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
-        update = {"values": checked(self.reducers, present, new)}
+        update = {"values": checked(self.reducers, present, _values_in(given))}
         if isinstance(given, Command):
             return replace(given, update={**cast(Any, given.update), **update})
         return type(given)({**given, **update})
@@ -212,6 +211,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
+        if isinstance(values, Mapping) and isinstance(given, Command) and looks_like_message(values):
+            return replace(given, update={**cast(Any, update), "values": (values,)})
         return given
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -246,6 +247,25 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
+
+
+def _values_in(given: Any) -> Any:
+    """Return the values in input of a graph, or in the update of a command; None if there are none."""
+    update = given.update if isinstance(given, Command) else given
+    return update.get("values") if isinstance(update, Mapping) else None
+
+
+def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
+    """Yield the parts of a run, and raise the error of its saver where that fails."""
+    with saver.raising():
+        yield from stream
+
+
+async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
+    with saver.raising():
+        async with aclosing(stream):
+            async for part in stream:
+                yield part
 
 
 class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):

@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, cast
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.constants import START
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.graph.internals import (
@@ -165,13 +166,15 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         return self._steps >= steps or self._bytes >= size
 
 
-def counts_for_values(config: RunnableConfig) -> bool:
+def counts_for_values(config: RunnableConfig, steps: int = 1) -> bool:
     """Return whether a step of the root without values writes an empty dict, to be counted.
 
     Args:
         config: LangGraph's config of its node.
+        steps: How many steps it stands for: itself, and those before it without a node.
     """
-    return config["metadata"]["langgraph_step"] % AGING == 0 and has_saver(config)
+    step: int = config.get("metadata", {}).get("langgraph_step", 1)
+    return step % AGING < steps and has_saver(config)
 
 
 def _length(value: Any) -> int:
@@ -182,21 +185,31 @@ def _length(value: Any) -> int:
         return 0
 
 
-class StoringWrite(ChannelWrite):
-    """LangGraph's writer of a node in the root; it writes values in the form in which they are saved.
+class StoringWrite(Runnable[Any, Any]):
+    """A writer of a node in the root; it writes values in the form in which they are saved.
 
-    It serves the input, `update_state`, and nodes whose runs are traced.
+    It serves the input, `update_state`, and nodes whose runs are traced. It is no `ChannelWrite`, for
+    LangGraph joins each of those with the next.
     """
 
-    def __init__(self, write: ChannelWrite, reducers: Reducers) -> None:
-        super().__init__(write.writes)
-        self._reducers = reducers
+    def __init__(self, write: ChannelWrite, reducers: Reducers, *, begins: bool) -> None:
+        """Take the place of a writer.
 
-    def _write(self, input: Any, config: RunnableConfig) -> Any:
-        return super()._write(input, self._storing(config))
+        Args:
+            write: The writer.
+            reducers: How values are merged.
+            begins: Whether it writes the input. That has a step of its own, in which no node runs.
+        """
+        self._write, self._reducers, self._begins = write, reducers, begins
+        ChannelWrite.register_writer(self)
 
-    async def _awrite(self, input: Any, config: RunnableConfig) -> Any:
-        return await super()._awrite(input, self._storing(config))
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+        """Write an update."""
+        return self._write.invoke(input, self._storing(config or {}))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+        """Write an update, on the event loop."""
+        return await self._write.ainvoke(input, self._storing(config or {}))
 
     def _storing(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config that stores the values of what is sent."""
@@ -204,7 +217,10 @@ class StoringWrite(ChannelWrite):
         send, read = configurable[SEND], configurable[READ]
 
         def stored(writes: Sequence[tuple[str, Any]]) -> None:
-            send([(c, checked(self._reducers, read(c), v) if c == _VALUES else v) for c, v in writes])
+            new = [(c, checked(self._reducers, read(c), v) if c == _VALUES else v) for c, v in writes]
+            if self._begins and counts_for_values(config, 2) and not any(c == _VALUES for c, _ in new):
+                new += [(_VALUES, {})] if read(_VALUES) else []
+            send(new)
 
         return {**config, "configurable": {**configurable, SEND: stored}}
 
@@ -228,7 +244,6 @@ def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
 
 def store_values(graph: CompiledStateGraph[Any, Any, Any, Any], reducers: Reducers) -> None:
     """Have all nodes of a root write values in the form in which they are saved."""
-    for node in graph.nodes.values():
-        write = node.writers[0]
-        assert type(write) is ChannelWrite
-        node.writers[0] = StoringWrite(write, reducers)
+    for name, node in graph.nodes.items():
+        write = cast(ChannelWrite, node.writers[0])
+        node.writers[0] = StoringWrite(write, reducers, begins=name == START)

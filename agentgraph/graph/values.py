@@ -194,8 +194,8 @@ class Reducers:
                 several.append(dict(new))
         if not several:
             return {}
-        if any(name in each for each in several for name in _OF_MESSAGES):
-            return tuple(several)  # LangGraph would take it for a message, and give it an id
+        if any(map(looks_like_message, several)):
+            return tuple(several)
         return several[0] if len(several) == 1 else several
 
     def stored(
@@ -383,6 +383,14 @@ def with_ids(messages: Any) -> Any:
     except Exception:
         return messages  # the reducer reports what is wrong
     return [each if each.id else each.model_copy(update={"id": str(uuid4())}) for each in several]
+
+
+def looks_like_message(values: Mapping[str, Any]) -> bool:
+    """Return whether LangGraph would take values that are written for a message, and give it an id.
+
+    It looks at dicts and lists of them, and not at tuples.
+    """
+    return any(name in values for name in _OF_MESSAGES)
 
 
 def in_order(new: Any) -> list[Mapping[str, Any]]:
