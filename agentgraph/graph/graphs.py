@@ -41,8 +41,8 @@ from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
 from agentgraph.graph.state import STAMP, LaneState, address_of
-from agentgraph.graph.stored_values import checked
-from agentgraph.graph.values import Reducers, check_mapping, looks_like_message
+from agentgraph.graph.stored_values import LATER, checked
+from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -170,10 +170,12 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def _settled(self, given: Any, state: StateSnapshot) -> Any:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
-        update = {"values": checked(self.reducers, present, _values_in(given))}
-        if isinstance(given, Command):
-            return replace(given, update={**cast(Any, given.update), **update})
-        return type(given)({**given, **update})
+        values = checked(self.reducers, present, _values_in(given))
+        if not isinstance(given, Command):
+            return type(given)({**given, "values": values})
+        if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
+            values = (*in_order(values), LATER)
+        return replace(given, update={**cast(Any, given.update), "values": values})
 
     def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
@@ -211,8 +213,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
-        if isinstance(values, Mapping) and isinstance(given, Command) and looks_like_message(values):
-            return replace(given, update={**cast(Any, update), "values": (values,)})
+        if values and isinstance(given, Command):
+            return replace(given, update={**cast(Any, update), "values": unlike_message(values)})
         return given
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -397,8 +399,13 @@ def _update(update: Any) -> Any:
     """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
-        return [(pair[0], _written(*pair)) if len(pair) == 2 else pair for pair in pairs]
+        return [_pair(*pair) if len(pair) == 2 else pair for pair in pairs]
     return _state(update)
+
+
+def _pair(channel: str, value: Any) -> tuple[str, Any]:
+    written = _written(channel, value)
+    return channel, unlike_message(written) if channel == "values" else written
 
 
 def _written(channel: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ and a user's reducer may return something else then: a new id, the time. The rul
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.channels.delta import DeltaChannel
@@ -35,7 +35,7 @@ from agentgraph.graph.internals import (
     overwrite_in,
 )
 from agentgraph.graph.saving import has_saver
-from agentgraph.graph.values import Reducers, is_same
+from agentgraph.graph.values import Reducers, in_order, is_same
 
 AGING = 32
 """How often a step without values writes an empty dict; the fewest steps from snapshot to snapshot."""
@@ -49,6 +49,11 @@ _NEVER = 2**62
 """LangGraph does not count when to store all values."""
 _COUNTED = 256
 """The most writes that are kept to be measured: without a saver none is."""
+LATER: Final = {"$agentgraph": "later"}
+"""The end of what a command writes that knew what a task of the next step has already written.
+
+LangGraph applies the command first. So what it overwrites is left out of the next write.
+"""
 _VALUES = "values"
 _SERIALIZER = JsonPlusSerializer()
 
@@ -67,6 +72,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         self.value = reducer.declared_defaults()
         self._new: list[Any] = []
         self._steps = self._bytes = self._size = 0
+        self._known: set[str] = set()
         self._is_updated = False
         self._is_unsettled = bool(self.value)  # a function may have made the defaults
 
@@ -84,7 +90,9 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
 
     def copy(self) -> "ValuesChannel":
         """Return a copy of the channel."""
-        return self._with_value(self.value)
+        made = self._with_value(self.value)
+        made._known = self._known
+        return made
 
     def from_checkpoint(self, checkpoint: Any) -> "ValuesChannel":
         """Return the channel with saved values; names without one have their defaults."""
@@ -123,7 +131,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         if any(overwrite_in(each)[0] for each in values):
             super().update(values)
         else:
-            self.value = reduce(self.reducer.merged, values, self.value)
+            self.value = reduce(self.reducer.merged, map(self._not_known, values), self.value)
         self._is_unsettled = self._is_unsettled or any(map(self.reducer.is_unsettled, values))
         self._is_updated = True
         if len(self._new) < _COUNTED:
@@ -137,8 +145,20 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
             if overwrites:
                 self.value = dict(values or {})
             else:
-                self.value = self.reducer.replayed(self.value, write)
+                self.value = self.reducer.replayed(self.value, self._not_known(write))
             self._new.append(write)
+
+    def _not_known(self, write: Any) -> Any:
+        """Return a write without what a command knew that was applied before it: see `LATER`."""
+        known, self._known = self._known, set()
+        if not (known or (isinstance(write, list | tuple) and LATER in write)):
+            return write
+        several = [each for each in in_order(write) if each != LATER]
+        if len(several) == len(in_order(write)):
+            return [{k: v for k, v in each.items() if k not in known} for each in several]
+        overwritten = {k for each in several for k, v in each.items() if overwrite_in(v)[0]}
+        self._known = known | overwritten
+        return several
 
     def checkpoint(self) -> Any:
         """Return all values if they are to be stored now; LangGraph asks at each checkpoint."""

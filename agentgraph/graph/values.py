@@ -184,7 +184,7 @@ class Reducers:
         """Return the writes of a lane and those of several steps, as `collected` does."""
         return reduce(self.collected, new, list(writes or ()))
 
-    def update(self, writes: Iterable[Mapping[str, Any]]) -> dict[str, Any] | Sequence[dict[str, Any]]:
+    def update(self, writes: Iterable[Mapping[str, Any]]) -> Any:
         """Return writes as an update of the root: one dict, or several if one would lose a write."""
         several: list[dict[str, Any]] = []
         for new in writes:
@@ -194,9 +194,7 @@ class Reducers:
                 several.append(dict(new))
         if not several:
             return {}
-        if any(map(looks_like_message, several)):
-            return tuple(several)
-        return several[0] if len(several) == 1 else several
+        return unlike_message(several[0] if len(several) == 1 else several)
 
     def stored(
         self, values: Mapping[str, Any], new: Any, merged: Mapping[str, Any] | None = None
@@ -385,12 +383,14 @@ def with_ids(messages: Any) -> Any:
     return [each if each.id else each.model_copy(update={"id": str(uuid4())}) for each in several]
 
 
-def looks_like_message(values: Mapping[str, Any]) -> bool:
-    """Return whether LangGraph would take values that are written for a message, and give it an id.
+def unlike_message(new: Any) -> Any:
+    """Return an update of the root that LangGraph does not take for a message, to give it an id.
 
     It looks at dicts and lists of them, and not at tuples.
     """
-    return any(name in values for name in _OF_MESSAGES)
+    several = new if isinstance(new, list) else [new]
+    named = [name for each in several if isinstance(each, Mapping) for name in each]
+    return new if not any(name in named for name in _OF_MESSAGES) else tuple(several)
 
 
 def in_order(new: Any) -> list[Mapping[str, Any]]:

@@ -272,6 +272,23 @@ def test_what_was_written_before_a_kill_is_merged_once(drive: Drive, saves: int)
     assert runner.thread("t").values["sum"] == 3
 
 
+def test_values_of_a_resume_come_after_those_of_a_step_that_had_ended(drive: Drive) -> None:
+    saver = Dying()
+    items = [gives(n, ag.SetValues(log=n, sum=1)) for n in "ab"]
+    runner = ag.Runner(ag.sequential("s", [*items, asks("h")]), checkpointer=saver, values=Sums)
+    saver.left = 2
+    failing(drive.run(runner, "Go.", thread_id="t"), ag.SaverError)
+    saver.left = 0
+    failing(drive.resume(runner, "t", values={"log": "more", "sum": 10}), ag.SaverError)
+    saver.left = float("inf")
+    log = stable(runner)
+    assert logged({"log": log}) == ["a", "more"]
+    list(drive.resume(runner, "t", values={"log": "again", "sum": 100}))
+    assert stable(runner)[:2] == log
+    assert logged({"log": stable(runner)}) == ["a", "more", "again", "b"]
+    assert runner.thread("t").values["sum"] == 112
+
+
 @pytest.mark.parametrize("saves", range(1, 4))
 def test_a_turn_that_is_given_up_keeps_what_was_written_once(drive: Drive, saves: int) -> None:
     saver = Dying()
