@@ -193,8 +193,8 @@ def counts_for_values(config: RunnableConfig, steps: int = 1) -> bool:
         config: LangGraph's config of its node.
         steps: How many steps it stands for: itself, and those before it without a node.
     """
-    step: int = config.get("metadata", {}).get("langgraph_step", 1)
-    return step % AGING < steps and has_saver(config)
+    step: int = config.get("metadata", {}).get("langgraph_step", 0)
+    return step >= AGING and step % AGING < steps and has_saver(config)
 
 
 def _length(value: Any) -> int:
