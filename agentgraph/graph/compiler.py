@@ -46,6 +46,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, TurnInput, reading, state_types
+from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.traces import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
@@ -228,6 +229,8 @@ class _LaneBuilder:
         for node in nodes:
             self._add(builder, node)
         graph = _compiled(builder, {"name": lane.name, **options})
+        if is_root:
+            store_values(graph, self.reducers)
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for node in nodes:

@@ -11,7 +11,7 @@ thread grow with the square of its length: 500 messages of 400 bytes take 74 MB 
 - What steers a lane is one small channel, `Position`: each channel costs time in each step. It holds
   nothing that grows with the run.
 
-This is the only file that knows of `DeltaChannel`, which is in beta.
+Only this file and `stored_values.py` know of `DeltaChannel`, which is in beta.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,8 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.middleware_state import applied, collected
-from agentgraph.graph.values import Reducers, ValuesChannel, Write
+from agentgraph.graph.stored_values import ValuesChannel
+from agentgraph.graph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32
@@ -374,7 +375,7 @@ class Update(TypedDict, total=False):
     """What a node writes."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any] | list[dict[str, Any]] | list[Write]
+    values: dict[str, Any] | Sequence[dict[str, Any]] | list[Write]
     """In the root a dict, or several where one would lose a write; elsewhere `Write`s."""
     position: Position
     failure: BaseException

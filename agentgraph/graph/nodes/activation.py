@@ -40,8 +40,9 @@ from agentgraph.graph.nodes.spending import Spent
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.state import Border, LaneState, Position, Progress, Question, Update, folded
+from agentgraph.graph.stored_values import counts_for_values
 from agentgraph.graph.sync_async import Calls
-from agentgraph.graph.values import Write
+from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
 _PLAIN_END = Border(given=[])
@@ -402,8 +403,8 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        if self.node_context.reducers.fields:
-            self.seen.check(self.address, self._writes)
+        if self._writes and self.node_context.reducers.fields:
+            self._merge_values()
         position, failure = self._next, None
         if position is None and self._ending == _PLAIN_END:
             position = self.node_context.plain_position(self.cursor)
@@ -418,8 +419,8 @@ class Activation:
         update = Update(position=position)
         if self._said or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = self._said
-        if self._writes:
-            update["values"] = self.node_context.update(self._writes)
+        if self._writes or self.seen.values:
+            self._write_values(update)
         if self._changes:
             update["middleware"] = self._changes
         if self._new_untracked is not None:
@@ -427,6 +428,20 @@ class Activation:
         if failure is not None:
             self._fail_next(update, failure)
         return update
+
+    def _merge_values(self) -> None:
+        """Check the values written; in the root also run the reducers of users, once and for all."""
+        merged = self.seen.check(self.address, self._writes)
+        if not self.node_context.is_inner:
+            stored = self.node_context.update(self._writes, self.seen.values, merged)
+            self._writes = [Write(by=self.address, values=dict(each)) for each in in_order(stored)]
+
+    def _write_values(self, update: Update) -> None:
+        """Write the values; in the root now and then none, so that steps without values count, too."""
+        if self._writes:
+            update["values"] = self.node_context.update(self._writes, self.seen.values)
+        elif not self.node_context.is_inner and counts_for_values(self._given):
+            update["values"] = {}
 
     def _completed(self) -> tuple[Position, BaseException | None]:
         """Return the next position, and the failure of a function that was asked for it."""
