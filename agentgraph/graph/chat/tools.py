@@ -4,7 +4,7 @@ Each of several calls is a LangGraph task: LangGraph saves its result, so no cal
 answer reaches the call that asked. A single call runs in the node itself, unless it runs a lane.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -25,10 +25,12 @@ from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.schedule import (
+    GatedTask,
     Schedule,
+    Start,
+    TaskCall,
     arun_tasks,
     check_threads,
-    gated_task,
     run_tasks,
     slots,
 )
@@ -51,8 +53,8 @@ class ToolsNode(Runnable[LaneState, Update]):
             "": node_context.place.call_task,
             **{lane.place.name: lane.place.node for lane in lanes},
         }
-        self.tasks = {tool: gated_task(name, self.runner.run) for tool, name in names.items()}
-        self.atasks = {tool: gated_task(name, self.runner.arun) for tool, name in names.items()}
+        self.tasks = {tool: GatedTask(name, self.runner.run) for tool, name in names.items()}
+        self.atasks = {tool: GatedTask(name, self.runner.arun) for tool, name in names.items()}
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the calls in threads."""
@@ -79,8 +81,8 @@ class ToolsNode(Runnable[LaneState, Update]):
                 is_beside = self.agent.parallel_tools
                 needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
                 schedule = Schedule(needs, control)
-                run = partial(run_tasks, self._starts(self.tasks, calls, schedule))
-                starts = self._starts(self.atasks, calls, schedule)
+                run = partial(run_tasks, self._starts(self.tasks, calls))
+                starts = self._starts(self.atasks, calls)
                 arun = partial(arun_tasks, starts, slots=slots(config))
                 results = [*(yield Call(run, arun, (schedule,))).values()]
             return self._update(activation, state, results, is_alone=is_alone, is_granted=hands_over)
@@ -103,22 +105,19 @@ class ToolsNode(Runnable[LaneState, Update]):
             calls.append(running)
         return calls, last_transfer is not None
 
-    def _starts(
-        self, tasks: dict[str, Callable[..., Any]], calls: Sequence[RunningCall], schedule: Schedule
-    ) -> list[Callable[[], Any]]:
+    def _starts(self, tasks: dict[str, GatedTask], calls: Sequence[RunningCall]) -> list[Start]:
         """Return functions that start the tasks; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
-        def start(number: int, running: RunningCall) -> Any:
+        def start(running: RunningCall, call: TaskCall) -> Any:
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 self._continue(running, before, future.result())
-            task = tasks.get(running.wanted, tasks[""])
-            future = task(partial(schedule.arrive, number), running)
+            future = call(tasks.get(running.wanted, tasks[""]), running)
             last[:] = [(running, future)]
             return future
 
-        return [partial(start, number, running) for number, running in enumerate(calls)]
+        return [partial(start, running) for running in calls]
 
     def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
         """Show a call the values and state that the call before it left."""

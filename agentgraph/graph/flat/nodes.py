@@ -9,7 +9,7 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 from uuid import uuid4
@@ -39,10 +39,11 @@ from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import (
+    GatedTask,
     Schedule,
+    Start,
     arun_tasks,
     check_threads,
-    gated_task,
     run_tasks,
     slots,
 )
@@ -263,7 +264,7 @@ class InnerGraphNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
         name = node_context.place.call_task
-        self.task, self.atask = gated_task(name, self._run_packet), gated_task(name, self._arun_packet)
+        self.task, self.atask = GatedTask(name, self._run_packet), GatedTask(name, self._arun_packet)
 
     def talk(self, activation: Activation) -> Talk[None]:
         """Run the node."""
@@ -299,10 +300,9 @@ class InnerGraphNode(FlatNode):
         check_threads(self.node_context.place.node, activation.config, _INSTEAD)
         schedule = Schedule([()] * len(packets), inner_stop())
 
-        def starts(task: Callable[..., Any]) -> list[Callable[[], Any]]:
+        def starts(task: GatedTask) -> list[Start]:
             return [
-                partial(task, partial(schedule.arrive, n), activation, step, chunks, n, packet)
-                for n, packet in enumerate(packets)
+                task.start_with(activation, step, chunks, n, packet) for n, packet in enumerate(packets)
             ]
 
         run = partial(run_tasks, starts(self.task), schedule)
