@@ -46,7 +46,7 @@ try:
     from langgraph.pregel._algo import PregelTaskWrites, local_read, task_path_str
     from langgraph.pregel._algo import _xxhash_str as id_from
     from langgraph.pregel._messages import StreamMessagesHandler, StreamMessagesHandlerV2
-    from langgraph.pregel._read import ChannelRead
+    from langgraph.pregel._read import ChannelRead, PregelNode
     from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
     from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
     from langgraph.pregel.main import _coerce_context as coerce_context
@@ -93,7 +93,7 @@ ROOT = "__root__"
 # Functions and classes that have no public twin:
 # - `ensure_config`, `coerce_context`, `get_update_as_tuples`, `get_cached_annotated_keys`: what
 #   LangGraph does at its entrance with config, context and state; ours does it before it reads them.
-# - `RunnableSeq`: LangGraph's runnable of a node, which ours is a kind of.
+# - `PregelNode`, `RunnableSeq`: a node of a compiled graph, and what LangGraph runs for it.
 # - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read behind a node.
 # - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph gives an id
 #   to each message of a channel with that reducer.
@@ -134,6 +134,7 @@ __all__ = [
     "ChannelWrite",
     "ChannelWriteEntry",
     "DeltaSnapshot",
+    "PregelNode",
     "PregelTaskWrites",
     "RunnableSeq",
     "StreamMessagesHandler",
