@@ -153,7 +153,8 @@ def test_every_public_name_is_there_and_listed_once():
 
 def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
     without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
-    heavy = "'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds'"
+    ours = "'langchain_core.language_models.chat_models', 'langgraph.prebuilt'"
+    heavy = f"'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds', {ours}"
     loaded = f"print([name for name in ({heavy}) if name in sys.modules])"
     ask = "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))"
     answer = "list(runner.resume('t', 'yes'))"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, assert_never, cast
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -271,7 +271,7 @@ class _LaneBuilder:
                 yield from chat_nodes(node_context, lanes)
             case FunctionAgent():
                 yield LaneNode(
-                    FunctionNode(node_context),
+                    FunctionNode(node_context, capabilities),
                     capabilities,
                     [place.question_node] if capabilities.ask else (),
                 )
@@ -393,8 +393,10 @@ def _way_on(written: Any, config: RunnableConfig) -> str:
     return cast(Position, position)["next"] or END
 
 
-class _WayOn(RunnableLambda[Any, str]):
-    """The function of a conditional edge. LangGraph would run a plain one in a thread and trace it."""
+class _WayOn(Runnable[Any, str]):
+    """The function of conditional edges. LangGraph would trace a plain one, and inspect it for each."""
+
+    name = "_way_on"
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
         return _way_on(input, config or {})
@@ -403,4 +405,4 @@ class _WayOn(RunnableLambda[Any, str]):
         return _way_on(input, config or {})
 
 
-_WAY_ON = _WayOn(_way_on)
+_WAY_ON = _WayOn()

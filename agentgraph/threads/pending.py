@@ -39,8 +39,8 @@ from agentgraph.threads.threads import (
     ran_after,
     writes_by_task,
 )
-from agentgraph.tree.addresses import address, as_cursor, parse_address
-from agentgraph.tree.places import Tree
+from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to
+from agentgraph.tree.places import Place, Tree
 
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
@@ -422,7 +422,7 @@ def _asked_by_tasks(
     found: list[tuple[int, list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
-        for lane in lanes:
+        for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
             at_lane = yield from saver.checkpoint(inside)
             if inner := (yield from _asked_in(saver, inside, at_lane)):
@@ -440,6 +440,15 @@ def _asked_by_tasks(
             askers = [(asker_of(each.schema), each) for each in waiting.values()]
             found += [(asker.call, [each]) for asker, each in askers if asker.address == at]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
+
+
+def _likely_first(
+    tree: Tree, lanes: Sequence[Place], questions: Sequence[LangGraphInterrupt]
+) -> list[Place]:
+    """Return lanes, first those in which questions say that they were asked: looking costs a read."""
+    found = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
+    around = {place for each in found if each for place in way_to(each[0])}
+    return sorted(lanes, key=lambda lane: lane not in around)
 
 
 def _inside(namespace: str, task: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, get_args
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.retry import RunnableRetry
@@ -321,6 +320,8 @@ def _tool_timeout_faults(agent: ChatAgent, tools: Sequence[BaseTool]) -> Iterato
 
 def toolless(model: object) -> Iterator[object]:
     """Yield the models that take no tools: they lack `bind_tools`, or have LangChain's default one."""
+    from langchain_core.language_models import BaseChatModel  # costly, and trees without models exist
+
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
             yield from toolless(each)

@@ -170,6 +170,8 @@ class Place:
     @cached_property
     def hooks(self) -> tuple[str, ...]:
         """The names of all hooks of a chat agent's middleware, ours included."""
+        if self.chat is None:
+            return ()
         return tuple(name for hook in HOOKS for name in self._hooks(hook))
 
     def _hook_nodes(self, hook: str) -> list[str]:
@@ -459,9 +461,9 @@ def lay_out(root: Agent) -> Tree:
         dotted = path if parent else f"{path}.root"
         node = agent.name if counts[agent.name] == 1 and is_drawable(agent.name) else dotted
         here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
-        while taken & {*_names_of(here)}:
+        while not taken.isdisjoint(names := _names_of(here)):
             here = replace(here, node=f"{here.node}#")
-        taken.update(_names_of(here))
+        taken.update(names)
         if inner := sub_agents(agent):
             children[here] = tuple(
                 place(child, here, i, name, path) for i, (child, name) in enumerate(_segments(inner))

@@ -23,7 +23,12 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import (
+    Schedule,
+    TaskCall,
+    talk_tasks,
+    tasks_call,
+)
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.sync_async import Calls
@@ -75,17 +80,19 @@ class ToolsNode(ChatNode):
             calls.append(running)
         return calls, last_transfer is not None
 
-    def _starter(self, calls: Sequence[RunningCall], schedule: Schedule) -> Callable[[Mode, int], Any]:
+    def _starter(
+        self, calls: Sequence[RunningCall], schedule: Schedule
+    ) -> Callable[[Mode, int, TaskCall], Any]:
         """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
-        def start(mode: Mode, number: int) -> Any:
+        def start(mode: Mode, number: int, call: TaskCall) -> Any:
             running = calls[number]
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 self._continue(running, before, future.result())
             tasks = self.tasks.get(running.wanted, self.tasks[""])
-            future = tasks[mode](partial(schedule.arrive, number), running)
+            future = call(tasks[mode], running)
             last[:] = [(running, future)]
             return future
 

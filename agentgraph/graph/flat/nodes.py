@@ -9,7 +9,6 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -38,7 +37,12 @@ from agentgraph.graph.nodes.handoff import handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import (
+    Schedule,
+    TaskCall,
+    talk_tasks,
+    tasks_call,
+)
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
@@ -277,9 +281,8 @@ class InnerGraphNode(FlatNode):
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
-        def start(mode: Mode, n: int) -> Any:
-            arrive = partial(schedule.arrive, n)
-            return self.tasks[mode](arrive, activation, step, chunks, n, packets[n])
+        def start(mode: Mode, n: int, call: TaskCall) -> Any:
+            return call(self.tasks[mode], activation, step, chunks, n, packets[n])
 
         node = self.node_context.place.node
         ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)

@@ -23,10 +23,11 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import (
+    GatedTask,
     Schedule,
+    Start,
     arun_tasks,
     check_threads,
-    gated_task,
     run_tasks,
     slots,
 )
@@ -65,8 +66,8 @@ class ForkNode(Runnable[LaneState, Update]):
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
         self.name = node_context.place.node
-        self.tasks = [gated_task(lane.place.node, self._runner(lane)) for lane in lanes]
-        self.atasks = [gated_task(lane.place.node, self._arunner(lane)) for lane in lanes]
+        self.tasks = [GatedTask(lane.place.node, self._runner(lane)) for lane in lanes]
+        self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
 
     @abstractmethod
     def jobs(self, fork: Activation) -> list[Job]:
@@ -258,12 +259,9 @@ def _beside(jobs: Sequence[Job]) -> Beside:
 
 
 def _starts(
-    tasks: Sequence[Callable[..., Any]], fork: Activation, jobs: Sequence[Job], schedule: Schedule
-) -> list[Callable[[], Any]]:
-    return [
-        partial(tasks[job.lane], partial(schedule.arrive, n), fork, job, schedule, n)
-        for n, job in enumerate(jobs)
-    ]
+    tasks: Sequence[GatedTask], fork: Activation, jobs: Sequence[Job], schedule: Schedule
+) -> list[Start]:
+    return [tasks[job.lane].start_with(fork, job, schedule, n) for n, job in enumerate(jobs)]
 
 
 class ParallelNode(ForkNode):
