@@ -230,6 +230,7 @@ class _LaneBuilder:
             self._add(builder, node)
         graph = _compiled(builder, {"name": lane.name, **options})
         if is_root:
+            self._begin_turns(graph, begin)
             store_values(graph, self.reducers)
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
@@ -239,7 +240,6 @@ class _LaneBuilder:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
             return made(LaneGraph, graph)
-        self._begin_turns(graph, begin)
         transfers = any(targets(self.tree, place) for place in self.tree.places)
         own = {"agent": self.tree.agent, "reducers": self.reducers, "transfers": transfers}
         return made(RootGraph, graph, **own)

@@ -265,5 +265,7 @@ def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
 def store_values(graph: CompiledStateGraph[Any, Any, Any, Any], reducers: Reducers) -> None:
     """Have all nodes of a root write values in the form in which they are saved."""
     for name, node in graph.nodes.items():
-        write = cast(ChannelWrite, node.writers[0])
-        node.writers[0] = StoringWrite(write, reducers, begins=name == START)
+        # Of a copy, for a node keeps these. The input's are joined to one: two would be traced.
+        write, *others = node.copy({}).flat_writers
+        storing = StoringWrite(cast(ChannelWrite, write), reducers, begins=name == START)
+        node.writers[:] = [storing, *others]
