@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
+import compiling
 import resumes
 import steps
 import tools
-import trees
 from langgraph.checkpoint.memory import InMemorySaver
 from loops import HELLO_ROUNDS, THREAD, flat
 from measure import Contender, Figure
@@ -37,7 +37,7 @@ def figures() -> Iterator[Figure]:
     yield _figure(name, against, [steps.as_events, _streamed], steps=2)
     both = [resumes.in_memory, resumes.by_hand]
     yield _figure("calls a finished branch of a resume", "LangGraph's tasks by hand", both)
-    ours, theirs = (_calls(each) for each in (trees.compiled, trees.compiled_by_hand))
+    ours, theirs = (_calls(each) for each in (compiling.compiled, compiling.compiled_by_hand))
     name, against = "calls to compile 1,000 agents", "the same nodes by hand"
     yield Figure(name=name, ours=ours, theirs=theirs, against=against, unit="calls", aim=2.0)
     for added, aim in tools.AIMS.items():
