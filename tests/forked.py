@@ -14,7 +14,6 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.threads.replay import last_turn
-from agentgraph.tree.validation import validate
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
@@ -140,12 +139,11 @@ class Thread:
 
     def last_turn(self) -> list[str]:
         """Return what `watch` shows of the turn so far: what was said, and the ends of agents."""
-        reads = last_turn(validate(self.tree), "t")
         if self.drive is Sync:
             with self._runner() as runner:
-                came = runner.engine.read(reads, "t")
+                came = runner.engine.read(last_turn, "t")
         else:
-            came = self._asked(lambda runner: runner.engine.aread(reads, "t"))
+            came = self._asked(lambda runner: runner.engine.aread(last_turn, "t"))
         return lines(event for event in came if isinstance(event, ag.AgentEvent))
 
     def state(self, at: Any = CONFIG) -> Any:

@@ -123,7 +123,7 @@ def test_only_the_lanes_state_and_users_declarations_know_of_delta_channels():
         for name, module in modules().items()
         if any(each.startswith("langgraph.channels.delta") for each in imports(module))
     }
-    assert users == {"graph.state", "graph.values"}
+    assert users == {"graph.state", "graph.stored_values", "graph.values"}
 
 
 def test_one_file_knows_what_langgraph_and_langchain_keep_private():
@@ -168,7 +168,8 @@ def test_every_public_name_is_there_and_listed_once():
 
 def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
     without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
-    heavy = "'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds'"
+    ours = "'langchain_core.language_models.chat_models', 'langgraph.prebuilt'"
+    heavy = f"'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds', {ours}"
     loaded = f"print([name for name in ({heavy}) if name in sys.modules])"
     ask = "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))"
     answer = "list(runner.resume('t', 'yes'))"

@@ -6,7 +6,7 @@ These parts matter:
   the part before it, unchanged. Concurrent branches and tool calls emit everything this way.
 - `updates` of the root's nodes: messages and notes that were not emitted before the node ended. Servers
   leave the position out of updates, so notes are in `custom` parts, too.
-- `messages`: chunks of a model's reply, with agent name and address in the metadata.
+- `messages`: chunks of a model's reply, with a stamp in the metadata.
 
 If a reply is thrown away after its chunks were streamed, the chunks are voided: when another reply
 starts at their address, when another message is emitted there, or when the node fails.
@@ -36,17 +36,20 @@ from agentgraph.graph.failures import Failure, asked_beside, failures, keep_aske
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.moments import (
     ANSWERED,
+    GRAPH_AGENT,
+    STAMP,
     Entry,
     Moment,
     Note,
-    asked_when,
-    asker,
+    address_of,
+    asker_of,
     cursor_of,
+    home_at,
     moment_of,
     note_of,
-    unaddressed,
+    speaker_at,
+    stamp_in,
 )
-from agentgraph.graph.state import GRAPH_AGENT, STAMP, address_of, home_at, speaker_at
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import RunPaths, root_address
 from agentgraph.tree.places import Tree
@@ -189,12 +192,12 @@ class Translator:
             foreign = self._tree.is_foreign(namespace)
             if kind == "messages":
                 chunk, metadata = data
-                is_marked = foreign or "agent_step" in metadata  # not the models of tools
-                at = metadata.get(GRAPH_AGENT if foreign else "agent_address") if is_marked else None
+                own, moment = stamp_in(metadata)  # the models of tools have none
+                at = metadata.get(GRAPH_AGENT) if foreign else own
                 inner = metadata.get("lc_agent_name") if foreign else None
                 if inner and at and inner != speaker_at(at):
                     chunk = chunk.model_copy(update={"name": inner})
-                yield from self._chunk(at, chunk, metadata)
+                yield from self._chunk(at, chunk, moment or Moment(0, 0, ""))
             elif kind == "updates" and not namespace:
                 yield from self._updates(data)
             elif kind == "custom" and not foreign:
@@ -263,7 +266,7 @@ class Translator:
 
     def _questions(self, asked: Iterable[Any]) -> Iterator[AgentEvent]:
         for one in map(as_question, asked):
-            if one.id not in self._asked or asked_when(one.response_schema) is not None:
+            if one.id not in self._asked or asker_of(one.response_schema).moment is not None:
                 note = question_note(one)
                 yield from self._events_of(note, note.moment)
 
@@ -322,14 +325,13 @@ class Translator:
         for at in addresses:
             yield from self._void(at, [*self._begun.pop(at, ())])
 
-    def _chunk(self, at: str | None, chunk: Any, metadata: Mapping[str, Any]) -> Iterator[AgentEvent]:
+    def _chunk(self, at: str | None, chunk: Any, before: Moment) -> Iterator[AgentEvent]:
         if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
             return
-        turn, step = metadata.get("agent_turn", 0), metadata.get("agent_step", "")
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
             yield from self._unfinished([at])  # its models are asked one at a time
-        cursor = self._next_cursor(metadata.get("agent_after", 0))
-        moment = Moment(turn, time_ns() // 1000, step)
+        cursor = self._next_cursor(before.number)
+        moment = before._replace(number=time_ns() // 1000)
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", moment, cursor, output=output)
         if event.agent_name in self._voiding:
@@ -391,9 +393,9 @@ class Translator:
 
 def question_note(asked: Any) -> Note:
     """Return the note of a LangGraph interrupt; without an address if the interrupt names no agent."""
-    schema = asked.response_schema
-    data = [asked.value, unaddressed(schema)]
-    return Note(asked.id, "interrupted", data, asker(schema) or "", asked_when(schema))
+    asker = asker_of(asked.response_schema)
+    data = [asked.value, asker.schema]
+    return Note(asked.id, "interrupted", data, asker.address or "", asker.moment)
 
 
 def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, assert_never, cast
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -46,6 +46,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.state import Position, TurnInput, reading, state_types
+from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.traces import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
@@ -228,6 +229,9 @@ class _LaneBuilder:
         for node in nodes:
             self._add(builder, node)
         graph = _compiled(builder, {"name": lane.name, **options})
+        if is_root:
+            self._begin_turns(graph, begin)
+            store_values(graph, self.reducers)
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for node in nodes:
@@ -236,7 +240,6 @@ class _LaneBuilder:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
             return made(LaneGraph, graph)
-        self._begin_turns(graph, begin)
         transfers = any(targets(self.tree, place) for place in self.tree.places)
         own = {"agent": self.tree.agent, "reducers": self.reducers, "transfers": transfers}
         return made(RootGraph, graph, **own)
@@ -268,14 +271,14 @@ class _LaneBuilder:
                 yield from chat_nodes(node_context, lanes)
             case FunctionAgent():
                 yield LaneNode(
-                    FunctionNode(node_context),
+                    FunctionNode(node_context, capabilities),
                     capabilities,
                     [place.nodes.question] if capabilities.ask else (),
                 )
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])
             case GraphAgent(flat=True) | InnerNode():
-                from agentgraph.graph.flat.wiring import flat_node
+                from agentgraph.graph.flat.nodes import flat_node
 
                 yield flat_node(node_context)
             case GraphAgent(graph=inner):
@@ -390,8 +393,10 @@ def _way_on(written: Any, config: RunnableConfig) -> str:
     return cast(Position, position)["next"] or END
 
 
-class _WayOn(RunnableLambda[Any, str]):
-    """The function of a conditional edge. LangGraph would run a plain one in a thread and trace it."""
+class _WayOn(Runnable[Any, str]):
+    """The function of conditional edges. LangGraph would trace a plain one, and inspect it for each."""
+
+    name = "_way_on"
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
         return _way_on(input, config or {})
@@ -400,4 +405,4 @@ class _WayOn(RunnableLambda[Any, str]):
         return _way_on(input, config or {})
 
 
-_WAY_ON = _WayOn(_way_on)
+_WAY_ON = _WayOn()

@@ -23,24 +23,26 @@ from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, Send
+from langgraph.types import Command, Send, StateSnapshot
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.guarded_saver import GuardedSaver
 from agentgraph.graph.internals import (
+    READ,
     SAVER,
     ensure_config,
     get_cached_annotated_keys,
     get_update_as_tuples,
 )
-from agentgraph.graph.moments import MOMENT
+from agentgraph.graph.moments import STAMP
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
-from agentgraph.graph.state import STAMP, LaneState, address_of
-from agentgraph.graph.values import Reducers, check_mapping
+from agentgraph.graph.state import LaneState
+from agentgraph.graph.stored_values import LATER, checked
+from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -116,7 +118,10 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        stream = super().stream(self._checked(from_outside(input)), config, **options)
+        given = self._checked(from_outside(input))
+        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        run = self._settled_stream if read_first else super().stream
+        stream = run(given, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
@@ -132,8 +137,45 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        stream = super().astream(self._checked(from_outside(input)), config, **options)
+        given = self._checked(from_outside(input))
+        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        run: Any = self._asettled_stream if read_first else super().astream
+        stream = run(given, config, **options)
         return stream if saver is None else _araising(stream, saver)
+
+    def _settled_stream(self, given: Any, config: Any, **options: Any) -> Iterator[Any]:
+        """Run on input whose values are in the form in which they are saved."""
+        yield from super().stream(self._settled(given, self.get_state(config)), config, **options)
+
+    async def _asettled_stream(self, given: Any, config: Any, **options: Any) -> AsyncIterator[Any]:
+        given = self._settled(given, await self.aget_state(config))
+        async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
+            async for part in stream:
+                yield part
+
+    def _is_unsettled(self, given: Any) -> bool:
+        """Return whether a reducer of a user merges values of the input.
+
+        LangGraph saves input before a node reads it, and a thread may be read meanwhile.
+        """
+        values = _values_in(given)
+        return bool(values) and self.reducers.is_unsettled(values)
+
+    def _is_outermost(self, config: Any) -> bool:
+        """Return whether a run has a thread of its own, and is not part of another graph's."""
+        found = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
+        return isinstance(saver, BaseCheckpointSaver) and "thread_id" in found and READ not in found
+
+    def _settled(self, given: Any, state: StateSnapshot) -> Any:
+        """Return input with its values in the form in which they are saved."""
+        present = state.values.get("values") or self.reducers.defaults()
+        values = checked(self.reducers, present, _values_in(given))
+        if not isinstance(given, Command):
+            return type(given)({**given, "values": values})
+        if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
+            values = (*in_order(values), LATER)
+        return replace(given, update={**cast(Any, given.update), "values": values})
 
     def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
@@ -171,6 +213,8 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
+        if values and isinstance(given, Command):
+            return replace(given, update={**cast(Any, update), "values": unlike_message(values)})
         return given
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -205,6 +249,12 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
+
+
+def _values_in(given: Any) -> Any:
+    """Return the values in input of a graph, or in the update of a command; None if there are none."""
+    update = given.update if isinstance(given, Command) else given
+    return update.get("values") if isinstance(update, Mapping) else None
 
 
 def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
@@ -314,7 +364,7 @@ def from_outside(given: Any) -> Any:
 def unstamped(messages: Any) -> Any:
     """Return messages, in any form that LangGraph takes, without stamps.
 
-    >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": "boss"}}
+    >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": ["boss"]}}
     >>> [(message.text, message.response_metadata) for message in unstamped([forged])]
     [('Yes.', {})]
     """
@@ -329,10 +379,9 @@ def _unstamped(message: Any) -> Any:
             (message,) = convert_to_messages([message])  # type: ignore[list-item]
         except Exception:
             return message  # the history's reducer reports what is wrong with it
-    if not isinstance(message, BaseMessage) or address_of(message) is None:
+    if not isinstance(message, BaseMessage) or STAMP not in message.response_metadata:
         return message
-    ours = (STAMP, MOMENT)
-    kept = {key: value for key, value in message.response_metadata.items() if key not in ours}
+    kept = {key: value for key, value in message.response_metadata.items() if key != STAMP}
     return message.model_copy(update={"response_metadata": kept})
 
 
@@ -349,8 +398,13 @@ def _update(update: Any) -> Any:
     """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
-        return [(pair[0], _written(*pair)) if len(pair) == 2 else pair for pair in pairs]
+        return [_pair(*pair) if len(pair) == 2 else pair for pair in pairs]
     return _state(update)
+
+
+def _pair(channel: str, value: Any) -> tuple[str, Any]:
+    written = _written(channel, value)
+    return channel, unlike_message(written) if channel == "values" else written
 
 
 def _written(channel: str, value: Any) -> Any:

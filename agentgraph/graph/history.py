@@ -27,8 +27,6 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     InvalidToolCall,
-    RemoveMessage,
-    SystemMessage,
     ToolCall,
     ToolMessage,
 )
@@ -38,7 +36,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.state import address_of, agent_of, home_at, speaker_of
+from agentgraph.graph.moments import address_of, agent_of, home_at, speaker_of
 from agentgraph.safe_repr import as_json
 
 OnMyWay = Callable[[Entry], bool]
@@ -195,17 +193,6 @@ def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
 def call_id(call: ToolCall | InvalidToolCall) -> str:
     """Return the id that the result of a call must name."""
     return call["id"] or ""
-
-
-def is_said(message: BaseMessage) -> bool:
-    """Return whether a new message is said by the agent, not added as context (as a summary is)."""
-    is_context = isinstance(message, HumanMessage | SystemMessage | RemoveMessage)
-    return not is_context or address_of(message) is not None
-
-
-def is_word(message: BaseMessage | None) -> bool:
-    """Return whether a message can be voided: words of a model without calls. What ran cannot."""
-    return isinstance(message, AIMessage) and not calls_of(message)
 
 
 def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:

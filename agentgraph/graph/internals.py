@@ -17,6 +17,7 @@ try:
     from langgraph._internal._constants import (
         CACHE_NS_WRITES,
         CONFIG_KEY_CACHE,
+        CONFIG_KEY_CALL,
         CONFIG_KEY_CHECKPOINTER,
         CONFIG_KEY_DURABILITY,
         CONFIG_KEY_READ,
@@ -42,9 +43,10 @@ try:
     from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
     from langgraph.checkpoint.serde.types import _DeltaSnapshot as DeltaSnapshot
     from langgraph.graph.message import _messages_delta_reducer as delta_reducer
-    from langgraph.pregel._algo import PregelTaskWrites, local_read
+    from langgraph.pregel._algo import PregelTaskWrites, local_read, task_path_str
+    from langgraph.pregel._algo import _xxhash_str as id_from
     from langgraph.pregel._messages import StreamMessagesHandler, StreamMessagesHandlerV2
-    from langgraph.pregel._read import ChannelRead
+    from langgraph.pregel._read import ChannelRead, PregelNode
     from langgraph.pregel._tools import _tool_call_writer as tool_call_writer
     from langgraph.pregel._write import ChannelWrite, ChannelWriteEntry
     from langgraph.pregel.main import _coerce_context as coerce_context
@@ -68,6 +70,9 @@ STREAM = CONFIG_KEY_STREAM
 """The stream of the graph around, to which a remote graph passes on what it streams."""
 CACHE = CONFIG_KEY_CACHE
 """The cache of the run."""
+CALL = CONFIG_KEY_CALL
+"""The function with which a node calls tasks. It holds the node's task and LangGraph's loop, and so
+what that has loaded with the checkpoint. Without it a resume calls a task for each saved result."""
 TASK_ID = CONFIG_KEY_TASK_ID
 """The id of the task, under which its result is saved."""
 SCRATCHPAD = CONFIG_KEY_SCRATCHPAD
@@ -88,11 +93,12 @@ ROOT = "__root__"
 # Functions and classes that have no public twin:
 # - `ensure_config`, `coerce_context`, `get_update_as_tuples`, `get_cached_annotated_keys`: what
 #   LangGraph does at its entrance with config, context and state; ours does it before it reads them.
-# - `RunnableSeq`: LangGraph's runnable of a node, which ours is a kind of.
+# - `PregelNode`, `RunnableSeq`: a node of a compiled graph, and what LangGraph runs for it.
 # - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read behind a node.
 # - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph gives an id
 #   to each message of a channel with that reducer.
 # - `PregelTaskWrites`, `local_read`: how a node reads what it has just written, for graphs laid flat.
+# - `id_from`, `task_path_str`: how LangGraph makes the id of a task, under which its result is saved.
 # - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
 # - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
 # - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
@@ -101,6 +107,7 @@ ROOT = "__root__"
 __all__ = [
     "CACHE",
     "CACHE_NS_WRITES",
+    "CALL",
     "DEFAULT_RECURSION_LIMIT",
     "DURABILITY",
     "ERROR",
@@ -127,6 +134,7 @@ __all__ = [
     "ChannelWrite",
     "ChannelWriteEntry",
     "DeltaSnapshot",
+    "PregelNode",
     "PregelTaskWrites",
     "RunnableSeq",
     "StreamMessagesHandler",
@@ -138,8 +146,10 @@ __all__ = [
     "ensure_config",
     "get_cached_annotated_keys",
     "get_update_as_tuples",
+    "id_from",
     "local_read",
     "overwrite_in",
     "recast_checkpoint_ns",
+    "task_path_str",
     "tool_call_writer",
 ]

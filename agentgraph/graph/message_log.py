@@ -3,14 +3,9 @@
 A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
 in its state; middleware may have replaced, removed or summarized any of them. The history of the run
 must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
-save context. So each list is compared with the messages so far (`MessageLog`), by these rules:
-
-- A message with a new id is said, unless it is a human or system message (context, such as a summary).
-- A message of the agent that changed under its id is voided, and emitted as it is now.
-- A message that was removed by its id is voided if it is a *word* of the agent: an AI message without
-  calls. Calls and results stay, because they ran; so does everything after a removal of all messages.
-- A user's message that changed under its id is replaced for all agents, without an event (redaction).
-- Messages of other agents, and earlier ones of this agent, never change.
+save context. So each list is compared with the messages so far (`MessageLog`); the rules are those for
+hooks in `effects.py`, except that earlier messages of this agent never change, as those of others. (In
+a graph that is laid flat they may.) A removal of all messages takes nothing back: it is not by id.
 
 For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
 human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
@@ -21,32 +16,20 @@ in the history they are in the order of the graph's lists.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import (
     BaseMessage,
-    HumanMessage,
     RemoveMessage,
     ToolMessage,
     convert_to_messages,
 )
 
-from agentgraph.graph.history import call_id, calls_of, in_call_order, is_said, is_word
-from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
+from agentgraph.graph.effects import MessageChange, Owner, change_by
+from agentgraph.graph.history import call_id, calls_of, in_call_order
+from agentgraph.graph.moments import address_of
+from agentgraph.graph.state import is_remove_all, with_id
 from agentgraph.graph.values import is_same
-
-
-class Change(NamedTuple):
-    """One change of the history.
-
-    Attributes:
-        messages: Messages that are said, with a stamp; replaced messages of the user, without a stamp;
-            and removals of messages that were said.
-        void: The ids of the messages that become void.
-    """
-
-    messages: list[BaseMessage]
-    void: list[str]
 
 
 class MessageLog:
@@ -103,13 +86,13 @@ class MessageLog:
                     self._results[message.tool_call_id] = key
             self._settled.pop(key, None)
 
-    def begin_anew(self) -> Iterator[Change]:
+    def begin_anew(self) -> Iterator[MessageChange]:
         """Void all messages of the agent: the graph starts again from its input."""
         self.rewritten.clear()
         self._results.clear()
         self._listed.clear()
         if void := list(self.said):
-            yield self._taken([RemoveMessage(id=each) for each in void], void)
+            yield MessageChange("taken back", [RemoveMessage(id=each) for each in void], void)
 
     def in_order(self) -> list[BaseMessage]:
         """Return the messages of the agent in the order of the graph's lists.
@@ -121,7 +104,9 @@ class MessageLog:
         rest = iter(sorted(listed, key=lambda message: self._listed[message.id]))
         return [next(rest) if message.id in self._listed else message for message in said]
 
-    def results(self, written: Iterable[BaseMessage], removed: Collection[str]) -> Iterator[Change]:
+    def results(
+        self, written: Iterable[BaseMessage], removed: Collection[str]
+    ) -> Iterator[MessageChange]:
         """Apply and yield the results, among messages that a node wrote, of calls that are said.
 
         Args:
@@ -140,7 +125,7 @@ class MessageLog:
         messages: Sequence[BaseMessage],
         removed: Collection[str] = (),
         written: Iterable[BaseMessage] = (),
-    ) -> Iterator[Change]:
+    ) -> Iterator[MessageChange]:
         """Apply and yield the changes since the last list.
 
         Args:
@@ -162,37 +147,28 @@ class MessageLog:
             if message.id and not any(key in known for known in (left, removed, self._ever)):
                 yield from self._changed(key, message)
         for key in removed:
-            if key not in left and is_word(self.said.get(key)):
-                yield self._taken([RemoveMessage(id=key)], [key])
+            if key not in left:
+                yield from self._changed(key, RemoveMessage(id=key))
 
-    def _changed(self, key: str, message: BaseMessage) -> Iterator[Change]:
-        if key in self.said:
-            now = stamped(message, self._address)
-            if not is_same(stamped(self.said[key], self._address), now):
-                yield self._taken([now], [key])
-        elif key in self._before:
-            if key in self._users and self._is_rewritten(key, message):
-                yield self._taken([message], [])
-        elif is_said(message):
-            yield self._taken([stamped(message, self._address)], [key] if key in self._ever else [])
+    def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
+        owner: Owner = "other" if key in self._before else "nobody"
+        if key in self.said or key in self._users:
+            owner = "here" if key in self.said else "user"
+        was = self.said.get(key) or self.rewritten.get(key) or self._given.get(key)
+        change = change_by(message, was, owner, "hook", self._address, "")
+        if change.effect == "said" and key in self._ever:
+            change.void.append(key)
+        if change.messages:
+            yield change
 
     def _repeated(
         self, key: str, message: BaseMessage, left: Collection[str | None]
-    ) -> Iterator[Change]:
+    ) -> Iterator[MessageChange]:
         """Void the result of a call that ran again: a kill had lost it in the graph's own state."""
         if isinstance(message, ToolMessage) and key not in self._ever and key not in self._before:
             lost = self._results.get(message.tool_call_id)
             if lost is not None and lost not in left and lost not in self._listed:
-                yield self._taken([RemoveMessage(id=lost)], [lost])
-
-    def _is_rewritten(self, key: str, message: BaseMessage) -> bool:
-        was = self.rewritten.get(key, self._given.get(key))
-        is_users = isinstance(message, HumanMessage) and address_of(message) is None
-        return is_users and was is not None and not is_same(was, message)
-
-    def _taken(self, messages: list[Any], void: list[str]) -> Change:
-        self.take(messages)
-        return Change(messages, void)
+                yield MessageChange("taken back", [RemoveMessage(id=lost)], [lost])
 
 
 def written_in(update: Any) -> Iterator[BaseMessage]:

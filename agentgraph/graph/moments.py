@@ -1,23 +1,29 @@
-"""When something was said, and by whom: the order of a thread's events; and the notes among them.
+"""The stamp of what an agent emits: its address, and its moment, which orders a thread's events.
 
-A message carries its moment in its metadata, a note as data, and a question in keywords of its JSON
-schema, which every server preserves.
+A stamp is stored with every message, so it is a short list: `[address]` as long as the message is
+queued, `[address, turn, number, step, streamed]` once it is emitted. A message has it in its
+`response_metadata`, a chunk in its metadata (with the moment before it), and a question in a remark of
+its JSON schema, which every server preserves. A note has the same items as fields.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
 
 _A_SECOND = 1_000_000
-MOMENT = "agentgraph_told"
-"""The key of a message's moment in its `response_metadata`."""
-
-
+STAMP = "agentgraph"
+"""The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
 ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
+GRAPH_AGENT = "graph_agent_address"
+"""Metadata key of model calls: the address of the graph agent around them, however deep inside."""
+_NAME = re.compile(r"[#({\[]")
+"""Where the name of an agent ends in a part of an address."""
 
 
 class Moment(NamedTuple):
@@ -80,14 +86,79 @@ def moment_of(entry: Entry) -> Moment | None:
     """Return the moment of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):
         return entry.moment
-    moment = entry.response_metadata.get(MOMENT)
-    return Moment(*moment) if moment else None
+    return stamp_in(entry.response_metadata)[1]
+
+
+def stamp_in(metadata: Mapping[str, Any]) -> tuple[str | None, Moment | None]:
+    """Return the address and the moment of the stamp in metadata, as far as it has them."""
+    stamp = metadata.get(STAMP)
+    if not (isinstance(stamp, list) and stamp):
+        return None, None
+    return stamp[0], Moment(*stamp[1:5]) if len(stamp) > 1 else None
 
 
 def number_of(entry: Entry) -> int:
     """Return the number of a message or note; 0 if no agent emitted it."""
     moment = moment_of(entry)
     return moment.number if moment else 0
+
+
+def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
+    """Return a copy of `message` with an address, a name (that of its agent), and an id.
+
+    A moment that it carries is removed: it gets a new one when it is emitted.
+    """
+    metadata = {**message.response_metadata, STAMP: [address]}
+    return message.model_copy(
+        update={
+            "id": message.id or str(uuid4()),
+            "name": message.name or name or speaker_at(address),
+            "response_metadata": metadata,
+        }
+    )
+
+
+def address_of(message: BaseMessage) -> str | None:
+    """Return the address at which a message was said; None for the user's."""
+    stamp = message.response_metadata.get(STAMP)
+    return stamp[0] if isinstance(stamp, list) and stamp else None
+
+
+def speaker_at(address: str) -> str:
+    """Return the name of the agent at an address."""
+    return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]
+
+
+def speaker_of(message: BaseMessage) -> str | None:
+    """Return the agent that said a message; None for the user."""
+    address = address_of(message)
+    return None if address is None else speaker_at(address)
+
+
+def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
+    """Return the agent that said a message, as other agents know it; None for the user.
+
+    Args:
+        message: The message.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    address = address_of(message)
+    return None if address is None else speaker_at(home_at(address, inner_names))
+
+
+def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
+    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
+
+    >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
+    'loop[0]/job'
+
+    Args:
+        address: The address.
+        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    """
+    around = address.rpartition("/")[0]
+    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
+    return around if is_inner else address
 
 
 def cursor_of(number: int, part: int | None = None) -> str:
@@ -119,17 +190,31 @@ LangGraph's interrupts have no field for who asks, so their schema carries it th
 """
 _MARK = "agentgraph "
 """The beginning of such a remark."""
-_FORMER = {key: f"x-agentgraph-{key}" for key in ("address", "call", "told")}
-"""The keywords under which questions that were saved before carry it."""
+
+
+class Asker(NamedTuple):
+    """Who asks a question, and when, as its JSON schema says.
+
+    Attributes:
+        address: The address of the agent; None if the schema names none.
+        call: The number of the tool call that asks, else 0.
+        moment: When it was asked; None if it was not emitted.
+        schema: The schema itself; None without one.
+    """
+
+    address: str | None = None
+    call: int = 0
+    moment: Moment | None = None
+    schema: dict[str, Any] | None = None
 
 
 def addressed(
-    schema: dict[str, Any] | None,
-    address: str,
-    call: int | None = None,
-    moment: Sequence[Any] | None = None,
+    schema: dict[str, Any] | None, address: str, call: int | None = None, moment: Moment | None = None
 ) -> dict[str, Any]:
     """Return a JSON schema that also holds who asks, and when.
+
+    >>> addressed({"type": "string"}, "s/boss", call=1)
+    {'type': 'string', '$comment': 'agentgraph {"stamp": ["s/boss"], "call": 1}'}
 
     Args:
         schema: The schema.
@@ -137,44 +222,23 @@ def addressed(
         call: The number of the tool call that asks, if one does.
         moment: When it is asked.
     """
-    own = unaddressed(schema) or {}
-    carried = {"address": address, "call": call, "told": moment, "comment": own.get(_COMMENT)}
-    kept = {key: value for key, value in carried.items() if value is not None}
-    return {**own, _COMMENT: _MARK + json.dumps(kept)}
+    own = asker_of(schema).schema or {}
+    remark = {"stamp": [address, *(moment or ())], "call": call, "comment": own.get(_COMMENT)}
+    text = json.dumps({key: value for key, value in remark.items() if value is not None})
+    return {**own, _COMMENT: _MARK + text}
 
 
-def _carried(schema: Any) -> Mapping[str, Any]:
-    """Return what `addressed` wrote into a schema, by name."""
-    if not isinstance(schema, dict):
-        return {}
-    comment = schema.get(_COMMENT)
-    if isinstance(comment, str) and comment.startswith(_MARK):
-        with suppress(ValueError):
-            return dict(json.loads(comment.removeprefix(_MARK)))
-    return {key: schema[former] for key, former in _FORMER.items() if former in schema}
-
-
-def asker(schema: Any) -> str | None:
-    """Return the address that `addressed` wrote into a schema, if there is one."""
-    return _carried(schema).get("address")
-
-
-def asking_call(schema: dict[str, Any] | None) -> int:
-    """Return the number of the tool call that `addressed` wrote into a schema, else 0."""
-    return int(_carried(schema).get("call", 0))
-
-
-def asked_when(schema: dict[str, Any] | None) -> Moment | None:
-    """Return the moment that `addressed` wrote into a schema, if there is one."""
-    found = _carried(schema).get("told")
-    return Moment(*found) if found else None
-
-
-def unaddressed(schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema that was passed to `addressed`; None if there was none."""
-    carried = _carried(schema)
-    if not carried or schema is None:
-        return schema or None
-    hidden = {_COMMENT, *_FORMER.values()}
-    own = {key: value for key, value in schema.items() if key not in hidden}
-    return {**own, _COMMENT: carried["comment"]} if "comment" in carried else own or None
+def asker_of(schema: Any) -> Asker:
+    """Return who asks, as `addressed` wrote it into a schema."""
+    own = {**schema} if isinstance(schema, dict) else {}
+    text = own.get(_COMMENT)
+    if isinstance(text, str) and text.startswith(_MARK):
+        with suppress(ValueError, LookupError, TypeError):  # a remark of the user's own
+            remark = json.loads(text.removeprefix(_MARK))
+            address, *moment = remark["stamp"]
+            shown = {key: value for key, value in own.items() if key != _COMMENT}
+            if "comment" in remark:
+                shown[_COMMENT] = remark["comment"]
+            when = Moment(*moment) if moment else None
+            return Asker(address, int(remark.get("call", 0)), when, shown or None)
+    return Asker(schema=own or None)

@@ -11,13 +11,12 @@ thread grow with the square of its length: 500 messages of 400 bytes take 74 MB 
 - What steers a lane is one small channel, `Position`: each channel costs time in each step. It holds
   nothing that grows with the run.
 
-This is the only file that knows of `DeltaChannel`, which is in beta.
+Only this file and `stored_values.py` know of `DeltaChannel`, which is in beta.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
-from uuid import NAMESPACE_URL, uuid4, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -37,8 +36,8 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.middleware_state import applied, collected
-from agentgraph.graph.moments import MOMENT
-from agentgraph.graph.values import Reducers, ValuesChannel, Write
+from agentgraph.graph.stored_values import ValuesChannel
+from agentgraph.graph.values import Reducers, Write
 from agentgraph.tree.changes import Outline
 
 SNAPSHOT_FREQUENCY = 100
@@ -46,10 +45,6 @@ _RECORD_FREQUENCY = 32
 """The number of updates after which the state of middleware is stored whole. It is small and changes
 seldom, and to load a thread LangGraph reads every step since then, whatever was written there."""
 _NO_REMOVALS = frozenset([AIMessage, HumanMessage, ToolMessage])
-_NAME = re.compile(r"[#({\[]")
-STAMP = "agentgraph"
-GRAPH_AGENT = "graph_agent_address"
-"""Metadata key of model calls: the address of the graph agent around them, however deep inside."""
 
 
 class Question(TypedDict):
@@ -381,7 +376,7 @@ class Update(TypedDict, total=False):
     """What a node writes."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any] | list[dict[str, Any]] | list[Write]
+    values: dict[str, Any] | Sequence[dict[str, Any]] | list[Write]
     """In the root a dict, or several where one would lose a write; elsewhere `Write`s."""
     position: Position
     failure: BaseException
@@ -409,22 +404,6 @@ class TaskResult(TypedDict):
     """What a node of a graph that is laid flat wrote: names of channels, and values."""
 
 
-def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
-    """Return a copy of `message` with an address, a name (that of its agent), and an id.
-
-    A moment that it carries is removed: it gets a new one when it is emitted.
-    """
-    metadata = {**message.response_metadata, STAMP: address}
-    metadata.pop(MOMENT, None)
-    return message.model_copy(
-        update={
-            "id": message.id or str(uuid4()),
-            "name": message.name or name or speaker_at(address),
-            "response_metadata": metadata,
-        }
-    )
-
-
 def with_id(message: M, made_of: str) -> M:
     """Return a message with an id; one without gets an id derived from `made_of`.
 
@@ -435,45 +414,3 @@ def with_id(message: M, made_of: str) -> M:
     if message.id:
         return message
     return message.model_copy(update={"id": str(uuid5(NAMESPACE_URL, made_of))})
-
-
-def address_of(message: BaseMessage) -> str | None:
-    """Return the address at which a message was said; None for the user's."""
-    return message.response_metadata.get(STAMP)
-
-
-def speaker_at(address: str) -> str:
-    """Return the name of the agent at an address."""
-    return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]
-
-
-def speaker_of(message: BaseMessage) -> str | None:
-    """Return the agent that said a message; None for the user."""
-    address = address_of(message)
-    return None if address is None else speaker_at(address)
-
-
-def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
-    """Return the agent that said a message, as other agents know it; None for the user.
-
-    Args:
-        message: The message.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
-    """
-    address = address_of(message)
-    return None if address is None else speaker_at(home_at(address, inner_names))
-
-
-def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
-    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
-
-    >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
-    'loop[0]/job'
-
-    Args:
-        address: The address.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
-    """
-    around = address.rpartition("/")[0]
-    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
-    return around if is_inner else address

@@ -16,13 +16,16 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
 """
 
 import copy
+import operator
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
+from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.channels.any_value import AnyValue
 from langgraph.channels.base import BaseChannel
 from langgraph.channels.binop import BinaryOperatorAggregate
@@ -32,14 +35,20 @@ from langgraph.channels.last_value import LastValue
 from langgraph.channels.topic import Topic
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph import StateGraph
+from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
 from agentgraph.graph.declared import Declared, declared_fields, given_fields
-from agentgraph.graph.internals import MISSING, ROOT, overwrite_in
+from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
 from agentgraph.safe_repr import shown, shown_error
 
+OVERWRITE = "__overwrite__"
+"""The key of the plain form of LangGraph's `Overwrite`."""
+_NONE: Final = object()
+_OF_MESSAGES = ("role", "type")
+"""Keys by which LangGraph takes a dict that is written to a `DeltaChannel` for a message."""
 _NOT_VALUES = ("messages", "jump_to")
 """Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
 
@@ -53,6 +62,8 @@ _INSTEAD = {
 }
 """What to use in place of channels whose values last for a step of LangGraph, or are not saved."""
 
+_PURE = (operator.add, operator.or_, delta_reducer)
+"""Reducers that return the same each time; `add_messages`, too, once all messages have ids."""
 _OPERATORS: Sequence[tuple[Sequence[tuple[Any, str]], str]] = (
     (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
     (((dict, "dict"), (set, "set"), (frozenset, "frozenset")), "or_"),
@@ -173,34 +184,105 @@ class Reducers:
         """Return the writes of a lane and those of several steps, as `collected` does."""
         return reduce(self.collected, new, list(writes or ()))
 
-    def update(self, writes: Sequence[Write]) -> dict[str, Any] | list[dict[str, Any]]:
+    def update(self, writes: Iterable[Mapping[str, Any]]) -> Any:
         """Return writes as an update of the root: one dict, or several if one would lose a write."""
         several: list[dict[str, Any]] = []
-        for write in writes:
-            new = write["values"]
+        for new in writes:
             if several and not (several[-1].keys() & new.keys() & self.channels.keys()):
                 several[-1] = {**several[-1], **new}
             else:
                 several.append(dict(new))
-        return several[0] if len(several) == 1 else several
+        if not several:
+            return {}
+        return unlike_message(several[0] if len(several) == 1 else several)
 
-    def merged(
-        self, values: Mapping[str, Any], new: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    def stored(
+        self, values: Mapping[str, Any], new: Any, merged: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return an update of the root in the form in which it is saved.
+
+        Applied again, it has the same effect, and no reducer of a user runs. What has this form already
+        is returned as it is.
+
+        Args:
+            values: The values before the update.
+            new: The update.
+            merged: The values after it, if they are known.
+
+        Raises:
+            AgentGraphError: It is not a mapping, or a value does not fit its declared type.
+            ReducerError: A reducer failed.
+        """
+        if overwrite_in(new)[0]:
+            return new
+        several = [self._with_ids(each) for each in in_order(new)]
+        names = {name for each in several for name in each if self._is_unsettled(name, each, values)}
+        if names:
+            merged = self.merged(values, several) if merged is None else merged
+            settled = {name: self._settled(name, merged) for name in names}
+            left = [
+                {k: settled.pop(k, _NONE) if k in names else v for k, v in each.items()}
+                for each in several
+            ]
+            several = [{k: v for k, v in each.items() if v is not _NONE} for each in left]
+        return self.update(each for each in several if each)
+
+    def is_unsettled(self, new: Any) -> bool:
+        """Return whether an update of the root is not in the form in which it is saved."""
+        several = [] if overwrite_in(new)[0] else in_order(new)
+        return any(self._is_unsettled(name, each) for each in several for name in each)
+
+    def merged(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
         """Return the values of the root after an update by a node or a user.
 
         Raises:
             AgentGraphError: They are not a mapping, or a value does not fit its declared type.
         """
-        if not isinstance(new, list):
-            new = {} if new is None else given_fields(new)
-            check_mapping(new)
-        several = [new] if isinstance(new, Mapping) else new
-        merged = self.applied(values, [Write(by="", values=dict(each)) for each in several])
+        several = in_order(new)
+        merged = self.replayed(values, several)
         for name in {name: None for each in several for name in each}:
             if fault := self.fault(name, merged):
                 raise AgentGraphError(f"values: {fault}")
         return merged
+
+    def replayed(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
+        """Return the values of the root after an update, unchecked.
+
+        Raises:
+            ReducerError: A reducer failed.
+        """
+        return self.applied(values, [Write(by="", values=dict(each)) for each in in_order(new)])
+
+    def _is_unsettled(
+        self, name: str, new: Mapping[str, Any], values: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Return whether a write may give something else if it is applied again.
+
+        Args:
+            name: The name of the value.
+            new: The write.
+            values: The values before it, if they are known.
+        """
+        value = new[name]
+        if is_deletion(value):  # a function may make the default
+            return name in self.fields and self.fields[name].default is not None
+        channel = self.channels.get(name)
+        if channel is None or overwrite_in(value)[0]:
+            return False
+        if _reducer_of(channel) is not add_messages:
+            return not _is_pure(channel)
+        return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
+
+    def _settled(self, name: str, merged: Mapping[str, Any]) -> Any:
+        """Return what replaces a value by that after the update."""
+        if name not in merged:
+            return dict(DELETE)
+        return {OVERWRITE: merged[name]} if name in self.channels else merged[name]
+
+    def _with_ids(self, new: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a write with ids for the messages that `add_messages` merges: it makes up others."""
+        names = [n for n in new if n in self.channels and _reducer_of(self.channels[n]) is add_messages]
+        return {**new, **{name: with_ids(new[name]) for name in names}} if names else new
 
     def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
         """Return a value merged with the present one; as copies, for a reducer may change both."""
@@ -276,37 +358,52 @@ def _merges(channel: Any) -> bool:
     return type(channel) in _MERGING and getattr(channel, "accumulate", True)
 
 
-class ValuesChannel(BinaryOperatorAggregate[dict[str, Any]]):
-    """The values of the run in the root; it begins with the defaults.
+def _reducer_of(channel: Any) -> Any:
+    return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
 
-    What a reducer begins with is not saved before the first write, as in LangGraph.
+
+def _is_pure(channel: BaseChannel[Any, Any, Any]) -> bool:
+    """Return whether a channel merges the same writes to the same value each time."""
+    return type(channel) in (AnyValue, Topic) or any(_reducer_of(channel) is each for each in _PURE)
+
+
+def _have_ids(messages: Any) -> bool:
+    several = messages if isinstance(messages, list | tuple) else [messages]
+    return all(isinstance(each, BaseMessage) and each.id for each in several)
+
+
+def with_ids(messages: Any) -> Any:
+    """Return messages in any form that LangGraph takes, with ids; other data is returned as it is."""
+    if _have_ids(messages) or is_deletion(messages) or overwrite_in(messages)[0]:
+        return messages
+    try:
+        several = convert_to_messages(messages if isinstance(messages, list | tuple) else [messages])
+    except Exception:
+        return messages  # the reducer reports what is wrong
+    return [each if each.id else each.model_copy(update={"id": str(uuid4())}) for each in several]
+
+
+def unlike_message(new: Any) -> Any:
+    """Return an update of the root that LangGraph does not take for a message, to give it an id.
+
+    It looks at dicts and lists of them, and not at tuples.
     """
+    several = new if isinstance(new, list) else [new]
+    named = [name for each in several if isinstance(each, Mapping) for name in each]
+    return new if not any(name in named for name in _OF_MESSAGES) else tuple(several)
 
-    __slots__ = ("reducers",)
 
-    def __init__(self, reducers: Reducers) -> None:
-        super().__init__(dict, reducers.merged)
-        self.reducers = reducers
-        self.value = reducers.declared_defaults()
+def in_order(new: Any) -> list[Mapping[str, Any]]:
+    """Return an update of the root as several mappings, each applied after the other.
 
-    def get(self) -> dict[str, Any]:
-        """Return the values, with what the reducers of the others begin with."""
-        values = super().get()
-        if not self.reducers.channels:
-            return values
-        return values | {name: v for name, v in self.reducers.begun().items() if name not in values}
-
-    def copy(self) -> "ValuesChannel":
-        """Return a copy of the channel."""
-        return self.from_checkpoint(self.value)
-
-    def from_checkpoint(self, checkpoint: Any) -> "ValuesChannel":
-        """Return the channel with saved values; names without one have their defaults."""
-        found = ValuesChannel(self.reducers)
-        found.key = self.key
-        if checkpoint is not MISSING:
-            found.value = {**found.value, **checkpoint}
-        return found
+    Raises:
+        AgentGraphError: It is not a mapping.
+    """
+    if isinstance(new, list | tuple):
+        return list(new)
+    values = {} if new is None else given_fields(new)
+    check_mapping(values)
+    return [values]
 
 
 def check_mapping(values: object) -> None:
@@ -369,10 +466,10 @@ def reducer_for(*values: Any) -> str:
     """
     if any(isinstance(value, bool) for value in values):
         return _OWN_REDUCER
-    for kinds, operator in _OPERATORS:
+    for kinds, merging in _OPERATORS:
         for kind, name in kinds:
             if all(isinstance(value, kind) for value in values):
-                return f"{name}, operator.{operator}"
+                return f"{name}, operator.{merging}"
     return _OWN_REDUCER
 
 

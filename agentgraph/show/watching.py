@@ -6,15 +6,16 @@ from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.beginning import beginning
 from agentgraph.threads.engine import Engine, RunOptions
 from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.replay import last_turn
-from agentgraph.threads.requests import Reads
 from agentgraph.threads.results import Result, result
 from agentgraph.threads.runner import Runner
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input
 
 if TYPE_CHECKING:
@@ -93,19 +94,19 @@ def watch(
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
-    begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
+    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
     with engine.run(begin, thread, options) as events:
-        activity = engine.read(_activity(engine, thread, messages is None), thread)
+        activity = engine.read(_activity, thread, engine, messages is None)
         _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
             for event in events:
                 screen.add(event)
                 heard += [] if event.partial else [event]
-    return Watched(**vars(engine.read(result(engine.tree, thread, heard), thread)))
+    return Watched(**vars(engine.read(result, thread, heard)))
 
 
 async def awatch(
@@ -123,19 +124,19 @@ async def awatch(
     """Run or resume as `watch` does, on the event loop."""
     engine = _engine(runner)
     screen = _screen(console)
-    begin, thread = beginning(engine.tree, messages, thread_id, answers, values, config, drop_pending)
+    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
     heard: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
     async with engine.arun(begin, thread, options) as events:
-        activity = await engine.aread(_activity(engine, thread, messages is None), thread)
+        activity = await engine.aread(_activity, thread, engine, messages is None)
         _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
             async for event in events:
                 screen.add(event)
                 heard += [] if event.partial else [event]
-    return Watched(**vars(await engine.aread(result(engine.tree, thread, heard), thread)))
+    return Watched(**vars(await engine.aread(result, thread, heard)))
 
 
 def _engine(runner: object) -> Engine:
@@ -156,11 +157,11 @@ def _screen(console: "Console | Screen | None") -> "Screen":
     return screen_for(console)
 
 
-def _activity(engine: Engine, thread_id: str, resumes: bool) -> Reads[Activity]:
+def _activity(saver: ThreadSaver, engine: Engine, resumes: bool) -> Calls[Activity]:
     """Return the state to begin with; on a resume, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
-    if activity is None or not resumes or thread != thread_id:
+    if activity is None or not resumes or thread != saver.thread_id:
         activity = Activity(engine.tree)
     if resumes:
-        activity.recall((yield from last_turn(engine.tree, thread_id)))
+        activity.recall((yield from last_turn(saver)))
     return activity

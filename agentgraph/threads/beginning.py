@@ -7,19 +7,18 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for, thread_in
 from agentgraph.threads.pending import UNANSWERED, resumption
-from agentgraph.threads.requests import Reads
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
-from agentgraph.tree.places import Tree
 
-Begin = Callable[[], Reads[Any]]
-"""Checks the thread, and returns LangGraph's input; called while the thread is locked."""
+Begin = Callable[[ThreadSaver], Calls[Any]]
+"""Checks a thread, and returns LangGraph's input; called while the thread is locked."""
 
 
 def beginning(
-    tree: Tree,
     messages: Input | None,
     thread_id: str | None,
     answers: Any,
@@ -38,7 +37,7 @@ def beginning(
             raise AgentGraphError(
                 f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
-        return partial(new_turn, tree, thread, messages, values, drop_pending), thread
+        return partial(new_turn, messages=messages, values=values, drop_pending=drop_pending), thread
     if thread_id is None and thread_in(config) is None:
         raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
-    return partial(resumption, tree, thread, answers, values), thread
+    return partial(resumption, answers=answers, values=values), thread

@@ -1,4 +1,4 @@
-"""Checks of what calls pass: ids of threads, values and messages."""
+"""Checks of what calls pass: values and messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,53 +9,35 @@ from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.saving import cannot_be_encoded, name_fault
+from agentgraph.graph.saving import name_fault
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.requests import FindSaveFault, GetState, ListCheckpoints, Reads
-from agentgraph.tree.places import Tree
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.validation import value_names
 
 
-def checked_id(thread_id: object) -> str:
-    """Return a thread id that all savers can store.
-
-    Raises:
-        AgentGraphError: It cannot be a thread id.
-    """
-    if not isinstance(thread_id, str) or not thread_id:
-        raise AgentGraphError(
-            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
-            "such as 'monday', or leave it out of a run for a new one"
-        )
-    if "\0" in thread_id or cannot_be_encoded(thread_id):
-        raise AgentGraphError(
-            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
-            "databases cannot store; pass another name"
-        )
-    return thread_id
-
-
-def check_saved(messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> Reads[None]:
+def check_saved(saver: ThreadSaver, messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> None:
     """Refuse messages and values that cannot be saved.
 
     Raises:
         AgentGraphError: One cannot be saved.
     """
     for message in messages:
-        if (fault := (yield FindSaveFault(message))) is not None:
+        if (fault := saver.fault(message)) is not None:
             raise _unsaved(f"the message {shown(message.content)}", fault)
     for name, value in values.items():
         if (fault := name_fault(name)) is not None:
             raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
-        if (fault := (yield FindSaveFault(value))) is not None:
+        if (fault := saver.fault(value)) is not None:
             raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
 
 
-def check_types(reducers: Reducers, given: Any) -> Reads[None]:
+def check_types(saver: ThreadSaver, reducers: Reducers, given: Any) -> Calls[None]:
     """Refuse input with values that do not fit their declared types, after their reducers.
 
     Args:
+        saver: The thread.
         reducers: How values are merged, and their types.
         given: The input of a graph: a state, a command, or None.
 
@@ -66,11 +48,13 @@ def check_types(reducers: Reducers, given: Any) -> Reads[None]:
     update = given.update if isinstance(given, Command) else given
     values = update.get("values") if isinstance(update, Mapping) else None
     if values and reducers.fields:
-        present = (yield GetState()).values.get("values", {})
+        present = (yield from saver.state()).values.get("values", {})
         reducers.merged(present, values)
 
 
-def check_known(tree: Tree, reducers: Reducers, values: Mapping[str, Any] | None) -> Reads[None]:
+def check_known(
+    saver: ThreadSaver, reducers: Reducers, values: Mapping[str, Any] | None
+) -> Calls[None]:
     """Refuse a value whose name is a typo, where `values=` declares a schema.
 
     That is a name that nothing knows, close to one that is known: to the schema, the agents, or the
@@ -81,11 +65,12 @@ def check_known(tree: Tree, reducers: Reducers, values: Mapping[str, Any] | None
     """
     if not values or not reducers.fields or values.keys() <= reducers.fields.keys():
         return
-    known = {*reducers.fields, *value_names(tree), *(yield GetState()).values.get("values", {})}
+    state = yield from saver.state()
+    known = {*reducers.fields, *value_names(saver.tree), *state.values.get("values", {})}
     typos = {name: near for name in values.keys() - known if (near := nearest(str(name), known))}
     if not typos:
         return
-    written = {name for saved in (yield ListCheckpoints()) for name in _written_in(saved)}
+    written = {name for saved in (yield from saver.checkpoints()) for name in _written_in(saved)}
     for name in (name for name in values if name in typos.keys() - written):
         raise AgentGraphError(
             f"values: no schema, agent or thread knows {shown(name)}; did you mean {typos[name]!r}? "

@@ -19,8 +19,8 @@ from agentgraph.agents.schemas import validation_faults
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.internals import READ, RUNTIME, StreamMessagesHandler, coerce_context
 from agentgraph.graph.nodes.chunks import Chunks
+from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checks import checked_id
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 """The `configurable` keys by which LangGraph continues elsewhere than at the head of a thread."""
@@ -35,6 +35,25 @@ _KINDS: Sequence[tuple[str, Any, str]] = (
     ("max_concurrency", int, "a number of tasks"),
 )
 """Keys of a config, the types that LangChain merges or compares, and their names."""
+
+
+def checked_id(thread_id: object) -> str:
+    """Return a thread id that all savers can store.
+
+    Raises:
+        AgentGraphError: It cannot be a thread id.
+    """
+    if not isinstance(thread_id, str) or not thread_id:
+        raise AgentGraphError(
+            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
+            "such as 'monday', or leave it out of a run for a new one"
+        )
+    if "\0" in thread_id or cannot_be_encoded(thread_id):
+        raise AgentGraphError(
+            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
+            "databases cannot store; pass another name"
+        )
+    return thread_id
 
 
 def config_of(

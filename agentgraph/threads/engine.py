@@ -1,58 +1,39 @@
-"""Runs a compiled tree on threads and reads their state; all calls to LangGraph are here."""
+"""Runs a compiled tree on threads and reads their state, sync and async."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.events.events import AgentEvent
 from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.saving import save_fault
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.threads.beginning import Begin
-from agentgraph.threads.checks import check_known, check_types, checked_id
-from agentgraph.threads.config import check_config, config_of, context_as, merged
-from agentgraph.threads.locks import ThreadLock, is_locked
+from agentgraph.threads.checks import check_known, check_types
+from agentgraph.threads.config import check_config, checked_id, context_as, merged
+from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.nesting import await_outside, call_outside
 from agentgraph.threads.pending import Resumption
 from agentgraph.threads.replay import continuation
-from agentgraph.threads.requests import (
-    CloseStream,
-    DeleteThread,
-    FindSaveFault,
-    GetCheckpoint,
-    GetNextPart,
-    GetState,
-    IsRunning,
-    ListCheckpoints,
-    ListNamespaces,
-    ListThreads,
-    OfThread,
-    PutCheckpoint,
-    PutWrite,
-    PutWrites,
-    Reads,
-    Request,
-    SaverRequest,
-)
-from agentgraph.threads.runs import Advance, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers import namespaces_since, saver_fault
+from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, Run
+from agentgraph.threads.savers import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
+P = ParamSpec("P")
 T = TypeVar("T")
-
-_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
-"""The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
+Reads = Callable[Concatenate[ThreadSaver, P], Calls[T]]
+"""A function that reads or writes a thread."""
 
 
 class RunOptions(NamedTuple):
@@ -106,9 +87,8 @@ class Engine:
         lock = ThreadLock(self.saver, thread_id)
         try:
             lock.acquire()
-            admitted = self._admitted(begin(), thread_id, how, "sync")
-            execution = call_outside(self._read, admitted, thread_id)
-            advance = partial(call_outside, self._read, execution.generator, thread_id)
+            execution = call_outside(run_calls, self._admitted(begin, thread_id, how, "sync"))
+            advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
         except BaseException:
             lock.release()
@@ -124,10 +104,10 @@ class Engine:
             lock = ThreadLock(self.saver, thread_id)
             try:
                 await lock.aacquire()
-                execution = await self.aread(
-                    self._admitted(begin(), thread_id, how, "async"), thread_id
-                )
-                advance = partial(self._aread, execution.generator, thread_id)
+                self.check_saver("async")
+                admitted = self._admitted(begin, thread_id, how, "async")
+                execution = await await_outside(arun_calls(admitted))
+                advance = partial(arun_calls, execution.generator)
                 return Driver(execution, lock, advance)
             except BaseException:
                 lock.release()
@@ -135,19 +115,18 @@ class Engine:
 
         return AsyncRun(admit)
 
-    def _admitted(
-        self, reads: Reads[Any], thread_id: str, how: RunOptions, mode: Mode
-    ) -> Reads[Execution]:
+    def _admitted(self, begin: Begin, thread_id: str, how: RunOptions, mode: Mode) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
-        given = yield from self._making_sense(reads, thread_id)
+        thread = self._thread(thread_id)
+        given = yield from self._making_sense(begin, thread)
         resumed = given if isinstance(given, Resumption) else None
         given = resumed.given if resumed else given
-        yield from check_types(self.reducers, given)
-        yield from check_known(self.tree, self.reducers, how.values)
-        on = yield from self._making_sense(continuation(self.tree, thread_id, given), thread_id)
+        yield from check_types(thread, self.reducers, given)
+        yield from check_known(thread, self.reducers, how.values)
+        on = yield from self._making_sense(continuation, thread, given)
         saver = GuardedSaver(self.saver, thread_id)
         answers = [*resumed.answers.values()] if resumed else []
-        execution = Execution(self.tree, saver, thread_id, on, how.on_part, answers)
+        execution = Execution(thread, saver, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread_id, how, saver, on.before)
         given = resumed.left if resumed else given
@@ -181,32 +160,17 @@ class Engine:
             "version": "v2",
         }
 
-    def locked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
-        """Answer the requests of a generator while no run can use the thread, or the others."""
-        self.check_saver()
-        locks = self._locks(thread_id, *others)
+    def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> Calls[T]:
+        """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
+        ids = dict.fromkeys(map(checked_id, (thread.thread_id, *others)))
+        locks = [ThreadLock(self.saver, each) for each in ids]
         try:
             for lock in locks:
-                lock.acquire()
-            return call_outside(self._read, self._making_sense(reads, thread_id), thread_id)
+                yield Call(lock.acquire, lock.aacquire)
+            return (yield from reads(thread, *others))
         finally:
             for lock in locks:
                 lock.release()
-
-    async def alocked(self, reads: Reads[T], thread_id: str, *others: str) -> T:
-        """Answer the requests of a generator on the event loop, as `locked` does."""
-        self.check_saver("async")
-        locks = self._locks(thread_id, *others)
-        try:
-            for lock in locks:
-                await lock.aacquire()
-            return await await_outside(self._aread(self._making_sense(reads, thread_id), thread_id))
-        finally:
-            for lock in locks:
-                lock.release()
-
-    def _locks(self, *threads: str) -> list[ThreadLock]:
-        return [ThreadLock(self.saver, each) for each in dict.fromkeys(map(checked_id, threads))]
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
@@ -225,161 +189,33 @@ class Engine:
         if fault := saver_fault(self.saver, mode):
             raise AgentGraphError(fault)
 
-    def read(self, reads: Reads[T], thread_id: str) -> T:
-        """Answer the requests of a generator, and return its result."""
+    def read(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:
+        """Read or write a thread, and return the result of the function that does it."""
         self.check_saver()
-        return call_outside(self._read, self._making_sense(reads, thread_id), thread_id)
+        thread = self._thread(thread_id)
+        return call_outside(run_calls, self._making_sense(reads, thread, *args, **more))
 
-    async def aread(self, reads: Reads[T], thread_id: str) -> T:
-        """Answer the requests of a generator on the event loop, and return its result."""
+    async def aread(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:
+        """Read or write a thread on the event loop, as `read` does."""
         self.check_saver("async")
-        return await await_outside(self._aread(self._making_sense(reads, thread_id), thread_id))
+        thread = self._thread(thread_id)
+        return await await_outside(arun_calls(self._making_sense(reads, thread, *args, **more)))
 
-    def _making_sense(self, reads: Reads[T], thread_id: str) -> Reads[T]:
-        """Return the result of a generator that reads a thread; it runs no code of users.
+    def _thread(self, thread_id: str) -> ThreadSaver:
+        check = partial(check_sound, self.tree)
+        return ThreadSaver(self.tree, self.graph, self.saver, check, thread_id)
+
+    def _making_sense(
+        self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
+    ) -> Calls[T]:
+        """Return the result of a function that reads a thread; it runs no code of users.
 
         Raises:
             SaverError: Each stored value is sound, but they do not fit together.
         """
         try:
-            return (yield from reads)
+            return (yield from reads(thread, *args, **more))
         except AgentGraphError:
             raise
         except SENSELESS as error:
-            raise saver_error(unfit(error), self.saver, thread_id) from error
-
-    def _read(self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None) -> T:
-        """Answer the requests of a generator, and return its result, or the next event that it yields.
-
-        Args:
-            reads: The generator.
-            thread_id: The thread.
-            step: Advances the generator; by default it is sent None.
-
-        Raises:
-            SaverError: The saver failed.
-        """
-        step = step or partial(reads.send, None)
-        while True:
-            try:
-                asked = step()
-            except StopIteration as end:
-                return cast(T, end.value)
-            finally:
-                del step  # an error in it would hold itself
-            if isinstance(asked, AgentEvent):
-                return cast(T, asked)
-            try:
-                step = partial(reads.send, self._answer(asked, thread_id))
-            except BaseException as error:
-                step = partial(reads.throw, self._named(error, asked, thread_id))
-
-    async def _aread(
-        self, reads: Generator[Any, Any, T], thread_id: str, step: Advance | None = None
-    ) -> T:
-        step = step or partial(reads.send, None)
-        while True:
-            try:
-                asked = step()
-            except StopIteration as end:
-                return cast(T, end.value)
-            finally:
-                del step
-            if isinstance(asked, AgentEvent):
-                return cast(T, asked)
-            try:
-                step = partial(reads.send, await self._aanswer(asked, thread_id))
-            except BaseException as error:
-                step = partial(reads.throw, self._named(error, asked, thread_id))
-
-    def _answer(self, asked: Request, thread_id: str) -> Any:
-        if isinstance(asked, GetNextPart):  # as most requests are
-            return next(asked.stream, None)
-        match asked:
-            case FindSaveFault(value):
-                return save_fault(self.saver.serde, value)
-            case ListThreads():
-                found = [each for first in _FIRST for each in self.saver.list(None, filter=first)]
-                return self._sound(found)
-            case OfThread(other, reads):
-                return self._read(reads, other)
-            case IsRunning():
-                return is_locked(self.saver, thread_id)
-            case ListNamespaces(since):
-                return namespaces_since(self.saver, thread_id, since)
-            case ListCheckpoints():
-                config = config_of(thread_id, asked.namespace)
-                return self._sound([*self.saver.list(config, **_bounds(asked))])
-        owner, method, *given = self._call(asked, thread_id)
-        return self._checked(asked, getattr(owner, method)(*given))
-
-    async def _aanswer(self, asked: Request, thread_id: str) -> Any:
-        if isinstance(asked, GetNextPart):
-            return await anext(asked.stream, None)
-        match asked:
-            case FindSaveFault(value):
-                return save_fault(self.saver.serde, value)
-            case ListThreads():
-                found = [e for first in _FIRST async for e in self.saver.alist(None, filter=first)]
-                return self._sound(found)
-            case OfThread(other, reads):
-                return await self._aread(reads, other)
-            case IsRunning():
-                return is_locked(self.saver, thread_id)
-            case ListNamespaces(since):
-                return namespaces_since(self.saver, thread_id, since)
-            case ListCheckpoints():
-                config = config_of(thread_id, asked.namespace)
-                listed = self.saver.alist(config, **_bounds(asked))
-                return self._sound([each async for each in listed])
-        owner, method, *given = self._call(asked, thread_id)
-        return self._checked(asked, await getattr(owner, f"a{method}")(*given))
-
-    def _checked(self, asked: SaverRequest, answer: Any) -> Any:
-        """Return the answer to a request; a checkpoint is sound."""
-        if isinstance(asked, GetCheckpoint) and answer is not None:
-            self._sound([answer])
-        return answer
-
-    def _sound(self, every: list[CheckpointTuple]) -> list[CheckpointTuple]:
-        """Return checkpoints whose form is sound.
-
-        They are a list: a saver's lock is held until its generator has ended.
-        """
-        for saved in every:
-            check_sound(self.tree, saved)
-        return every
-
-    def _call(self, asked: SaverRequest, thread_id: str) -> tuple[Any, ...]:
-        """Return what answers a request: an object, the name of its sync method, and the arguments."""
-        match asked:
-            case GetCheckpoint():
-                return self.saver, "get_tuple", config_of(thread_id, *asked)
-            case GetState():
-                return self.graph, "get_state", config_of(thread_id, *asked)
-            case PutCheckpoint(config, saved):
-                versions = saved.checkpoint["channel_versions"]
-                return self.saver, "put", config, saved.checkpoint, saved.metadata, versions
-            case PutWrites():
-                return self.saver, "put_writes", *asked
-            case DeleteThread():
-                return self.saver, "delete_thread", thread_id
-            case PutWrite(saved, task_id, channel, value):
-                return self.saver, "put_writes", saved.config, [(channel, value)], task_id
-            case CloseStream(stream):
-                return stream, "close"
-
-    def _named(self, error: BaseException, asked: Request, thread_id: str) -> BaseException:
-        """Return the error to raise for one that a request met; the saver's become a `SaverError`."""
-        is_ours = isinstance(error, AgentGraphError) or isinstance(asked, GetNextPart | CloseStream)
-        if is_ours or not isinstance(error, Exception):
-            return error
-        named = saver_error(error, self.saver, thread_id)
-        named.__cause__ = error
-        return named
-
-
-def _bounds(asked: ListCheckpoints) -> dict[str, Any]:
-    """Return the arguments by which a saver lists only some checkpoints."""
-    before = asked.before and {"configurable": {"checkpoint_id": asked.before}}
-    return {"before": before, "limit": asked.limit}
+            raise saver_error(unfit(error), self.saver, thread.thread_id) from error

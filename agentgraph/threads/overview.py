@@ -1,7 +1,7 @@
 """The threads of a saver: what is on one, which there are, and how they are deleted and copied."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,25 +20,16 @@ from agentgraph.errors import (
 )
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.state import address_of, with_changes
+from agentgraph.graph.moments import address_of
+from agentgraph.graph.state import with_changes
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import replayed
-from agentgraph.threads.requests import (
-    DeleteThread,
-    GetCheckpoint,
-    GetState,
-    IsRunning,
-    ListCheckpoints,
-    ListThreads,
-    OfThread,
-    PutCheckpoint,
-    PutWrites,
-    Reads,
-)
 from agentgraph.threads.results import Usage, usage_of
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.threads import (
     begins_turn,
     begun_input,
@@ -51,7 +42,6 @@ from agentgraph.threads.threads import (
     position_of,
     writes_by_task,
 )
-from agentgraph.tree.places import Tree
 
 Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
 
@@ -117,31 +107,31 @@ class ThreadSummary:
     updated: float
 
 
-def thread(tree: Tree, reducers: Reducers, thread_id: str) -> Reads[Thread]:
+def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     """Return what is on a thread, with the input of a turn that has only begun.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    is_running = yield IsRunning()
-    saved: CheckpointTuple | None = yield GetCheckpoint()
+    thread_id, is_running = saver.thread_id, saver.is_running()
+    saved = yield from saver.checkpoint()
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new")
-    events = yield from replayed(tree, thread_id)
-    questions = yield from pending(tree, thread_id)
+    events = yield from replayed(saver)
+    questions = yield from pending(saver)
     begun = begun_input(saved)
-    state = (yield GetState("", saved.checkpoint["id"] if begun else None)).values
+    state = (yield from saver.state("", saved.checkpoint["id"] if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, Any] = state.get("values", {})
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
-    turns = _turns((yield from leading_checkpoints()), messages, events)
+    turns = _turns((yield from leading_checkpoints(saver)), messages, events)
     status: Status = "running" if is_running else _status(saved, bool(questions))
     return Thread(thread_id, status, values, messages, turns, questions)
 
 
-def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
+def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSummary]]:
     """Return the threads of a status, or all for None; those that began last first.
 
     Raises:
@@ -150,29 +140,29 @@ def threads(tree: Tree, status: Status | None) -> Reads[list[ThreadSummary]]:
     if status not in (None, *get_args(Status)):
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    first: list[CheckpointTuple] = yield ListThreads()
+    first = yield from saver.first_checkpoints()
     first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     found: list[ThreadSummary] = []
     for thread_id in dict.fromkeys(ids):
-        each: ThreadSummary | None = yield OfThread(thread_id, _summary(tree, thread_id))
+        each = yield from _summary(saver.of(thread_id))
         if each is not None and status in (None, each.status):
             found.append(each)
     return found
 
 
-def _summary(tree: Tree, thread_id: str) -> Reads[ThreadSummary | None]:
+def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
-    is_running = yield IsRunning()
-    saved = yield from _known(thread_id)
+    is_running = saver.is_running()
+    saved = yield from _known(saver)
     if position_of(saved) is None:
         return None
     try:
-        asks = bool((yield from pending(tree, thread_id)))
+        asks = bool((yield from pending(saver)))
     except TreeChangedError:
         asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else _status(saved, asks)
-    return ThreadSummary(thread_id, status, _time(saved))
+    return ThreadSummary(saver.thread_id, status, _time(saved))
 
 
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
@@ -223,67 +213,59 @@ def _time(saved: CheckpointTuple) -> float:
     return datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
 
 
-def delete(thread_id: str) -> Reads[None]:
+def delete(saver: ThreadSaver) -> Calls[None]:
     """Delete a thread, also one that cannot be read.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
     """
     with suppress(SaverError):
-        yield from _known(thread_id)
-    yield DeleteThread()
+        yield from _known(saver)
+    yield from saver.delete()
 
 
-def copy(thread_id: str, to: str) -> Reads[None]:
+def copy(saver: ThreadSaver, to: str) -> Calls[None]:
     """Copy a thread, checkpoint by checkpoint, oldest first.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
         ThreadError: There is a thread `to` already.
     """
-    yield from _known(thread_id)
-    if (yield OfThread(to, _head())) is not None:
+    yield from _known(saver)
+    new = saver.of(to)
+    if (yield from new.checkpoint()) is not None:
         raise ThreadError(
             f"thread {shown(to)} exists already; copy to another id, or delete it first", to
         )
     try:
-        yield from _copied(to)
-    except GeneratorExit:  # no request can be answered
+        yield from _copied(saver, to)
+    except GeneratorExit:  # no call can be made
         raise
     except BaseException:
-        yield OfThread(to, _deleted())  # a part of a thread would look like one that stopped there
+        yield from new.delete()  # a part of a thread would look like one that stopped there
         raise
 
 
-def _copied(to: str) -> Reads[None]:
+def _copied(saver: ThreadSaver, to: str) -> Calls[None]:
     """Copy every checkpoint of the thread, with its writes."""
-    every: Iterable[CheckpointTuple] = yield ListCheckpoints()
-    for saved in reversed([*every]):
+    for saved in reversed((yield from saver.checkpoints())):
         at = config_of(to, namespace_of(saved))
         if parent := saved.parent_config:
             at["configurable"]["checkpoint_id"] = parent["configurable"]["checkpoint_id"]
-        at = yield PutCheckpoint(at, saved)
+        at = yield from saver.put(at, saved)
         tasks: dict[str, list[tuple[str, Any]]] = defaultdict(list)
         for task, channel, value in saved.pending_writes or ():
             tasks[task].append((channel, value))
         for number, (task, writes) in enumerate(tasks.items()):
-            yield PutWrites(at, writes, task, f"{number:06}")
+            yield from saver.put_writes(at, writes, task, f"{number:06}")
 
 
-def _deleted() -> Reads[None]:
-    yield DeleteThread()
-
-
-def _head() -> Reads[CheckpointTuple | None]:
-    saved: CheckpointTuple | None = yield GetCheckpoint()
-    return saved
-
-
-def _known(thread_id: str) -> Reads[CheckpointTuple]:
-    saved = yield from _head()
+def _known(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+    saved = yield from saver.checkpoint()
     if saved is None:
         raise UnknownThreadError(
-            f"thread {shown(thread_id)} is not known to this saver; threads() lists those that are",
-            thread_id,
+            f"thread {shown(saver.thread_id)} is not known to this saver; threads() lists those that "
+            "are",
+            saver.thread_id,
         )
     return saved

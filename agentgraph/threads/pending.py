@@ -19,13 +19,14 @@ from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graphs import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
-from agentgraph.graph.moments import asker, asking_call
+from agentgraph.graph.moments import asker_of
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.state import Position
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.checks import check_saved
-from agentgraph.threads.requests import FindSaveFault, GetCheckpoint, GetState, PutWrite, Reads
+from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.threads import (
     before_edits,
     begun_input,
@@ -38,8 +39,8 @@ from agentgraph.threads.threads import (
     ran_after,
     writes_by_task,
 )
-from agentgraph.tree.addresses import address, as_cursor, parse_address
-from agentgraph.tree.places import Tree
+from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to
+from agentgraph.tree.places import Place, Tree
 
 _SHOWN = 200
 """The maximum length of a schema that an error shows."""
@@ -82,11 +83,11 @@ class Asked(NamedTuple):
         """The schema of its answer, which tells who asks."""
         return self.question.response_schema
 
-    def answered(self, answer: Any) -> PutWrite | None:
-        """Return the request that saves an answer as LangGraph does where the task takes it."""
+    def answered(self, answer: Any) -> TaskWrite | None:
+        """Return what saves an answer as LangGraph does, where the task takes it."""
         if self.saved is None:
             return None
-        return PutWrite(self.saved, self.task, RESUME, [*self.answers, answer])
+        return self.saved, self.task, RESUME, [*self.answers, answer]
 
 
 class Resumption(NamedTuple):
@@ -99,7 +100,7 @@ class Resumption(NamedTuple):
     """
 
     given: Command[Any]
-    answers: Mapping[str, PutWrite]
+    answers: Mapping[str, TaskWrite]
 
     @property
     def left(self) -> Command[Any] | None:
@@ -125,20 +126,20 @@ class PendingQuestions(NamedTuple):
     asked: Mapping[str, Asked] = MappingProxyType({})
 
 
-def pending(tree: Tree, thread_id: str) -> Reads[list[Interrupt]]:
+def pending(saver: ThreadSaver) -> Calls[list[Interrupt]]:
     """Return the questions that wait for answers, in the order of the tree.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    saved = yield from open_thread(tree, thread_id)
-    return (yield from _pending_questions(tree, saved)).questions
+    saved = yield from open_thread(saver)
+    return (yield from _pending_questions(saver, saved)).questions
 
 
 def resumption(
-    tree: Tree, thread_id: str, answers: Any, values: Mapping[str, Any] | None
-) -> Reads[Resumption | Command[Any] | Admitted | None]:
+    saver: ThreadSaver, answers: Any, values: Mapping[str, Any] | None
+) -> Calls[Resumption | Command[Any] | Admitted | None]:
     """Check answers, and return the input with which LangGraph resumes.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
@@ -149,11 +150,11 @@ def resumption(
         AgentGraphError: A value cannot be saved.
     """
     check_mapping(values)
-    saved = yield from open_thread(tree, thread_id)
-    questions, answered, asked = yield from _pending_questions(tree, saved)
-    named = _by_id(thread_id, questions, _by_name(tree, thread_id, questions, answers))
-    yield from _check_answers_saved(thread_id, questions, named)
-    yield from check_saved((), values or {})
+    thread_id, saved = saver.thread_id, (yield from open_thread(saver))
+    questions, answered, asked = yield from _pending_questions(saver, saved)
+    named = _by_id(thread_id, questions, _by_name(saver.tree, thread_id, questions, answers))
+    _check_answers_saved(saver, questions, named)
+    check_saved(saver, (), values or {})
     if values and (begun := begun_input(saved)) is not None:
         return Admitted({**begun, "values": [*begun["values"], dict(values)]})
     update: dict[str, Any] | None = {"values": dict(values)} if values else None
@@ -175,16 +176,16 @@ def resumption(
 
 
 def _check_answers_saved(
-    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
-) -> Reads[None]:
+    saver: ThreadSaver, questions: Sequence[Interrupt], answers: Mapping[str, Any]
+) -> None:
     """Refuse answers, by id, that cannot be saved."""
     addresses = {question.id: question.address for question in questions}
     for key, answer in answers.items():
-        if (fault := (yield FindSaveFault(answer))) is not None:
+        if (fault := saver.fault(answer)) is not None:
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {addresses[key]} cannot be saved ({fault}); the "
                 "question is still pending, answer it with plain data",
-                thread_id,
+                saver.thread_id,
             )
 
 
@@ -228,38 +229,36 @@ def _fits(question: Interrupt, answer: Any) -> bool:
         return False
 
 
-def _pending_questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
+def _pending_questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[PendingQuestions]:
     """Return the questions that wait where a thread is, and how they can be answered."""
-    _, origin = yield from before_edits(saved)
-    if origin is saved:
-        return (yield from _questions(tree, saved))
-    return (yield from _asked_before_edits(tree, origin))
+    _, origin = yield from before_edits(saver, saved)
+    return (yield from (_questions if origin is saved else _asked_before_edits)(saver, origin))
 
 
-def _questions(tree: Tree, saved: CheckpointTuple) -> Reads[PendingQuestions]:
+def _questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[PendingQuestions]:
     """Return the questions that were asked in the step after a checkpoint of the root."""
-    asked = yield from _asked_in(tree, "", saved)
-    questions = [question_of(tree, question_note(each.question)) for each in asked]
+    asked = yield from _asked_in(saver, "", saved)
+    questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     return PendingQuestions(questions, asked={each.id: each for each in asked})
 
 
-def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQuestions]:
+def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[PendingQuestions]:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
     The step that asked them begins anew. So the question of its node has a new id already, and one of a
     lane gets its id only when it is asked again. But if there was only one, and nothing had been
     answered, the next answer is for that one.
     """
-    position = position_in(tree, origin)
-    tasks = (yield GetState()).tasks
-    questions = (yield from _questions(tree, origin)).questions
+    position = position_in(saver.tree, origin)
+    tasks = (yield from saver.state()).tasks
+    questions = (yield from _questions(saver, origin)).questions
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return PendingQuestions([])
-    place = tree.by_node[str(position["next"])]
+    place = saver.tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = (yield GetState("", origin.checkpoint["id"])).tasks
+    (ran,) = (yield from saver.state("", origin.checkpoint["id"])).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
-    is_first = asks_itself or not (yield from _is_answered(origin))
+    is_first = asks_itself or not (yield from _is_answered(saver, origin))
     alone = ran_after(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
@@ -267,10 +266,10 @@ def _asked_before_edits(tree: Tree, origin: CheckpointTuple) -> Reads[PendingQue
     return PendingQuestions(questions, "bare" if len(questions) == 1 and is_first else "anew")
 
 
-def _is_answered(origin: CheckpointTuple) -> Reads[bool]:
+def _is_answered(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[bool]:
     """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
-    every = yield from leading_checkpoints(began)
+    every = yield from leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any(RESUME in task for at in [origin, *inside] for task in writes_by_task(at).values())
 
@@ -361,27 +360,27 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Reads[list[Asked]]:
+def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None) -> Calls[list[Asked]]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
     question is looked up where it was asked, together with the answers since then.
     """
-    position = position_in(tree, saved) if saved else None
-    place = place_of(tree, position)
+    position = position_in(saver.tree, saved) if saved else None
+    place = place_of(saver.tree, position)
     if saved is None or position is None or place is None:
         return []
     asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and (next_ == place.nodes.tools or place.kind.is_fork):
-        return (yield from _asked_by_tasks(tree, namespace, saved, position))
+        return (yield from _asked_by_tasks(saver, namespace, saved, position))
     found: list[Asked] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
-            waiting = yield from _asked_in_graph(at)
+            waiting = yield from _asked_in_graph(saver, at)
             asks = [one for one in writes[INTERRUPT] if one.id in (waiting or ())]
             found += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
@@ -389,43 +388,45 @@ def _asked_in(tree: Tree, namespace: str, saved: CheckpointTuple | None) -> Read
     return each_once(found)
 
 
-def _asked_in_graph(namespace: str) -> Reads[dict[str, Asked] | None]:
+def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked] | None]:
     """Return the questions that wait in a graph and its subgraphs, by id; None if none ran."""
-    saved: CheckpointTuple | None = yield GetCheckpoint(namespace)
+    saved = yield from saver.checkpoint(namespace)
     if saved is None:
         return None
     asked = _asking(saved)
-    names = {each.id: each.name for each in (yield GetState(namespace)).tasks} if asked else {}
+    tasks = (yield from saver.state(namespace)).tasks if asked else ()
+    names = {each.id: each.name for each in tasks}
     found: dict[str, Asked] = {}
     for task in asked:
         inner = _inside(namespace, f"{names.get(task)}:{task}")
-        deeper = yield from _asked_in_graph(inner)
+        deeper = yield from _asked_in_graph(saver, inner)
         own = {each.id: each for each in _unanswered(inner, saved, task)}
         found |= own if deeper is None else deeper
     return found
 
 
 def _asked_by_tasks(
-    tree: Tree, namespace: str, saved: CheckpointTuple, position: Position
-) -> Reads[list[Asked]]:
+    saver: ThreadSaver, namespace: str, saved: CheckpointTuple, position: Position
+) -> Calls[list[Asked]]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
 
     If only the node itself wrote anything, it ran a call without a task.
     """
-    place = tree.by_node[str(position["next"])]
-    asked, lanes = _asking(saved), tree.lanes(place)
+    place = saver.tree.by_node[str(position["next"])]
+    asked, lanes = _asking(saved), saver.tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = (yield GetState(namespace, saved.checkpoint["id"])).tasks
+    (runs,) = (yield from saver.state(namespace, saved.checkpoint["id"])).tasks
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
         return _unanswered(outer, saved, runs.id)
     found: list[tuple[int, list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
-        for lane in lanes:
+        for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
-            if inner := (yield from _asked_in(tree, inside, (yield GetCheckpoint(inside)))):
-                there = asker(inner[0].schema) or ""
+            at_lane = yield from saver.checkpoint(inside)
+            if inner := (yield from _asked_in(saver, inside, at_lane)):
+                there = asker_of(inner[0].schema).address or ""
                 found.append((order_of(lane, there), inner))
                 break
         else:
@@ -436,9 +437,18 @@ def _asked_by_tasks(
             for each in chain(*left):
                 if each.id in ids and (each.saved or each.id not in waiting):
                     waiting[each.id] = each
-            mine = [each for each in waiting.values() if asker(each.schema) == at]
-            found += [(asking_call(each.schema), [each]) for each in mine]
+            askers = [(asker_of(each.schema), each) for each in waiting.values()]
+            found += [(asker.call, [each]) for asker, each in askers if asker.address == at]
     return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
+
+
+def _likely_first(
+    tree: Tree, lanes: Sequence[Place], questions: Sequence[LangGraphInterrupt]
+) -> list[Place]:
+    """Return lanes, first those in which questions say that they were asked: looking costs a read."""
+    found = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
+    around = {place for each in found if each for place in way_to(each[0])}
+    return sorted(lanes, key=lambda lane: lane not in around)
 
 
 def _inside(namespace: str, task: str) -> str:

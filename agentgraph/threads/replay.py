@@ -51,11 +51,21 @@ from langgraph.types import Command
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
-from agentgraph.graph.moments import ANSWERED, Entry, Moment, Note, moment_of, number_of, step_name
+from agentgraph.graph.moments import (
+    ANSWERED,
+    Entry,
+    Moment,
+    Note,
+    address_of,
+    moment_of,
+    number_of,
+    step_name,
+)
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.nodes.lane import without_past_attempts
-from agentgraph.graph.state import address_of, clock_in
-from agentgraph.threads.requests import GetCheckpoint, Reads
+from agentgraph.graph.state import clock_in
+from agentgraph.graph.sync_async import Calls
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
@@ -80,25 +90,26 @@ _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
 
 
-def replayed(tree: Tree, thread_id: str) -> Reads[list[AgentEvent]]:
+def replayed(saver: ThreadSaver) -> Calls[list[AgentEvent]]:
     """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
-    yield from open_thread(tree, thread_id)
-    translator = Translator(tree, thread_id)
-    return [translator.event(entry) for entry in _entries(tree, (yield from _of_lanes(tree)))]
+    yield from open_thread(saver)
+    translator = Translator(saver.tree, saver.thread_id)
+    every = yield from _of_lanes(saver)
+    return [translator.event(entry) for entry in _entries(saver.tree, every)]
 
 
-def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
+def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     """Return the events of a thread's last turn, and the addresses of what ended, in order.
 
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
-    yield from open_thread(tree, thread_id)
-    given = yield from _of_lanes(tree)
+    yield from open_thread(saver)
+    tree, given = saver.tree, (yield from _of_lanes(saver))
     every = without_past_attempts(given)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     left = {address_at(tree, saved) for saved in _newest(every).values()}
-    translator = Translator(tree, thread_id)
+    translator = Translator(tree, saver.thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
         for entry in _entries(tree, given)
@@ -112,29 +123,29 @@ def last_turn(tree: Tree, thread_id: str) -> Reads[list[str | AgentEvent]]:
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
 
-def last_answer(tree: Tree, thread_id: str) -> Reads[Note | None]:
+def last_answer(saver: ThreadSaver) -> Calls[Note | None]:
     """Return the note of the last structured answer in a thread's last turn; None if there is none.
 
     Raises as `open_thread` does.
     """
-    yield from open_thread(tree, thread_id)
-    every = yield from _of_lanes(tree)
+    yield from open_thread(saver)
+    every = yield from _of_lanes(saver)
     turn = max((_turn(saved) for saved in every), default=0)
     answers = [note for note in _answers(every) if note.moment and note.moment.turn == turn]
     return answers[-1] if answers else None
 
 
-def _of_lanes(tree: Tree, since: str = "") -> Reads[list[CheckpointTuple]]:
+def _of_lanes(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
 
     Args:
-        tree: The tree.
+        saver: The thread.
         since: As in `leading_checkpoints`.
     """
-    every = yield from leading_checkpoints(since)
-    return [each for each in every if not tree.is_foreign(parts_of(namespace_of(each)))]
+    every = yield from leading_checkpoints(saver, since)
+    return [each for each in every if not saver.tree.is_foreign(parts_of(namespace_of(each)))]
 
 
 def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
@@ -312,20 +323,19 @@ class Continuation(NamedTuple):
     checkpoint: CheckpointTuple | None = None
 
 
-def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
+def continuation(saver: ThreadSaver, given: Any) -> Calls[Continuation]:
     """Return how a run continues a thread.
 
     Args:
-        tree: The tree.
-        thread_id: The thread.
+        saver: The thread.
         given: The input of the graph: that of a new turn, or a command or None to resume.
     """
-    saved: CheckpointTuple | None = yield GetCheckpoint()
+    tree, saved = saver.tree, (yield from saver.checkpoint())
     position = position_of(saved) if saved else None
     if saved is None or position is None:
         return Continuation()
-    ran, origin = yield from before_edits(saved)
-    heard = yield from _heard(ran, is_edited=ran is not saved)
+    ran, origin = yield from before_edits(saver, saved)
+    heard = yield from _heard(saver, ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
         last = clock_in(position)[1]
@@ -334,7 +344,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from _of_lanes(tree, (yield from _first_needed(ran, origin, heard)))
+        line = yield from _of_lanes(saver, (yield from _first_needed(saver, ran, origin, heard)))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
@@ -342,7 +352,7 @@ def continuation(tree: Tree, thread_id: str, given: Any) -> Reads[Continuation]:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it can be cut short only if another line continued
         void = _void_and_replay(tree, every) if is_cut else _Voided()
-    return _continue_step(tree, thread_id, given, saved, origin, every, void)
+    return _continue_step(tree, saver.thread_id, given, saved, origin, every, void)
 
 
 def _continue_step(
@@ -388,21 +398,22 @@ def _continue_step(
     )
 
 
-def save_heard(upto: float | None) -> Reads[None]:
+def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
     """Save up to when the consumer of a run received its events.
 
     Args:
+        saver: The thread.
         upto: The time of the last event that was received, in seconds since 1970; infinite if all
             were; None to save nothing.
     """
     if upto is None:
         return
-    saved: CheckpointTuple | None = yield GetCheckpoint()
+    saved = yield from saver.checkpoint()
     position = position_of(saved) if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
-        yield from save_notes(saved, [_note(clock, "", "heard", upto)])
+        yield from save_notes(saver, saved, [_note(clock, "", "heard", upto)])
 
 
 class _Voided(NamedTuple):
@@ -443,7 +454,9 @@ def _unheard(
     return _Voided([*steps, *void], entries[first:])
 
 
-def _first_needed(ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None) -> Reads[str]:
+def _first_needed(
+    saver: ThreadSaver, ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None
+) -> Calls[str]:
     """Return the id of the first checkpoint of the root that tells what is void and replayed.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
@@ -452,7 +465,7 @@ def _first_needed(ran: CheckpointTuple, origin: CheckpointTuple, heard: float | 
     if heard == inf:
         return str(origin.checkpoint["id"])
     first = ran
-    while (before := (yield from parent_of(first))) is not None:
+    while (before := (yield from parent_of(saver, first))) is not None:
         if heard is None:
             return str(before.checkpoint["id"])
         if Moment(*clock_in(position_of(first)), "").time <= heard:
@@ -471,7 +484,7 @@ def _names(every: Iterable[CheckpointTuple]) -> list[str]:
     return sorted(filter(None, map(_step_at, every)))
 
 
-def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
+def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -> Calls[float | None]:
     """Return up to when the events of the last run were received; None if the run was killed.
 
     If the state was edited since, the run may have continued on another line: then all were received.
@@ -480,7 +493,7 @@ def _heard(ran: CheckpointTuple, *, is_edited: bool) -> Reads[float | None]:
         return last.data if last.kind == "heard" else None
     if not is_edited:
         return None
-    as_saved: CheckpointTuple | None = yield GetCheckpoint(checkpoint_id=ran.checkpoint["id"])
+    as_saved = yield from saver.checkpoint(checkpoint_id=ran.checkpoint["id"])
     return inf if as_saved and _has_ended(as_saved) else None
 
 

@@ -9,10 +9,11 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.events.events import AgentEvent, Interrupt
-from agentgraph.graph.state import speaker_at
+from agentgraph.graph.moments import speaker_at
+from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer
-from agentgraph.threads.requests import GetState, Reads
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
 
@@ -89,17 +90,17 @@ class Result:
         return usage_of(self.events)
 
 
-def result(tree: Tree, thread_id: str, events: Sequence[AgentEvent]) -> Reads[Result]:
+def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
     """Return the result of a run that has ended, from its events and the thread's state."""
     asked = any(event.kind == "interrupted" for event in events)
-    questions = (yield from pending(tree, thread_id)) if asked else []
-    values = (yield GetState()).values.get("values", {})
-    output, schemas = None, _output_schemas(tree)
-    if schemas and (answer := (yield from last_answer(tree, thread_id))):
+    questions = (yield from pending(saver)) if asked else []
+    values = (yield from saver.state()).values.get("values", {})
+    output, schemas = None, _output_schemas(saver.tree)
+    if schemas and (answer := (yield from last_answer(saver))):
         from agentgraph.graph.chat.output import restored, wanted_by
 
         output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
-    return Result(thread_id, tuple(events), tuple(questions), values, output)
+    return Result(saver.thread_id, tuple(events), tuple(questions), values, output)
 
 
 def _output_schemas(tree: Tree) -> dict[str, Any]:

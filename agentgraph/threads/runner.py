@@ -40,7 +40,7 @@ from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.validation import validate
 
 _ANY = ""
-"""The thread of requests that are of no thread."""
+"""The thread of reads that are of no thread."""
 
 
 class RunArguments(TypedDict, total=False):
@@ -180,7 +180,7 @@ class Runner:
             SaverError: The saver cannot be read or written.
         """
         thread_id = thread_for(thread_id, config)
-        begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
+        begin = partial(new_turn, messages=messages, values=values, drop_pending=drop_pending)
         return self.engine.run(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -239,7 +239,7 @@ class Runner:
             AgentGraphError: An answer has no JSON form, the name of a value is a typo, `context` or
                 `config` is invalid, an agent has a timeout, or the saver supports async calls only.
         """
-        begin = partial(resumption, self.engine.tree, thread_id, answers, values)
+        begin = partial(resumption, answers=answers, values=values)
         return self.engine.run(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -281,12 +281,10 @@ class Runner:
         """
         engine = self.engine
         options = RunOptions(False, limits, config, context, values=values)
-        begin, thread = beginning(
-            engine.tree, messages, thread_id, answers, values, config, drop_pending
-        )
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
         with engine.run(begin, thread, options) as run:
             events = list(run)
-        return engine.read(result(engine.tree, thread, events), thread)
+        return engine.read(result, thread, events)
 
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, in the order of the tree.
@@ -299,7 +297,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return self.engine.read(pending(self.engine.tree, thread_id), thread_id)
+        return self.engine.read(pending, thread_id)
 
     def events(self, thread_id: str) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, without chunks, from the saver alone.
@@ -318,7 +316,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return iter(self.engine.read(replayed(self.engine.tree, thread_id), thread_id))
+        return iter(self.engine.read(replayed, thread_id))
 
     def thread(self, thread_id: str) -> Thread:
         """Return what is on a thread: its status, values, messages and turns.
@@ -336,7 +334,7 @@ class Runner:
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return self.engine.read(thread(self.engine.tree, self.engine.reducers, thread_id), thread_id)
+        return self.engine.read(thread, thread_id, self.engine.reducers)
 
     def threads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, those that began last first.
@@ -347,7 +345,7 @@ class Runner:
         Raises:
             AgentGraphError: There is no such status, or the saver supports async calls only.
         """
-        return self.engine.read(threads(self.engine.tree, status), _ANY)
+        return self.engine.read(threads, _ANY, status)
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread from the saver.
@@ -360,7 +358,7 @@ class Runner:
             ThreadBusyError: A run is active on it.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.locked(delete(thread_id), thread_id)
+        self.engine.read(self.engine.locked, thread_id, delete)
 
     def copy(self, thread_id: str, to: str) -> None:
         """Copy a thread, with its questions and events; each can then be continued on its own.
@@ -375,7 +373,7 @@ class Runner:
             ThreadError: There is a thread `to` already.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.locked(copy(thread_id, to), thread_id, to)
+        self.engine.read(self.engine.locked, thread_id, copy, to)
 
     def close(self) -> None:
         """Close the file that the runner opened; a saver that was passed stays open."""
@@ -414,7 +412,7 @@ class Runner:
         ```
         """
         thread_id = thread_for(thread_id, config)
-        begin = partial(new_turn, self.engine.tree, thread_id, messages, values, drop_pending)
+        begin = partial(new_turn, messages=messages, values=values, drop_pending=drop_pending)
         return self.engine.arun(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -435,7 +433,7 @@ class Runner:
         limits: Limits | None = None,
     ) -> AsyncRun:
         """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
-        begin = partial(resumption, self.engine.tree, thread_id, answers, values)
+        begin = partial(resumption, answers=answers, values=values)
         return self.engine.arun(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -455,16 +453,14 @@ class Runner:
         """Run a turn or resume a thread as `invoke` does, asynchronously."""
         engine = self.engine
         options = RunOptions(False, limits, config, context, values=values)
-        begin, thread = beginning(
-            engine.tree, messages, thread_id, answers, values, config, drop_pending
-        )
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
         async with engine.arun(begin, thread, options) as run:
             events = [event async for event in run]
-        return await engine.aread(result(engine.tree, thread, events), thread)
+        return await engine.aread(result, thread, events)
 
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, as `pending` does."""
-        return await self.engine.aread(pending(self.engine.tree, thread_id), thread_id)
+        return await self.engine.aread(pending, thread_id)
 
     def aevents(self, thread_id: str) -> AsyncRun:
         """Return the events of a thread again, as `events` does.
@@ -475,28 +471,25 @@ class Runner:
         """
 
         async def admit() -> AsyncGenerator[AgentEvent, None]:
-            reads = replayed(self.engine.tree, thread_id)
-            return _each(await self.engine.aread(reads, thread_id))
+            return _each(await self.engine.aread(replayed, thread_id))
 
         return AsyncRun(admit)
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
-        return await self.engine.aread(
-            thread(self.engine.tree, self.engine.reducers, thread_id), thread_id
-        )
+        return await self.engine.aread(thread, thread_id, self.engine.reducers)
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""
-        return await self.engine.aread(threads(self.engine.tree, status), _ANY)
+        return await self.engine.aread(threads, _ANY, status)
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""
-        await self.engine.alocked(delete(thread_id), thread_id)
+        await self.engine.aread(self.engine.locked, thread_id, delete)
 
     async def acopy(self, thread_id: str, to: str) -> None:
         """Copy a thread, as `copy` does."""
-        await self.engine.alocked(copy(thread_id, to), thread_id, to)
+        await self.engine.aread(self.engine.locked, thread_id, copy, to)
 
 
 def _saver(

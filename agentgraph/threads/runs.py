@@ -1,8 +1,8 @@
 """What `Runner.run` and `arun` return: iterators of events that lock their thread until they end.
 
-**Sync and async.** What a run does is written once. `Execution.generator` yields requests (the next
-part of LangGraph's stream, something from the saver) and events; `Engine` answers the requests, with
-sync or async calls, and `Run` or `AsyncRun` hands the events to the caller.
+**Sync and async.** What a run does is written once. `Execution.generator` yields calls (of LangGraph's
+stream, of the saver), which are made sync or async (`graph/sync_async.py`), and events, which `Run` or
+`AsyncRun` hands to the caller.
 
 **Runs that are closed early.** Nothing that has finished may run again when the thread is resumed. A
 sync run is advanced by one thread at a time: by `__next__`, or by `close`, which has it stop and waits
@@ -41,17 +41,15 @@ from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.sync_async import Advance, Call, close, get_next
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
-from agentgraph.threads.requests import CloseStream, GetNextPart, PutWrite, Request
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
+from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.threads import save_failure, save_notes
-from agentgraph.tree.places import Tree
 
-RunGenerator = Generator[Request | AgentEvent, Any, None]
-Advance = Callable[[], Any]
-"""Advances a generator: sends an answer into it, or throws an error."""
+RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]
 """Called with each part of the stream before it is translated; returns the part to translate."""
 
@@ -64,7 +62,7 @@ _STOP_REASON = "the run was left"
 
 
 class Execution:
-    """One run, from its first event to its last, as a generator of events and requests.
+    """One run, from its first event to its last, as a generator of events and calls.
 
     It also saves how far the caller read, so that the next run knows which events are new to it.
 
@@ -74,7 +72,7 @@ class Execution:
             if it read all. None while it has read only replayed events, or if this cannot be known:
             then nothing is saved, and the next run treats this one as killed.
         is_closed: Whether the caller of an async run has closed it.
-        generator: Yields the events of the run, and requests to be answered.
+        generator: Yields the events of the run, and calls to be made.
         stream: LangGraph's stream, sync or async.
     """
 
@@ -82,15 +80,13 @@ class Execution:
 
     def __init__(
         self,
-        tree: Tree,
+        thread: ThreadSaver,
         saver: GuardedSaver,
-        thread_id: str,
         continuation: Continuation,
         on_part: PartHook | None,
-        answers: Sequence[PutWrite] = (),
+        answers: Sequence[TaskWrite] = (),
     ) -> None:
-        self._answers = answers
-        self._tree, self._saver, self._thread_id = tree, saver, thread_id
+        self._thread, self._saver, self._answers = thread, saver, answers
         self._continuation, self._on_part = continuation, on_part
         self.control = Stop()
         self.heard_until: float | None = None
@@ -105,32 +101,33 @@ class Execution:
     def _events(self) -> RunGenerator:
         on = self._continuation
         if on.checkpoint is not None:
-            yield from save_notes(on.checkpoint, on.notes_before)
+            yield from save_notes(self._thread, on.checkpoint, on.notes_before)
         yield from on.replayed
         if self.control.drain_requested:  # it was closed before anything began
             return
         self.heard_until = on.begin.time
         try:
             if on.checkpoint is not None:
-                yield from save_notes(on.checkpoint, on.notes_after)
-            yield from self._answers
+                yield from save_notes(self._thread, on.checkpoint, on.notes_after)
+            for answer in self._answers:
+                yield from self._thread.put_write(*answer)
             yield from self._streamed()
         except BaseException as error:
             is_of_saver = isinstance(error, SaverError) and not failures(error)
             if is_of_saver or isinstance(error, GeneratorExit):  # the latter if its event loop is gone
-                self.heard_until = None  # as after a kill: no request can be answered
+                self.heard_until = None  # as after a kill: no call can be made
             raise
         finally:
             with suppress(Exception):  # without the mark the next run replays more
-                yield from save_heard(self.heard_until)
+                yield from save_heard(self._thread, self.heard_until)
 
     def _streamed(self) -> RunGenerator:
-        on = self._continuation
-        translator = Translator(self._tree, self._thread_id, begin=on.begin, waiting=on.questions)
+        on, thread = self._continuation, self._thread
+        translator = Translator(thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions)
         try:
             with self.control.raising():
-                get_next = GetNextPart(self.stream)
-                while (part := (yield get_next)) is not None:
+                next_part = get_next(self.stream)
+                while (part := (yield next_part)) is not None:
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
             self._saver.check()
             if not self.control.drain_requested:
@@ -141,11 +138,11 @@ class Execution:
             was_stopped = self.control.drain_requested
             self.control.stop(_STOP_REASON)
             with suppress(SaverFailure):
-                yield CloseStream(self.stream)  # after the stop, so that no further step is awaited
+                yield close(self.stream)  # after the stop, so that no further step is awaited
             if (leaves := self._saver.error(error)) is not None:
                 raise leaves from leaves.__cause__
             if on.begin.number and not failures(error) and is_met_by_langgraph(error):
-                raise saver_error(unfit(error), self._saver.inner, self._thread_id) from error
+                raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
             if failures(error) or (is_of_an_agent(error) and not was_stopped):
                 yield from self._failed(error, translator)
                 self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
@@ -162,10 +159,10 @@ class Execution:
         """
         failed = list(translator.fail(error))
         if failures(error):
-            yield from save_failure(error, translator.failures)
+            yield from save_failure(self._thread, error, translator.failures)
         yield from failed
         if not failures(error):
-            yield from save_failure(error, translator.failures)
+            yield from save_failure(self._thread, error, translator.failures)
 
 
 class _RunClosed(BaseException):

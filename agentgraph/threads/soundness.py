@@ -17,8 +17,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
-from agentgraph.graph.moments import MOMENT
-from agentgraph.graph.state import STAMP, Position
+from agentgraph.graph.moments import STAMP
+from agentgraph.graph.state import Position
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import reason, shown
@@ -28,7 +28,8 @@ from agentgraph.tree.places import Tree
 _Version = str | int | float
 _Versions = dict[str, _Version]
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
-_Moment = list[Any]
+_Stamp: TypeAlias = tuple[str] | tuple[str, int, int, str, bool]
+_Note: TypeAlias = tuple[str, str, Any, str, list[Any]]
 _RESULT = {"messages", "values"}
 """What the results of lanes and calls have, and one of the next; users' functions run tasks too."""
 _ENDED = {"signal", "position"}
@@ -129,7 +130,7 @@ def _check_channel(channel: str, value: Any) -> None:
             for each in written if _is_list(written) else [written]:
                 _check(dict[str, Any], each, "the values of a run")
         case _ if channel == INTERRUPT:
-            _check(tuple[Interrupt, ...], tuple(value) if _is_list(value) else value, "a question")
+            _check(tuple[Interrupt, ...], _tuple(value), "a question")
             _check(list[str], [each.id for each in value], "the id of a question")
         case _ if channel == RETURN and isinstance(value, Mapping) and _is_result(value):
             _check(str | None, value.get("signal"), "how a lane ended")
@@ -160,20 +161,17 @@ def _check_messages(messages: Any) -> None:
         if not isinstance(each, BaseMessage):
             _check(dict[str, Any] | str | list[Any] | tuple[Any, ...] | None, each, "a message")
         else:
-            _check(str | None, each.response_metadata.get(STAMP), "the address of a message")
-            _check_moment(each.response_metadata.get(MOMENT))
+            _check(_Stamp | None, _tuple(each.response_metadata.get(STAMP)), "the stamp of a message")
 
 
 def _check_notes(notes: Iterable[Any]) -> None:
     for note in notes:
-        _check(tuple[str, str, Any, str, _Moment], tuple(note) if _is_list(note) else note, "a note")
-        _check_moment(note[-1])
+        _check(_Note, _tuple(note), "a note")
+        _check(_Stamp, (note[3], *note[4]), "the time of an event")
 
 
-def _check_moment(moment: Any) -> None:
-    if moment:
-        form = tuple[int, int, str] | tuple[int, int, str, bool]
-        _check(form, tuple(moment) if _is_list(moment) else moment, "the time of an event")
+def _tuple(value: Any) -> Any:
+    return tuple(value) if _is_list(value) else value
 
 
 def _check(form: Any, value: Any, what: str) -> None:

@@ -1,7 +1,5 @@
 """The state of a thread in its saver, and how to read it.
 
-Nothing here calls the saver: functions yield requests (`requests.py`).
-
 Not all checkpoints of a thread lead to its head, the latest one. With `update_state` or
 `invoke(None, config)` LangGraph continues from any checkpoint: a new line begins there, and the old one
 stays in the saver. The line of the head is found by the parent that each checkpoint names. Two things
@@ -29,15 +27,9 @@ from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.moments import Note, note_of
 from agentgraph.graph.state import Position, moved
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
-from agentgraph.threads.requests import (
-    GetCheckpoint,
-    GetState,
-    ListCheckpoints,
-    ListNamespaces,
-    PutWrite,
-    Reads,
-)
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.changes import Outline, can_resume, fingerprint_of, lines_of
 from agentgraph.tree.places import Place, Tree
@@ -55,25 +47,25 @@ _FORK = "fork"
 """The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
 
 
-def save_failure(error: BaseException, notes: Sequence[Note]) -> Reads[None]:
+def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> Calls[None]:
     """Save the failure that ended a run, and its notes.
 
     LangGraph saves the error of a step's only task only if it is an `Exception`.
     """
-    saved: CheckpointTuple | None = yield GetCheckpoint()
+    saved = yield from saver.checkpoint()
     if saved is None:
         return
     if not isinstance(error, Exception):
-        ids = [each.id for each in (yield GetState()).tasks]
+        ids = [each.id for each in (yield from saver.state()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
-            yield PutWrite(saved, ids[0], ERROR, error)
-    yield from save_notes(saved, notes)
+            yield from saver.put_write(saved, ids[0], ERROR, error)
+    yield from save_notes(saver, saved, notes)
 
 
-def save_notes(saved: CheckpointTuple, notes: Sequence[Note]) -> Reads[None]:
+def save_notes(saver: ThreadSaver, saved: CheckpointTuple, notes: Sequence[Note]) -> Calls[None]:
     """Save notes with a checkpoint, under an id that no task has."""
     if notes:
-        yield PutWrite(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
+        yield from saver.put_write(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
 
 
 def notes_at(saved: CheckpointTuple) -> list[Note]:
@@ -82,14 +74,15 @@ def notes_at(saved: CheckpointTuple) -> list[Note]:
     return [note_of(note) for _, channel, kept in writes if channel == NOTES for note in kept]
 
 
-def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
-    """Return the latest checkpoint of a thread that the tree can resume.
+def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+    """Return the latest checkpoint of a thread that its tree can resume.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    saved: CheckpointTuple | None = yield GetCheckpoint()
+    tree, thread_id = saver.tree, saver.thread_id
+    saved = yield from saver.checkpoint()
     if saved is None:
         raise UnknownThreadError(
             f"thread {shown(thread_id)} is not known to this saver; start it with run(..., "
@@ -98,7 +91,7 @@ def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
         )
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
-        every = yield from leading_checkpoints()
+        every = yield from leading_checkpoints(saver)
         was = _outline(every)
         visited = {each["next"] for each in map(position_of, every) if each}
         is_it = was is not None and fingerprint_of(was) == position["tree"]
@@ -107,7 +100,9 @@ def open_thread(tree: Tree, thread_id: str) -> Reads[CheckpointTuple]:
     return saved
 
 
-def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, CheckpointTuple]]:
+def before_edits(
+    saver: ThreadSaver, saved: CheckpointTuple
+) -> Calls[tuple[CheckpointTuple, CheckpointTuple]]:
     """Return two checkpoints of the root: the last that a run wrote, and the one whose step is next.
 
     `update_state` and forks write checkpoints of their own, without the writes of the interrupted step.
@@ -119,8 +114,8 @@ def before_edits(saved: CheckpointTuple) -> Reads[tuple[CheckpointTuple, Checkpo
     first: CheckpointTuple | None = saved
     while first is not None and first.metadata.get("source") in _EDITS:
         since = first
-        first = yield from parent_of(first)
-    every = leading((yield from _pages("", (first or since).checkpoint["id"])))
+        first = yield from parent_of(saver, first)
+    every = leading((yield from _pages(saver, "", (first or since).checkpoint["id"])))
     line = {each.checkpoint["id"]: each for each in every}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
@@ -274,28 +269,29 @@ def _changed(tree: Tree, thread_id: str, was: Outline | None) -> TreeChangedErro
     )
 
 
-def leading_checkpoints(since: str = "") -> Reads[list[CheckpointTuple]]:
+def leading_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints that lead to the head, in all namespaces, each newest first.
 
     Args:
+        saver: The thread.
         since: The id of the first one of the root that is needed; by default all are.
     """
-    namespaces: Sequence[str | None] | None = (yield ListNamespaces(since)) if since else None
+    namespaces = saver.namespaces(since) if since else None
     if namespaces is None:
-        every: list[CheckpointTuple] = yield ListCheckpoints()
+        every = yield from saver.checkpoints()
         return leading(each for each in every if each.checkpoint["id"] >= since)
     found: list[CheckpointTuple] = []
     for namespace in namespaces:
-        found += yield from _pages(namespace, since)
+        found += yield from _pages(saver, namespace, since)
     return leading(found)
 
 
-def _pages(namespace: str | None, since: str) -> Reads[list[CheckpointTuple]]:
+def _pages(saver: ThreadSaver, namespace: str | None, since: str) -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints since one, newest first; hardly any others are read."""
     found: list[CheckpointTuple] = []
     before, limit = None, _PAGE
     while True:
-        page: list[CheckpointTuple] = yield ListCheckpoints(namespace, before, limit)
+        page = yield from saver.checkpoints(namespace, before, limit)
         found += page
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
@@ -303,12 +299,11 @@ def _pages(namespace: str | None, since: str) -> Reads[list[CheckpointTuple]]:
         limit *= 2
 
 
-def parent_of(saved: CheckpointTuple) -> Reads[CheckpointTuple | None]:
+def parent_of(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[CheckpointTuple | None]:
     """Return the checkpoint before one, in its namespace; None for the first."""
     if not _parent(saved):
         return None
-    found: CheckpointTuple | None = yield GetCheckpoint(namespace_of(saved), _parent(saved))
-    return found
+    return (yield from saver.checkpoint(namespace_of(saved), _parent(saved)))
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:

@@ -35,12 +35,14 @@ from agentgraph.graph.graphs import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.middleware_state import Changes, collected
-from agentgraph.graph.state import Position, address_of, folded, stamped
+from agentgraph.graph.moments import address_of, stamped
+from agentgraph.graph.state import Position, folded
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checks import check_saved
 from agentgraph.threads.pending import pending
-from agentgraph.threads.requests import GetCheckpoint, GetState, Reads
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.threads import (
     address_at,
     before_edits,
@@ -99,12 +101,8 @@ def _as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, An
 
 
 def new_turn(
-    tree: Tree,
-    thread_id: str,
-    messages: Input,
-    values: Mapping[str, Any] | None,
-    drop_pending: bool,
-) -> Reads[dict[str, Any]]:
+    saver: ThreadSaver, messages: Input, values: Mapping[str, Any] | None, drop_pending: bool
+) -> Calls[dict[str, Any]]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Raises:
@@ -112,18 +110,18 @@ def new_turn(
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
     given = _as_input(messages, values)
-    yield from check_saved(given["messages"], given.get("values", {}))
-    saved = yield GetCheckpoint()
+    check_saved(saver, given["messages"], given.get("values", {}))
+    saved = yield from saver.checkpoint()
     if saved is None or not next_node(saved):
         return given
-    if not drop_pending and (questions := (yield from pending(tree, thread_id))):
+    if not drop_pending and (questions := (yield from pending(saver))):
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
-            f"thread {shown(thread_id)} waits for answers to {waiting}; answer them with resume(), or "
-            "run with drop_pending=True to drop them",
-            thread_id,
+            f"thread {shown(saver.thread_id)} waits for answers to {waiting}; answer them with "
+            "resume(), or run with drop_pending=True to drop them",
+            saver.thread_id,
         )
-    kept = yield from _salvaged(tree, saved)
+    kept = yield from _salvaged(saver, saved)
     more = {
         # one map after the other, for the reducers to merge
         "values": [dict(each) for each in [*kept.values, given.get("values", {})] if each],
@@ -135,7 +133,7 @@ def new_turn(
     )
 
 
-def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
+def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:
     """Return what is salvaged of a turn that stopped at the root's checkpoint `saved`, the head.
 
     If the tree has changed and lacks what ran, whatever can be found is salvaged.
@@ -143,18 +141,18 @@ def _salvaged(tree: Tree, saved: CheckpointTuple) -> Reads[Salvage]:
     if (begun := begun_input(saved)) is not None:
         changes = begun.get("middleware")
         return Salvage(begun["messages"], begun["values"], [changes] if changes else [])
-    state = yield from _state_at(saved)
-    _, origin = yield from before_edits(saved)
-    place = _place(tree, position_in(tree, origin))
+    state = yield from _state_at(saver, saved)
+    _, origin = yield from before_edits(saver, saved)
+    place = _place(saver.tree, position_in(saver.tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield from leading_checkpoints(origin.checkpoint["id"])) if runs_lanes else []
-    return (yield from _of_step(tree, every, origin, state.get("messages", [])))
+    every = (yield from leading_checkpoints(saver, origin.checkpoint["id"])) if runs_lanes else []
+    return (yield from _of_step(saver, every, origin, state.get("messages", [])))
 
 
-def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
+def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Mapping[str, Any]]:
     """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
-        state = yield GetState(namespace_of(saved), saved.checkpoint["id"])
+        state = yield from saver.state(namespace_of(saved), saved.checkpoint["id"])
     except SaverError as error:
         if isinstance(error.__cause__, ValueError):
             return {}
@@ -164,9 +162,13 @@ def _state_at(saved: CheckpointTuple) -> Reads[Mapping[str, Any]]:
 
 
 def _of_step(
-    tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, said: Sequence[BaseMessage]
-) -> Reads[Salvage]:
+    saver: ThreadSaver,
+    every: Sequence[CheckpointTuple],
+    saved: CheckpointTuple,
+    said: Sequence[BaseMessage],
+) -> Calls[Salvage]:
     """Return the results of the step after a checkpoint; `said` are the lane's messages until then."""
+    tree = saver.tree
     position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
         return Salvage([], [], [])
@@ -176,7 +178,7 @@ def _of_step(
         return _joined([kept, _of_calls(tree, ended["position"], {}, [*said, *kept.messages])])
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
-        return (yield from _of_lanes(tree, every, saved, place, by_task))
+        return (yield from _of_lanes(saver, every, saved, place, by_task))
     return _of_calls(tree, position, by_task, said)
 
 
@@ -199,13 +201,14 @@ def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[Ba
 
 
 def _of_lanes(
-    tree: Tree,
+    saver: ThreadSaver,
     every: Sequence[CheckpointTuple],
     saved: CheckpointTuple,
     place: Place,
     by_task: Writes,
-) -> Reads[Salvage]:
+) -> Calls[Salvage]:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
+    tree = saver.tree
     found: list[tuple[tuple[int, int], Salvage]] = []
     results = {task: each for task, each in _results(by_task).items() if "signal" in each}
     ended = [*results.values()]
@@ -217,7 +220,7 @@ def _of_lanes(
             continue
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
-        came = _written(result) if result else (yield from _of_lane(tree, every, head))
+        came = _written(result) if result else (yield from _of_lane(saver, every, head))
         found.append((order, came))
     found += [((0, result["number"]), _written(result)) for result in results.values()]
     if ended and place.kind.first_wins:
@@ -227,10 +230,12 @@ def _of_lanes(
     return kept._replace(middleware=[]) if place in tree.called else kept
 
 
-def _of_lane(tree: Tree, every: Sequence[CheckpointTuple], head: CheckpointTuple) -> Reads[Salvage]:
+def _of_lane(
+    saver: ThreadSaver, every: Sequence[CheckpointTuple], head: CheckpointTuple
+) -> Calls[Salvage]:
     """Return what an unfinished lane said and wrote."""
-    kept = _written((yield from _state_at(head)))
-    kept = _joined([kept, (yield from _of_step(tree, every, head, kept.messages))])
+    kept = _written((yield from _state_at(saver, head)))
+    kept = _joined([kept, (yield from _of_step(saver, every, head, kept.messages))])
     return kept._replace(messages=folded(kept.messages))
 
 

@@ -14,6 +14,7 @@ import time
 
 import calls
 import growth
+import resumes
 import sequences
 import steps
 import tools
@@ -25,6 +26,7 @@ GROUPS = {
     "calls": calls,
     "steps": steps,
     "growth": growth,
+    "resumes": resumes,
     "sequences": sequences,
     "trees": trees,
     "tools": tools,

@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
+import compiling
+import resumes
 import steps
 import tools
 from langgraph.checkpoint.memory import InMemorySaver
@@ -33,6 +35,11 @@ def figures() -> Iterator[Figure]:
             yield _figure(f"calls a loop step, {saver}", steps.HAND, both, steps=2)
     name, against = "calls a loop step as events, in memory", f"stream of the {steps.HAND}"
     yield _figure(name, against, [steps.as_events, _streamed], steps=2)
+    both = [resumes.in_memory, resumes.by_hand]
+    yield _figure("calls a finished branch of a resume", "LangGraph's tasks by hand", both)
+    ours, theirs = (_calls(each) for each in (compiling.compiled, compiling.compiled_by_hand))
+    name, against = "calls to compile 1,000 agents", "the same nodes by hand"
+    yield Figure(name=name, ours=ours, theirs=theirs, against=against, unit="calls", aim=2.0)
     for added, aim in tools.AIMS.items():
         for way in tools.WAYS:
             rounds = [

@@ -1,19 +1,30 @@
 """What grows with the length of a run: bytes on disk, the way back into it, memory of its events."""
 
+import operator
 import pickle
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from loops import HELLO, TEXT, THREAD, says, two
 from measure import Contender, Figure, copied, side_by_side
+from typing_extensions import TypedDict
 
 import agentgraph as ag
+
+_ROUNDS, _LARGE, _WRITES = 100, 400_000, 2
+
+
+class Notes(TypedDict, total=False):
+    """A list that grows, and a text."""
+
+    notes: Annotated[list[str], operator.add]
+    large: str
 
 
 def figures() -> Iterator[Figure]:
@@ -22,11 +33,31 @@ def figures() -> Iterator[Figure]:
         folder = Path(name)
         long, short = _bytes_a_step(folder, 500), _bytes_a_step(folder, 100)
         yield _grown("bytes on disk a step, 500 iterations", long, short, "100 iterations", "B", 1.3)
+        without, beside = _bytes_of(folder, says("a")), _bytes_of(folder, says("a"), large="x" * _LARGE)
+        name, without = "bytes a step beside a value of 400 kB", without / _ROUNDS
+        once = _WRITES * _LARGE / _ROUNDS
+        yield _grown(name, beside / _ROUNDS - once, without, f"without, and {_WRITES} writes", "B", 1.1)
+        long, short = (_bytes_of(folder, _adds(), rounds=n) / n for n in (500, 50))
+        yield _grown("bytes a step, a list of 500 that grows", long, short, "a list of 50", "B", 1.3)
         long, short = side_by_side(_paused(folder, 500), _paused(folder, 10), repeats=9)
         yield _grown("first event after resume, 500 rounds", long, short, "10 rounds", "ms", 1.5)
         yield _chat_turn(folder)
         long, short = _bytes_an_event(10_000), _bytes_an_event(1_000)
         yield _grown("memory an event, 10,000 steps", long, short, "1,000 steps", "B", 1.1)
+
+
+def _bytes_of(folder: Path, agent: ag.Agent, *, rounds: int = _ROUNDS, **values: Any) -> float:
+    """Return the size of a file after so many rounds of an agent, begun with values."""
+    path = folder / f"{len(list(folder.iterdir()))}.db"
+    tree = ag.loop("l", [agent], max_iterations=rounds)
+    with ag.sqlite_saver(path) as saver:
+        for _ in ag.Runner(tree, checkpointer=saver, values=Notes).run("hi", values=values):
+            pass
+    return path.stat().st_size
+
+
+def _adds() -> ag.Agent:
+    return ag.function_agent("a", lambda ctx: ag.SetValues(notes=["x" * 50]))
 
 
 def _grown(name: str, long: float, short: float, against: str, unit: str, aim: float) -> Figure:

@@ -79,7 +79,7 @@ def test_a_failed_run_raises_what_the_server_says() -> None:
     [
         HumanMessage("Go.", id="1"),
         AIMessage("Hm.", tool_calls=[{"name": "a", "args": {"x": 1}, "id": "1"}], id="2"),
-        AIMessage([{"type": "text", "text": "Hm."}], response_metadata={"agentgraph": "writer"}),
+        AIMessage([{"type": "text", "text": "Hm."}], response_metadata={"agentgraph": ["writer"]}),
         ToolMessage("3", name="a", tool_call_id="1", artifact=[1], status="error"),
         RemoveMessage(id="1"),
     ],

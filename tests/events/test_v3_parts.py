@@ -91,7 +91,7 @@ THOUGHT = [
 
 
 def test_thoughts_and_texts_are_chunks_of_one_message() -> None:
-    metadata = {"run_id": "r", "agent_address": "job/both/boss", "agent_step": "s", "agent_turn": 0}
+    metadata = {"run_id": "r", "agentgraph": ["job/both/boss", 0, 0, "s"]}
     parts = [
         {"type": "event", "method": "messages", "params": {"namespace": [], "data": (each, metadata)}}
         for each in THOUGHT

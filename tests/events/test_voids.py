@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from forked import CONFIG, Thread
-from helpers import Disk, Drive, chat, echo, failing, says, unvoided
+from helpers import Disk, Drive, chat, echo, failing, middleware, says, unvoided
 from langchain.agents.middleware import (
     AgentMiddleware,
+    ExtendedModelResponse,
     after_agent,
     after_model,
     before_model,
@@ -15,6 +16,7 @@ from langchain.agents.middleware import (
 )
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -155,6 +157,19 @@ def test_a_message_that_is_replaced_twice_is_read_once_from_the_thread(drive: Dr
     events = list(drive.run(runner, "Go.", thread_id="t"))
     assert short(events) == ["Done", "discarded", "Done!", "discarded", "Done!!"]
     assert list(runner.events("t")) == unvoided(events) == events[-1:]
+
+
+def test_a_reply_that_a_wrap_takes_back_with_its_own_update_is_void(drive: Drive) -> None:
+    def retract(request: Any) -> Any:
+        command: Any = Command(update={"messages": [RemoveMessage(id="no")]})
+        return ExtendedModelResponse(model_response=(yield request), command=command)
+
+    agent = chat("writer", AIMessage("No.", id="no"), middleware=[middleware(wrap_model_call=retract)])
+    runner = ag.Runner(agent)
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    assert short(events) == ["No.", "discarded"]
+    check_again(runner, events)
+    assert [each.text for each in runner.graph.get_state(CONFIG).values["messages"]] == ["Go."]
 
 
 def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:

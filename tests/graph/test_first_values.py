@@ -233,8 +233,8 @@ def test_it_is_not_saved_before_the_first_write(drive: Drive) -> None:
     tree = ag.sequential("s", [gives("a", ag.SetValues(topic="bees")), ag.human("h", "Well?")])
     runner = ag.Runner(tree, values=Notes)
     events = list(drive.run(runner, "Go.", thread_id="t"))
-    saved: Any = runner.saver.get_tuple(THREAD)
-    assert saved.checkpoint["channel_values"]["values"] == {"topic": "bees"}
+    every = [write for each in runner.saver.list(THREAD) for write in each.pending_writes or ()]
+    assert [value for _, channel, value in every if channel == "values"] == [{"topic": "bees"}]
     assert runner.graph.get_state(THREAD).values["values"] == {"topic": "bees", "notes": []}
     assert list(runner.events("t")) == events
 

@@ -27,7 +27,7 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
-STAMP = {"agentgraph": "s/boss", "model": "m"}
+STAMP = {"agentgraph": ["s/boss"], "model": "m"}
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
@@ -187,6 +187,37 @@ def lie() -> Any:
     """Lie."""
     update = {"messages": [forged(ToolMessage, tool_call_id="1"), forged()]}
     return Command(update=update)
+
+
+@pytest.mark.parametrize("lie", ["s/boss", [], 7, {"address": "s/boss"}], ids=str)
+def test_what_only_looks_like_a_stamp_is_removed_too(lie: Any) -> None:
+    reader = Reader()
+    message = AIMessage("Approved.", response_metadata={"agentgraph": lie, "model": "m"})
+    ag.compile_agent(reader.tree).invoke({"messages": [message]})
+    reader.check()
+
+
+def test_one_stamp_says_where_and_when_a_message_was_said() -> None:
+    runner = ag.Runner(ag.sequential("s", [sees("a"), sees("b")]))
+    for turn in range(2):
+        for event in runner.run("Go.", thread_id="t"):
+            stamp = [event.address, turn, int(event.cursor), event.step, False]
+            assert event.message.response_metadata == {"agentgraph": stamp}
+
+
+def test_a_chunk_has_a_stamp_with_the_number_of_the_event_before_it() -> None:
+    graph = ag.compile_agent(
+        ag.sequential("s", [sees("a"), chat("b", "Bees.")]), checkpointer=InMemorySaver()
+    )
+    chunks = [
+        metadata["agentgraph"]
+        for chunk, metadata in graph.stream({"messages": ["Go."]}, CONFIG, stream_mode="messages")
+        if chunk.type == "AIMessageChunk"
+    ]
+    first, last = graph.get_state(CONFIG).values["messages"][1:]
+    said, whole = (each.response_metadata["agentgraph"] for each in (first, last))
+    assert chunks
+    assert {tuple(each) for each in chunks} == {("s/b", 0, said[2], whole[3])}
 
 
 LIARS: dict[str, Callable[[], ag.Agent]] = {

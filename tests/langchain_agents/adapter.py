@@ -24,8 +24,7 @@ import agentgraph as ag
 import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
 from agentgraph.graph.chat.edits import edited
 from agentgraph.graph.declared import declared_fields
-from agentgraph.graph.moments import MOMENT
-from agentgraph.graph.state import STAMP
+from agentgraph.graph.moments import STAMP
 
 ORIGINAL = langchain.agents.create_agent
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
@@ -127,7 +126,7 @@ class FlatGraph(Runnable[Any, Any]):
 
     def _plain(self, message: BaseMessage) -> BaseMessage:
         """Return a message without the mark of who said it, and without a name that nobody gave."""
-        metadata = {k: v for k, v in message.response_metadata.items() if k not in (STAMP, MOMENT)}
+        metadata = {k: v for k, v in message.response_metadata.items() if k != STAMP}
         name = message.name
         if message.type == "ai" and name == MODEL:
             name = self._name

@@ -86,7 +86,7 @@ def _lane(
     paths = {each.address: steps(each.run_path) for each in heard}
     history = []
     for message, plainly in zip(messages, rendered(messages), strict=True):
-        at = message.response_metadata.get("agentgraph")
+        at, *_ = message.response_metadata.get("agentgraph", (None,))
         known = (name_at(agent_at(at)), at, paths[at]) if at else ()
         history.append(Said(plainly, *known))
     first = [said for said in history if said.agent is None][:1]

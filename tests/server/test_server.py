@@ -31,7 +31,8 @@ def plain(event: ag.AgentEvent) -> dict[str, Any]:
     if event.message:
         message = data["output"]["message"]["data"]
         message["id"] = None
-        message["response_metadata"].pop("agentgraph_told", None)
+        if stamp := message["response_metadata"].get("agentgraph"):
+            message["response_metadata"]["agentgraph"] = stamp[:1]
         message.pop("tool_call_id", None)
     if event.action and event.action.interrupted:
         data["action"]["interrupted"]["id"] = None

@@ -25,7 +25,6 @@ from agentgraph.show.activity import Row
 from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.threads.replay import last_turn
-from agentgraph.tree.validation import validate
 
 Watch = Callable[..., Any]
 SPINNER = "[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]"
@@ -340,7 +339,7 @@ def known(screen: Recorded) -> list[Row]:
 
 
 def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_all(watch: Watch) -> None:
-    saver, tree = InMemorySaver(), validate(questions())
+    saver = InMemorySaver()
     one, here, there = ag.Runner(questions()), Recorded(), Recorded()
     watched = watch(one, "Go.", thread_id="t", console=here)
     watch(ag.Runner(questions(), checkpointer=saver), "Go.", thread_id="t", console=there)
@@ -354,7 +353,7 @@ def test_a_new_runner_for_each_answer_shows_the_same_tree_as_one_that_watched_al
         watch(again, thread_id="t", answers=answers, console=there)
         assert known(there) == known(here)
         live = known(here)
-        here.activity.recall(one.engine.read(last_turn(tree, "t"), "t"))
+        here.activity.recall(one.engine.read(last_turn, "t"))
         assert known(here) == live
     assert answered == 7
     assert {row.name for row in known(here) if row.state == "failed"} == {"bad"}

@@ -1,13 +1,17 @@
 """PostgreSQL stores threads as SQLite does, and its errors are named."""
 
 import asyncio
-from typing import Any
+import operator
+from typing import Annotated, Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 from helpers import Async, Drive, Sync, asks, lines, says, unvoided
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.types import Command
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 
@@ -42,6 +46,41 @@ def test_a_tree_runs_pauses_resumes_and_is_read_again(postgres: str, drive: Driv
     )
     assert lines(events) == ["s/p/a: a", "s/p/boss: [asks] Well?", "s/p/boss: yes", "s/c: c"]
     assert again == events
+
+
+def marked(old: list[str], new: str) -> list[str]:
+    return [*old, f"{new} {uuid4()}"]
+
+
+class Marks(TypedDict, total=False):
+    log: Annotated[list[str], marked]
+    notes: Annotated[list[str], operator.add]
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_values_are_read_as_they_were_written(postgres: str, drive: Drive) -> None:
+    """A user's reducer gives another id each time; all values are stored now and then."""
+    agent = ag.function_agent("a", lambda ctx: ag.SetValues(log=str(ctx.iteration), notes=["n"]))
+    tree = ag.sequential("s", [ag.loop("l", [agent], max_iterations=40), asks("boss"), says("c")])
+    thread: Any = {"configurable": {"thread_id": f"values {drive.__name__}"}}
+
+    async def run(given: Any) -> Any:
+        async with AsyncPostgresSaver.from_conn_string(postgres) as saver:
+            await saver.setup()
+            return await ag.compile_agent(tree, checkpointer=saver, values=Marks).ainvoke(given, thread)
+
+    outs = []
+    for given in ({"messages": "Go.", "values": {"log": "given"}}, Command(resume="yes")):
+        if drive is Async:
+            outs.append(asyncio.run(run(given))["values"])
+        with PostgresSaver.from_conn_string(postgres) as saver:
+            saver.setup()
+            graph = ag.compile_agent(tree, checkpointer=saver, values=Marks)
+            if drive is Sync:
+                outs.append(graph.invoke(given, thread)["values"])
+            outs.append(graph.get_state(thread).values["values"])
+    assert all(each == outs[0] for each in outs)
+    assert (len(outs[0]["log"]), outs[0]["notes"]) == (41, ["n"] * 40)
 
 
 def test_threads_are_listed_copied_and_deleted(postgres: str) -> None:

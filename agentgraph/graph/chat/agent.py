@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, cast
 
+from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
@@ -26,16 +27,18 @@ from agentgraph.agents.tools import (
     without_tools,
 )
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.chat.laid_flat import FlatAgent, laid_flat, wrap_inside
+from agentgraph.graph.chat.laid_flat import laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
 from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.failures import is_fatal
+from agentgraph.graph.flat.graph import FlatGraph
+from agentgraph.graph.moments import address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
-from agentgraph.graph.state import ChatEnding, address_of
+from agentgraph.graph.state import ChatEnding
 from agentgraph.safe_repr import shown
 
 
@@ -89,20 +92,20 @@ class BuiltAgent:
         )
 
     @cached_property
-    def flat(self) -> FlatAgent:
-        """LangChain's nodes of the agent; built when first used."""
+    def flat(self) -> FlatGraph:
+        """LangChain's graph of the agent; built when first used."""
         agent, given = self.agent, list(self.middleware)
         is_chosen = not isinstance(agent.model, Runnable)
         if self.wraps_model and (is_chosen or not self._is_fixed):
             given = [Instructing(), *given]
-        return laid_flat(
-            None if is_chosen else agent.model,
+        graph: Any = create_agent(
+            cast(Any, None if is_chosen else agent.model),
             [*map(guarded, self.tools), *provider_tools(agent)],
-            system_message=self._system,
+            system_prompt=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
             middleware=given,
-            inside=UseStandIn(self.wanted, is_ours=not self.wraps_model),
         )
+        return laid_flat(graph, UseStandIn(self.wanted, is_ours=not self.wraps_model))
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return the state for one run of a node.
@@ -174,8 +177,8 @@ class BuiltAgent:
 
     def tool_node(self, prepare: Callable[[Any], Any]) -> ToolNode:
         """Return the node that runs tool calls; `prepare` changes requests inside the middleware."""
-        found = self.flat.tools if self.middleware else None
-        node = found or ToolNode([guarded(tool) for tool in self.tools])
+        found = self.flat.nodes.get("tools") if self.middleware else None
+        node = found.bound if found else ToolNode([guarded(tool) for tool in self.tools])
         wrap_inside(node, prepare)
         return node
 

@@ -26,12 +26,12 @@ from langgraph.errors import GraphBubbleUp
 
 from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.chat.talking import Call, Talk
 from agentgraph.graph.failures import Failure, failures, keep_failures
 from agentgraph.graph.internals import RESUMING, TASK_ID
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.saving import saver_of, step_config
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import said
 from agentgraph.tree.addresses import is_in_call, parse_address
 
@@ -68,7 +68,7 @@ class Attempts:
         self._paused: GraphBubbleUp | None = None
         self._last: tuple[str, str, str] | None = None
 
-    def next(self) -> Talk[Ended | None]:
+    def next(self) -> Calls[Ended | None]:
         """Begin the next attempt; return its saved outcome if it already succeeded.
 
         Raises:
@@ -87,7 +87,7 @@ class Attempts:
         yield from self._keep()
         return None
 
-    def _load(self) -> Talk[None]:
+    def _load(self) -> Calls[None]:
         """Read the saved attempts, once, if the run is resumed."""
         if self._is_loaded or self._saver is None:
             return
@@ -98,7 +98,7 @@ class Attempts:
         if self._kept:
             self._has_begun = (yield Call(*read, (self._at_next(),))) is not None
 
-    def _keep(self) -> Talk[None]:
+    def _keep(self) -> Calls[None]:
         """Save the outcome of the attempt before this one, if it ran in this process."""
         if self._last is None or self._saver is None:
             return

@@ -38,7 +38,6 @@ from agentgraph.graph.chat.calls import before_calls
 from agentgraph.graph.chat.laid_flat import arun_call, injects_state, run_call
 from agentgraph.graph.chat.running_call import RUNNING, RunningCall
 from agentgraph.graph.chat.step import in_config, with_state
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.failures import is_fatal
 from agentgraph.graph.history import REQUEST, unchanged
 from agentgraph.graph.nodes.context import NodeContext
@@ -46,6 +45,7 @@ from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.stopping import run_coroutine, run_off_loop, stoppable, wait_for_lane
 from agentgraph.graph.state import TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
 
@@ -77,22 +77,14 @@ class CallRunner:
         self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
         self._see_state = {name for name in found if injects_state(self._tool_node, name)}
 
-    def run(self, running: RunningCall) -> TaskResult:
-        """Run a call, and return its result."""
-        return run_talk(self.talk(running))
-
-    async def arun(self, running: RunningCall) -> TaskResult:
-        """Run a call on the event loop, as `run` does."""
-        return await arun_talk(self.talk(running))
-
-    def talk(self, running: RunningCall) -> Talk[TaskResult]:
+    def talk(self, running: RunningCall) -> Calls[TaskResult]:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with activation.reported(number, running.emitter), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
             return running.result(self._may)
 
-    def _ran(self, running: RunningCall) -> Talk[Any]:
+    def _ran(self, running: RunningCall) -> Calls[Any]:
         node, call = self._tool_node, running.opened.call
         came, failed = None, None
         try:
@@ -267,15 +259,15 @@ class LaneTool:
 
     def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
-        return run_talk(self._talk(RUNNING.get(), call))
+        return run_calls(self._talk(RUNNING.get(), call))
 
     async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
         """Run the lane on the event loop."""
         running = RUNNING.get()
         async with running.attempts.lock:
-            return await arun_talk(self._talk(running, call))
+            return await arun_calls(self._talk(running, call))
 
-    def _talk(self, running: RunningCall, call: Any) -> Talk[ToolMessage]:
+    def _talk(self, running: RunningCall, call: Any) -> Calls[ToolMessage]:
         if running.fatal is not None:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place

@@ -14,9 +14,9 @@ from langchain_core.messages import (
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call
+from agentgraph.graph.moments import address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import Serializer, save_fault
-from agentgraph.graph.state import LaneState, address_of
 from agentgraph.safe_repr import as_json
 
 
@@ -111,9 +111,9 @@ def without_calls(message: AIMessage) -> AIMessage:
     return message.model_copy(update={**none, "content": content, "additional_kwargs": raw})
 
 
-def last_message(activation: Activation, state: LaneState) -> AIMessage:
+def last_message(activation: Activation) -> AIMessage:
     """Return the message with the calls to run: the agent's last one in this activation."""
-    for message in reversed(state["messages"]):
+    for message in reversed(activation.written_here):
         if isinstance(message, AIMessage) and address_of(message) == activation.address:
             return message
     raise AgentGraphError(
@@ -134,10 +134,10 @@ def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> lis
     return [*messages]
 
 
-def open_calls(activation: Activation, state: LaneState) -> list[OpenCall]:
+def open_calls(activation: Activation) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
-    message = last_message(activation, state)
-    results = results_after(message, state["messages"])
+    message = last_message(activation)
+    results = results_after(message, activation.written_here)
     first = activation.progress.get("tool_calls", 0)
     found = []
     for number, call in enumerate(calls_of(message), first):

@@ -1,151 +1,72 @@
-"""Takes the nodes of LangChain's `create_agent` out of its graph, so that they can run in a lane.
+"""Takes the graph that LangChain's `create_agent` builds apart, so that its nodes can run in a lane.
 
 The problem: chat agents must behave as LangChain's do, with its middleware. But `create_agent` returns
 a compiled graph, which would cost a checkpoint namespace and several supersteps as a node of ours.
 
-The rule: build the agent with `create_agent`, take its nodes, channels and branches out of the builder,
-and let our nodes run them. They are not public in LangChain. This is the only file that knows their
-names, and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
+The rule: take its nodes, channels and branches out of the graph (`graph/flat/graph.py`), and let our
+nodes run them. Their names are not public in LangChain. This is the only file that knows them, and
+`_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from types import FunctionType
 from typing import Any
 
-from langchain.agents import create_agent
-from langchain_core.messages import SystemMessage, ToolCall, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode, ToolRuntime
-from langgraph.types import Send
 
 from agentgraph.errors import LangChainChangedError
-
-
-def _tools_have(name: str, graph: Any) -> bool:
-    node = graph.builder.nodes.get("tools")
-    return node is None or hasattr(node.runnable, name)
-
+from agentgraph.graph.flat.graph import FlatGraph
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
 """What is used of a `ToolNode`."""
 _SHAPE: Mapping[str, Callable[[Any], bool]] = {
-    "builder": lambda graph: hasattr(graph, "builder"),
-    "builder.nodes['model'].runnable": lambda graph: isinstance(
-        graph.builder.nodes["model"].runnable, Runnable
+    "builder": lambda builder: builder is not None,
+    "builder.nodes['model'].runnable": lambda builder: isinstance(
+        builder.nodes["model"].runnable, Runnable
     ),
-    "builder.nodes['tools'].runnable": lambda graph: (
-        "tools" not in graph.builder.nodes
-        or isinstance(graph.builder.nodes["tools"].runnable, ToolNode)
+    "builder.nodes['tools'].runnable": lambda builder: (
+        "tools" not in builder.nodes or isinstance(builder.nodes["tools"].runnable, ToolNode)
     ),
-    "model_node: _execute_model_sync": lambda graph: bool(_executes(graph, "func")),
-    "model_node: _execute_model_async": lambda graph: bool(_executes(graph, "afunc")),
-    **{f"ToolNode.{name}": partial(_tools_have, name) for name in _OF_TOOL_NODES},
-    "builder.nodes['model'].trace_policy": lambda graph: hasattr(
-        graph.builder.nodes["model"], "trace_policy"
+    "model_node: _execute_model_sync": lambda builder: bool(_executes(builder, "func")),
+    "model_node: _execute_model_async": lambda builder: bool(_executes(builder, "afunc")),
+    "builder.nodes['model'].trace_policy": lambda builder: hasattr(
+        builder.nodes["model"], "trace_policy"
     ),
-    "builder.channels": lambda graph: "messages" in graph.builder.channels,
-    "builder.edges": lambda graph: "__start__" in dict(graph.builder.edges),
-    "builder.branches": lambda graph: all(
+    "builder.channels": lambda builder: "messages" in builder.channels,
+    "builder.edges": lambda builder: "__start__" in dict(builder.edges),
+    "builder.branches": lambda builder: all(
         hasattr(branch, "path") and hasattr(branch, "ends")
-        for found in graph.builder.branches.values()
-        for branch in found.values()
+        for branches in builder.branches.values()
+        for branch in branches.values()
     ),
 }
 """The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
-@dataclass(frozen=True)
-class FlatAgent:
-    """The nodes, channels and edges of an agent of LangChain.
+def laid_flat(graph: Any, inside: Callable[[Any], Any]) -> FlatGraph:
+    """Return the parts of a graph of `create_agent`.
 
-    Attributes:
-        model: Asks the model, with the middleware around it; called with the state, it gives a list
-            of `Command`s that update the state.
-        tools: Runs a tool call, with the middleware around it; None where the agent has no tools.
-        hooks: The hooks of the middleware, by the names of their nodes: `Limit.before_model`.
-        channels: The channels of the state, by name.
-        trace_policies: What traces may keep of each hook, by the name of its node; LangGraph's
-            `TracePolicy`, as its middleware says, or None.
-    """
-
-    model: Runnable[Any, Any]
-    tools: ToolNode | None
-    hooks: Mapping[str, Runnable[Any, Any]]
-    channels: Mapping[str, Any]
-    trace_policies: Mapping[str, Any]
-    _edges: Mapping[str, str]
-    _branches: Mapping[str, Any]
-
-    def route(self, node: str, state: Callable[[], Mapping[str, Any]], config: RunnableConfig) -> str:
-        """Return the node after one: "model", "tools", a hook, or `END`.
-
-        Args:
-            node: The node that has ended.
-            state: Called for the state that it left, where that decides.
-            config: LangGraph's config.
-        """
-        if node not in self._branches:
-            return self._edges[node]
-        branch = self._branches[node]
-        found = branch.path.invoke(state(), config)
-        first = found[0] if isinstance(found, list) else found
-        return first.node if isinstance(first, Send) else str(branch.ends[first])
-
-    def ways(self, node: str) -> list[str]:
-        """Return all nodes that can come after one."""
-        if node not in self._branches:
-            return [self._edges[node]]
-        return list(dict.fromkeys(self._branches[node].ends.values()))
-
-
-def laid_flat(
-    model: Any,
-    tools: Sequence[Any],
-    *,
-    system_message: SystemMessage | None = None,
-    response_format: Any = None,
-    middleware: Sequence[Any] = (),
-    inside: Callable[[Any], Any] | None = None,
-) -> FlatAgent:
-    """Return the nodes of `create_agent(model, tools, ...)`.
+    Its node "model" asks the model, with the middleware around it; called with the state, it gives a
+    list of `Command`s. Its node "tools", where there are tools, is a `ToolNode`. All others are hooks
+    of the middleware, such as "Limit.before_model".
 
     Args:
-        model: The model.
-        tools: The tools.
-        system_message: The system message; None for none.
-        response_format: LangChain's strategy for a structured answer; None for none.
-        middleware: The middleware.
+        graph: The graph.
         inside: Called inside all middleware with the request to the model; gives the one that is made.
             It is not traced, as one more middleware would be.
 
     Raises:
         LangChainChangedError: The installed LangChain builds its agents in another way.
     """
-    graph = create_agent(
-        model,
-        list(tools),
-        system_prompt=system_message,
-        response_format=response_format,
-        middleware=list(middleware),
-    )
     check_shape(graph)
-    if inside is not None:
-        _change_requests(graph, inside)
-    builder: Any = graph.builder
-    runnables = {name: node.runnable for name, node in builder.nodes.items()}
-    branches = {name: next(iter(found.values())) for name, found in builder.branches.items()}
-    return FlatAgent(
-        runnables.pop("model"),
-        runnables.pop("tools", None),
-        runnables,
-        builder.channels,
-        {name: node.trace_policy for name, node in builder.nodes.items()},
-        dict(builder.edges),
-        branches,
-    )
+    for kind in ("func", "afunc"):
+        [cell] = _executes(graph.builder, kind)
+        cell.cell_contents = _changed(cell.cell_contents, inside)
+    return FlatGraph(graph)
 
 
 def check_shape(graph: Any) -> None:
@@ -156,7 +77,7 @@ def check_shape(graph: Any) -> None:
     """
     for part, is_there in _SHAPE.items():
         try:
-            found = is_there(graph)
+            found = is_there(getattr(graph, "builder", None))
         except (AttributeError, KeyError, TypeError):
             found = False
         if not found:
@@ -193,24 +114,24 @@ def wrap_inside(node: Any, ready: Callable[[Any], Any]) -> None:
     for name in _OF_TOOL_NODES:
         if not hasattr(node, name):
             raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
-    outer, aouter = node._wrap_tool_call, node._awrap_tool_call
 
     def inner(request: Any, execute: Callable[[Any], Any]) -> Any:
-        given = ready(request)
-        return given if isinstance(given, ToolMessage) else execute(given)
+        made = ready(request)
+        return made if isinstance(made, ToolMessage) else execute(made)
 
     async def ainner(request: Any, execute: Callable[[Any], Any]) -> Any:
-        given = ready(request)
-        return given if isinstance(given, ToolMessage) else await execute(given)
+        made = ready(request)
+        return made if isinstance(made, ToolMessage) else await execute(made)
 
-    def wrap(request: Any, execute: Callable[[Any], Any]) -> Any:
-        return outer(request, partial(inner, execute=execute))
+    node._wrap_tool_call = _wrapped(node._wrap_tool_call, inner)
+    node._awrap_tool_call = _wrapped(node._awrap_tool_call, ainner)
 
-    async def awrap(request: Any, execute: Callable[[Any], Any]) -> Any:
-        return await aouter(request, partial(ainner, execute=execute))
 
-    node._wrap_tool_call = inner if outer is None else wrap
-    node._awrap_tool_call = ainner if aouter is None else awrap
+def _wrapped(outer: Callable[..., Any] | None, inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a wrap of tool calls inside another, if there is one."""
+    if outer is None:
+        return inner
+    return lambda request, execute: outer(request, partial(inner, execute=execute))
 
 
 def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
@@ -233,20 +154,13 @@ def injects_state(node: ToolNode, tool: str) -> bool:
     return injected is not None and bool(injected.state or injected.runtime)
 
 
-def _change_requests(graph: Any, change: Callable[[Any], Any]) -> None:
-    """Let all requests to the model be changed, inside all middleware."""
-    for kind in ("func", "afunc"):
-        [cell] = _executes(graph, kind)
-        cell.cell_contents = _changed(cell.cell_contents, change)
-
-
 def _changed(execute: Callable[[Any], Any], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda request: execute(change(request))
 
 
-def _executes(graph: Any, kind: str) -> list[Any]:
+def _executes(builder: Any, kind: str) -> list[Any]:
     """Return the cell in which the model's node, sync or async, has what asks the model."""
-    node = getattr(graph.builder.nodes["model"].runnable, kind)
+    node = getattr(builder.nodes["model"].runnable, kind)
     cells = zip(node.__code__.co_freevars, node.__closure__, strict=True)
     wanted = "_execute_model_sync" if kind == "func" else "_execute_model_async"
     return [cell for name, cell in cells if name == wanted]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import langchain.chat_models.base
@@ -29,6 +30,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain.chat_models import init_chat_model
 from langchain_core.globals import get_llm_cache
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -49,10 +51,11 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.chat.calls import with_answers_refused, with_ids, without_calls
 from agentgraph.graph.chat.output import Wanted, wanted_by
 from agentgraph.graph.chat.step import Step
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.graphs import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
 
@@ -80,7 +83,7 @@ class Models:
             )
         return given
 
-    def named(self, name: str, where: str) -> Talk[Any]:
+    def named(self, name: str, where: str) -> Calls[Any]:
         """Return a model by its name; async runs make it in a thread, because that imports packages."""
         if name not in self._named:
             made = yield Call(model_named, _amodel_named, (name, where))
@@ -154,6 +157,31 @@ def has_cache(model: Any) -> bool:
     if isinstance(model, RunnableWithFallbacks):
         return any(map(has_cache, model.runnables))
     return get_llm_cache() is not None or getattr(model, "cache", None) not in (None, False)
+
+
+def invoked(runnable: Any, *arguments: Any) -> Call:
+    """Return the call that invokes a runnable; async it is cancelled when the run stops."""
+    return Call(partial(_invoke, runnable), partial(_ainvoke, runnable), arguments)
+
+
+def _invoke(runnable: Any, *arguments: Any) -> Any:
+    with Contained():  # a `StopIteration` would end the calls
+        return runnable.invoke(*arguments)
+
+
+async def _ainvoke(runnable: Any, *arguments: Any) -> Any:
+    with stoppable(is_thread=_is_sync(runnable)):
+        return await runnable.ainvoke(*arguments)
+
+
+def _is_sync(model: Any) -> bool:
+    """Return whether LangChain runs a model in a thread, which a stopping run must wait for."""
+    while isinstance(model, RunnableBinding):
+        model = model.bound
+    kind = type(model)
+    return isinstance(model, BaseChatModel) and (
+        kind._agenerate is BaseChatModel._agenerate and kind._astream is BaseChatModel._astream
+    )
 
 
 def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
@@ -247,7 +275,7 @@ class Asking:
 
     def ask(
         self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
-    ) -> Talk[AIMessage]:
+    ) -> Calls[AIMessage]:
         """Ask a model; ask it again if its reply does not fit the wanted answer.
 
         If the reply also calls tools, these calls run, and the call with the answer gets the error as
@@ -395,10 +423,10 @@ class _BoundStandIn:
         self._model, self._wanted = model, wanted
 
     def invoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return run_talk(_ASKING.get().ask(self._model, messages, self._wanted))
+        return run_calls(_ASKING.get().ask(self._model, messages, self._wanted))
 
     async def ainvoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return await arun_talk(_ASKING.get().ask(self._model, messages, self._wanted))
+        return await arun_calls(_ASKING.get().ask(self._model, messages, self._wanted))
 
 
 class Instructing(AgentMiddleware[Any, Any, Any]):

@@ -1,6 +1,5 @@
 """The nodes of a chat agent that ask its model and run the hooks of its middleware."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import attrgetter
@@ -23,7 +22,7 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, unfit
+from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, invoked, unfit
 from agentgraph.graph.chat.output import (
     SavedAnswer,
     Wanted,
@@ -32,37 +31,25 @@ from agentgraph.graph.chat.output import (
     write_value,
 )
 from agentgraph.graph.chat.step import Step, in_config
-from agentgraph.graph.chat.talking import Talk, arun_talk, invoked, run_talk
 from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.moments import address_of
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.saving import serializer_of
-from agentgraph.graph.state import ChatEnding, address_of, with_id
+from agentgraph.graph.state import ChatEnding, with_id
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier_cursors
 
 
-class ChatNode(LeafNode):
-    """A node of a chat agent; subclasses say in `talk` what it does."""
+class ChatNode(TalkNode):
+    """A node of a chat agent."""
 
     def __init__(self, built: BuiltAgent, *, retry: Any = None, timeout: Any = None) -> None:
         super().__init__(built.node_context, retry=retry, timeout=timeout)
         self.built, self.agent = built, built.agent
-
-    @abstractmethod
-    def talk(self, activation: Activation) -> Talk[None]:
-        """Return the talk that the node runs."""
-
-    def run(self, activation: Activation) -> None:
-        """Run the node."""
-        self.built.check_mode(activation, "sync")
-        run_talk(self.talk(activation))
-
-    async def arun(self, activation: Activation) -> None:
-        """Run the node on the event loop."""
-        self.built.check_mode(activation, "async")
-        await arun_talk(self.talk(activation))
+        self.check_mode = built.check_mode
 
 
 class ModelNode(ChatNode):
@@ -74,10 +61,10 @@ class ModelNode(ChatNode):
     def __init__(self, built: BuiltAgent) -> None:
         policy = built.node_context.place.policy
         super().__init__(built, retry=policy("retry"), timeout=policy("timeout"))
-        self.node = built.flat.model if built.takes_node else None
+        self.node = built.flat.nodes["model"].bound if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
         context = activation.context(self.agent.history)
         asking = Asking(
@@ -92,7 +79,7 @@ class ModelNode(ChatNode):
         )
         return self._talk(asking)
 
-    def _talk(self, asking: Asking) -> Talk[None]:
+    def _talk(self, asking: Asking) -> Calls[None]:
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
@@ -234,10 +221,10 @@ class HookNode(ChatNode):
         super().__init__(built)
         self.hook = hook
         self.name = built.node_context.place.nodes.hook(hook)
-        self.runnable = built.flat.hooks[hook]
-        self.policies["trace_policy"] = built.flat.trace_policies[hook]
+        node = built.flat.nodes[hook]
+        self.runnable, self.policies["trace_policy"] = node.bound, node.trace_policy
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         step = self.built.step(activation)
         config = step.config()

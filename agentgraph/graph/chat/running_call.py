@@ -17,13 +17,13 @@ from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.attempts import Attempts
 from agentgraph.graph.chat.calls import OpenCall
 from agentgraph.graph.chat.step import Step, values_in
+from agentgraph.graph.effects import Giver, MessageChange
 from agentgraph.graph.handoffs import handed_on, new_messages, sole_target, transferred, update_of
-from agentgraph.graph.history import is_said, is_word
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import check_names
-from agentgraph.graph.state import Position, TaskResult, address_of, speaker_of, stamped, with_id
+from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import shown
 
@@ -68,8 +68,8 @@ class RunningCall:
         self.emitter = activation.new_emitter(is_concurrent=True)
         self.left: Callable[[str], bool] = lambda _: False
         self.fatal: Exception | None = None
-        self._messages: list[Any] = []
-        self._rewritten: set[str] = set()
+        self._messages: list[BaseMessage] = []
+        self._void: list[str] = []
         self._sent: list[Write] = []
         self.writes: list[Write] = []
         self.restart()
@@ -138,7 +138,7 @@ class RunningCall:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
             if not isinstance(each, Command):
-                self._messages.append(self._named(each))
+                self._messages.append(self.activation.stamped(self._named(each)))
             elif each.goto or each.graph:
                 raise InvalidOutputError(
                     f"{self.activation.address}: the tool {self.opened.call['name']!r} returned "
@@ -160,44 +160,22 @@ class RunningCall:
     def _update_messages(self, given: Sequence[BaseMessage]) -> None:
         """Say what is new in an update, and change what the agent sees by the rest.
 
-        If it removes or replaces messages, a new user's message is context, as a summary is; that of a
-        handoff is for the next agent.
+        If it removes or replaces messages, it does what a hook would: a new user's message is context,
+        as a summary is. That of a handoff is for the next agent.
         """
-        messages = [self._named(message) for message in given]
-        if not any(message.id for message in messages):
-            self._messages += messages
-            return
-        known = {message.id: message for message in self.state()["messages"]}
-        messages = [each if each.id else with_id(each, str(uuid4())) for each in messages]
+        has_ids = any(message.id for message in given)
+        known = {each.id: each for each in self.state()["messages"]} if has_ids else {}
+        messages = [with_id(self._named(message), str(uuid4())) for message in given]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
+        giver: Giver = "hook" if is_edit and "transfer_to" not in self._acts else "tool"
         for message in changed:
-            is_context = is_edit and not is_said(message) and "transfer_to" not in self._acts
-            self._add_message(message, is_seen=is_context or message.id in known)
+            change = self.activation.change_by(message, giver, is_seen=message.id in known)
+            self._messages += change.messages
+            self._void += change.void
         if is_edit:
             self._check_changes()
             self.updates.append({"messages": messages})
-
-    def _add_message(self, message: BaseMessage, *, is_seen: bool) -> None:
-        """Add a message, or replace or remove the one with its id in the history.
-
-        There only the agent's own texts and the user's input can change, not calls, results or what
-        other agents said; a message that is seen and not there is context.
-        """
-        was = self.activation.current_message(message.id)
-        if was is None:
-            is_new = not is_seen and not isinstance(message, RemoveMessage)
-            self._messages += [message] if is_new else []
-        elif address_of(was) is None:
-            if was.type == message.type == "human" and was in self.activation.written_here:
-                self._rewritten.add(str(was.id))
-                self._messages.append(message)
-        elif speaker_of(was) == self.activation.name:
-            is_removal = isinstance(message, RemoveMessage)
-            is_here = address_of(was) == self.activation.address
-            if not is_removal or (is_word(was) and is_here):
-                self.emitter.add_note("discarded", [was.id])
-                self._messages.append(message)
 
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.
@@ -208,16 +186,12 @@ class RunningCall:
         """
         self._check_acts(capabilities)
         self._check_saved()
-        at, messages = self.activation.address, []
         self.emitter.void_questions(self.left)
-        for message in self._messages:
-            is_said = not isinstance(message, RemoveMessage) and message.id not in self._rewritten
-            messages.append(stamped(message, at) if is_said else message)
-            if is_said:
-                self.emitter.add_message(messages[-1])
+        self.emitter.add_change(MessageChange("said", self._messages, self._void))
+        at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self.emitter.end())
         result = TaskResult(
-            messages=messages,
+            messages=self._messages,
             values=self.writes,
             position=position,
             acts=self._acts,

@@ -2,9 +2,8 @@
 
 The messages in the state are what the agent sees of the history, as its middleware left it. The node's
 update is merged by the reducers of LangChain's own channels, and the result is compared with the
-messages before. New messages of models and tools enter the history. Replaced messages of this agent and
-of the user are replaced in the history, for all agents. All other changes are edits of what this agent
-sees.
+messages before. The table in `effects.py` says which changes are for all agents, as changes of the
+history. All others are edits of what this agent sees.
 
 After the node, edits and state are saved in the agent's record, as changes. Untracked state goes to a
 channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
@@ -32,11 +31,12 @@ from langgraph.types import Command, Overwrite
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
-from agentgraph.graph.history import is_said, is_word, paired
-from agentgraph.graph.internals import READ, SEND
+from agentgraph.graph.flat.graph import redirected
+from agentgraph.graph.history import paired
+from agentgraph.graph.internals import READ
 from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import address_of, is_remove_all, stamped, with_id
+from agentgraph.graph.state import is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
 
@@ -119,9 +119,8 @@ class Step:
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
         self._seen = list(self.messages)
-        self._said: set[str | None] = set()
         self._written: set[str] = set()
-        self._removed: set[str | None] = set()
+        self._removed: dict[str | None, None] = {}
         self._touched = False
         self._forgotten: dict[str, list[Any]] = {}
         self._overtaken: list[BaseMessage] = []
@@ -156,7 +155,7 @@ class Step:
     def copied(self) -> "Step":
         """Return a copy, to merge updates that do not count yet."""
         copied = copy(self)
-        copied.own, copied._written, copied._removed = dict(self.own), set(), set(self._removed)
+        copied.own, copied._written, copied._removed = dict(self.own), set(), dict(self._removed)
         copied._overtaken, copied._shared = list(self._overtaken), []
         return copied
 
@@ -231,10 +230,6 @@ class Step:
             left = [each for each in given if _is_kept(each) or each.id in there]
             self.merge({**update, "messages": left} if given else update)
 
-    def note_said(self, ids: Iterable[str | None]) -> None:
-        """Note the ids of messages that are emitted already, and may be merged later."""
-        self._said |= {*ids}
-
     def merge_writes(self, writes: Sequence[tuple[str, Any]]) -> None:
         """Merge what was written to channels in one step; a channel may refuse several values."""
         by_name: dict[str, list[Any]] = {}
@@ -251,63 +246,43 @@ class Step:
         """Merge what a node returned after messages that the activation emits itself."""
         self.messages = [*self.messages, *said]
         self._seen = [*self._seen, *said]
-        self._said |= {message.id for message in said}
         self.merge(given)
 
     def say(self) -> None:
-        """Emit new messages, write replaced ones into the history, and save the rest as edits.
+        """Change the history by what the node did to messages, and save the rest as edits.
 
         Declared values that the node wrote are written too.
         """
         for values in self._shared:
             self._activation.set_values(values)
         self._shared = []
-        if not self._touched or self._say_appended():
+        if not self._touched:
             return
         known = {message.id: message for message in self._seen}
-        self.messages = [self._as_before(known.get(each.id), each) for each in self.messages]
-        written: dict[str | None, BaseMessage] = {}
-        gone = self._taken_back()
+        is_longer = len(self.messages) >= len(self._seen) and all(map(is_, self.messages, self._seen))
+        now, gone = dict[str | None, BaseMessage](), set[str | None]()
+        for message in self._changed(known):
+            effect = self._activation.take(message, "hook", is_seen=message.id in known)
+            is_longer = is_longer and effect == "said"
+            if effect != "context" and isinstance(message, RemoveMessage):
+                gone.add(message.id)
+            elif effect != "context":
+                now[message.id] = self._activation.current_message(message.id) or message
+        if is_longer:  # the edits are as they were
+            return
+        visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
+        self.messages = [now.get(each.id, each) for each in self.messages]
+        self.edits = edits_between(visible, self.messages, self._activation.said_ids)
+
+    def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
+        """Return the messages that are not as they were, removals first."""
+        left = {message.id for message in self.messages}
+        changed: list[BaseMessage] = [RemoveMessage(str(i)) for i in self._removed if i not in left]
         for message in self.messages:
             before = known.get(message.id)
-            if before is None and is_said(message):
-                self._emit(message)
-            elif before is not None and not is_same(before, message) and self._write(message):
-                written[message.id] = message
-        for message in self._overtaken:
-            if message.id not in known:
-                self._emit(message)
-        visible = [written.get(each.id, each) for each in self._visible if each.id not in gone]
-        self.edits = edits_between(visible, self.messages, self._said)
-
-    def keep_edits(self, said: Sequence[BaseMessage]) -> None:
-        """Save the changes as edits, for an activation that has said by itself what is to be said.
-
-        Args:
-            said: What it said: new and replaced messages, and removals.
-        """
-        now = {m.id: m for m in said if not isinstance(m, RemoveMessage)}
-        gone = {m.id for m in said if isinstance(m, RemoveMessage)}
-        visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
-        seen = [now.get(each.id, each) for each in self.messages]
-        self.edits = edits_between(visible, seen, now.keys())
-
-    def _say_appended(self) -> bool:
-        """Emit new messages if nothing else has changed; otherwise do nothing, and return False."""
-        new = self.messages[len(self._seen) :]
-        is_as_before = all(map(is_, self.messages, self._seen)) and len(self.messages) >= len(
-            self._seen
-        )
-        if self._removed or self._overtaken or not is_as_before or not all(map(is_said, new)):
-            return False
-        for message in new:
-            self._emit(message)
-        return True
-
-    def _emit(self, message: BaseMessage) -> None:
-        if message.id not in self._said:
-            self._activation.emit_message(message)
-            self._said.add(message.id)
+            if before is not message and not is_same(before, message):
+                changed.append(message)
+        return [*changed, *(message for message in self._overtaken if message.id not in known)]
 
     def keep(self) -> dict[str, Any]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
@@ -329,56 +304,19 @@ class Step:
         self._activation.keep_middleware(change, untracked if is_new else None)
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
-    def _taken_back(self) -> set[str | None]:
-        """Void messages of this activation that middleware removed by id, and return their ids.
-
-        Only a model's message without tool calls can be taken back: calls that ran stay.
-        """
-        if not self._removed:
-            return set()
-        left = {message.id for message in self.messages}
-        gone: set[str | None] = set()
-        for message in self._activation.said_before():
-            if is_word(message) and message.id in self._removed - left:
-                self._activation.remove_message(str(message.id))
-                gone.add(message.id)
-        return gone
-
-    def _as_before(self, before: BaseMessage | None, message: BaseMessage) -> BaseMessage:
-        """Return the message before, if one with its id differs only in what we add to messages."""
-        if before is None or before is message or not self._activation.is_own(before):
-            return message
-        at, name = str(address_of(before)), before.name or ""
-        is_unchanged = is_same(stamped(before, at), stamped(message, at, name))
-        return before if is_unchanged else message
-
-    def _write(self, message: BaseMessage) -> bool:
-        """Write a message that was replaced into the history, if it is the agent's or the user's."""
-        activation = self._activation
-        was = next((each for each in activation.written_here if each.id == message.id), None)
-        if was is None:
-            return False
-        if address_of(was) is None and was.type == message.type == "human":
-            activation.replace_user_message(message)
-            return True
-        if activation.is_own(was):
-            activation.replace_message(message, was)
-            return True
-        return False
-
     def _merge_messages(self, value: Any) -> None:
         if isinstance(value, Overwrite):
             value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
         before, self._touched = self.messages, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
-        if not any(map(is_remove_all, several)):
-            self._removed |= {each.id for each in before} - {each.id for each in self.messages}
-            return
-        last = max(i for i, each in enumerate(several) if is_remove_all(each))
+        last = max((i for i, each in enumerate(several) if is_remove_all(each)), default=None)
         left = {message.id for message in self.messages}
+        if last is None:
+            self._removed |= {each.id: None for each in before if each.id not in left}
+            return
         dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
-        self._overtaken += [each for each in dropped if is_said(each) and each.id not in left]
+        self._overtaken += [each for each in dropped if each.id not in left]
 
     def _write_values(self, values: Mapping[str, Any]) -> None:
         self._shared.append(values)
@@ -463,10 +401,7 @@ def with_state(
         state: Returns the state: with True as it is now, with False as it was before the task.
         write: Takes an update of it.
     """
-    configurable = config.get("configurable", {})
-    outer_read, outer_send = configurable.get(READ), configurable.get(SEND)
-    if outer_read is None or outer_send is None:
-        return config
+    outer_read = config["configurable"][READ]
 
     def read(select: str | Sequence[str], fresh: bool = False) -> Any:
         if isinstance(select, str):
@@ -475,15 +410,7 @@ def with_state(
         own = {name: found[name] for name in select if name in names and name in found}
         return {**own, **outer_read(others, fresh)} if others else own
 
-    def send(writes: Sequence[tuple[str, Any]]) -> None:
-        for name, value in writes:
-            if name in names:
-                write({name: value})
-        if others := [(name, value) for name, value in writes if name not in names]:
-            outer_send(others)
-
-    ways = {READ: read, SEND: send}
-    return {**config, "configurable": {**configurable, **ways}}
+    return redirected(config, names.__contains__, read, lambda each: write(dict([each])))
 
 
 @contextmanager

@@ -9,91 +9,68 @@ from functools import cache, partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
 
 from agentgraph.agents.middleware import Mode
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.call_runner import CallRunner
 from agentgraph.graph.chat.calls import last_message, open_calls
 from agentgraph.graph.chat.laid_flat import edited_calls
+from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import write_value
 from agentgraph.graph.chat.running_call import RunningCall
 from agentgraph.graph.chat.step import Step, own_state
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.moments import note_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.schedule import (
     Schedule,
-    arun_tasks,
-    check_threads,
-    gated_task,
-    run_tasks,
-    slots,
+    TaskCall,
+    talk_tasks,
+    tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.state import ChatEnding, LaneState, Progress, TaskResult, Update
+from agentgraph.graph.state import ChatEnding, Progress, TaskResult
+from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 
-_INSTEAD = "or make it more than {}"
 
-
-class ToolsNode(Runnable[LaneState, Update]):
+class ToolsNode(ChatNode):
     """Runs the open calls of the agent's last message, and continues with their results."""
 
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
-        self.node_context, self.agent, self.built = built.node_context, built.agent, built
-        node_context = built.node_context
-        self.name = node_context.place.nodes.tools
-        self.runner = CallRunner(built, lanes)
-        names = {
-            "": node_context.place.nodes.call,
-            **{lane.place.name: lane.place.node for lane in lanes},
-        }
-        self.tasks = {tool: gated_task(name, self.runner.run) for tool, name in names.items()}
-        self.atasks = {tool: gated_task(name, self.runner.arun) for tool, name in names.items()}
+        super().__init__(built)
+        place = built.node_context.place
+        self.name, self.runner = place.nodes.tools, CallRunner(built, lanes)
+        names = {"": place.nodes.call, **{lane.place.name: lane.place.node for lane in lanes}}
+        self.tasks = {tool: talk_tasks(name, self.runner.talk) for tool, name in names.items()}
 
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Run the calls in threads."""
-        check_threads(self.node_context.place.nodes.tools, config or {}, _INSTEAD)
-        return run_talk(self._talk(input, config or {}, "sync"))
+    def talk(self, activation: Activation) -> Calls[None]:
+        """Run the calls."""
+        control = inner_stop()
+        if self.runner.agents:
+            yield from activation.read_lanes()
+        calls, hands_over = self._calls(activation, control)
+        if hands_over:
+            activation.count_transfer()  # before anything says that it was carried out
+        is_alone = len(calls) == 1 and calls[0].wanted not in self.runner.agents
+        if is_alone:
+            results = [(yield from self.runner.talk(calls[0]))]
+        else:
+            is_beside = self.agent.parallel_tools
+            needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
+            schedule = Schedule(needs, control)
+            node, start = self.node_context.place.nodes.tools, self._starter(calls, schedule)
+            results = [*(yield tasks_call(node, activation.config, schedule, start)).values()]
+        self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
-        """Run the calls on the event loop."""
-        return await arun_talk(self._talk(input, config or {}, "async"))
-
-    def _talk(self, state: LaneState, config: RunnableConfig, mode: Mode) -> Talk[Update]:
-        activation, control = Activation(self.node_context, state, config), inner_stop()
-        with activation.reported():
-            self.built.check_mode(activation, mode)
-            if self.runner.agents:
-                yield Call(activation.read_lanes, activation.aread_lanes)
-            calls, hands_over = self._calls(activation, state, control)
-            if hands_over:
-                activation.count_transfer()  # before anything says that it was carried out
-            is_alone = len(calls) == 1 and calls[0].wanted not in self.runner.agents
-            if is_alone:
-                results = [(yield from self.runner.talk(calls[0]))]
-            else:
-                is_beside = self.agent.parallel_tools
-                needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
-                schedule = Schedule(needs, control)
-                run = partial(run_tasks, self._starts(self.tasks, calls, schedule))
-                starts = self._starts(self.atasks, calls, schedule)
-                arun = partial(arun_tasks, starts, slots=slots(config))
-                results = [*(yield Call(run, arun, (schedule,))).values()]
-            return self._update(activation, state, results, is_alone=is_alone, is_granted=hands_over)
-
-    def _calls(
-        self, activation: Activation, state: LaneState, control: Stop
-    ) -> tuple[list[RunningCall], bool]:
+    def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool]:
         """Return the open calls, and whether one is a transfer; only the last of several is made."""
         built, step = self.built, cache(lambda: self.built.step(activation))
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         calls: list[RunningCall] = []
         last_transfer: RunningCall | None = None
-        for opened in open_calls(activation, state):
+        for opened in open_calls(activation):
             wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
             running = RunningCall(built, activation, opened, wanted, control, step)
             if wanted in self.runner.handing_over and opened.error is None:
@@ -103,22 +80,23 @@ class ToolsNode(Runnable[LaneState, Update]):
             calls.append(running)
         return calls, last_transfer is not None
 
-    def _starts(
-        self, tasks: dict[str, Callable[..., Any]], calls: Sequence[RunningCall], schedule: Schedule
-    ) -> list[Callable[[], Any]]:
-        """Return functions that start the tasks; in sequence, a call sees what earlier calls wrote."""
+    def _starter(
+        self, calls: Sequence[RunningCall], schedule: Schedule
+    ) -> Callable[[Mode, int, TaskCall], Any]:
+        """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
-        def start(number: int, running: RunningCall) -> Any:
+        def start(mode: Mode, number: int, call: TaskCall) -> Any:
+            running = calls[number]
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 self._continue(running, before, future.result())
-            task = tasks.get(running.wanted, tasks[""])
-            future = task(partial(schedule.arrive, number), running)
+            tasks = self.tasks.get(running.wanted, self.tasks[""])
+            future = call(tasks[mode], running)
             last[:] = [(running, future)]
             return future
 
-        return [partial(start, number, running) for number, running in enumerate(calls)]
+        return start
 
     def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
         """Show a call the values and state that the call before it left."""
@@ -140,35 +118,27 @@ class ToolsNode(Runnable[LaneState, Update]):
         step.merge_calls(updates)
         return step
 
-    def _merged_with(
-        self,
-        activation: Activation,
-        updates: Sequence[Mapping[str, Any]],
-        results: Sequence[TaskResult],
-    ) -> Step:
-        """Return a step that includes all updates of calls, also of what the agent sees."""
-        if not any("messages" in update for update in updates):
-            return self._merged(activation, (), updates)
-        step = self._merged(activation, None, updates)
-        step.keep_edits([message for result in results for message in result["messages"]])
+    def _merged_with(self, activation: Activation, updates: Sequence[Mapping[str, Any]]) -> Step:
+        """Return a step that has taken all updates of calls, also of what the agent sees."""
+        is_seen = any("messages" in update for update in updates)
+        step = self._merged(activation, None if is_seen else (), updates)
+        step.say()
         return step
 
-    def _update(
+    def _take(
         self,
         activation: Activation,
-        state: LaneState,
         results: Sequence[TaskResult],
         *,
         is_alone: bool,
         is_granted: bool,
-    ) -> Update:
+    ) -> None:
         """Write the results in the order of the calls; the one that ends the agent comes last.
 
         The node saves the other events of a single call; those of several are saved by their tasks.
 
         Args:
             activation: The activation of the agent.
-            state: The state of the lane.
             results: The results of the calls.
             is_alone: Whether there is a single call, which ran in the node itself.
             is_granted: Whether a transfer is counted already.
@@ -176,14 +146,15 @@ class ToolsNode(Runnable[LaneState, Update]):
         ending, how = self._decide(results)
         if is_granted and how != "transfer_to":
             activation.uncount_transfer()
-        activation.write(self._joined(activation, state, results))
+        if any(result["values"] for result in results):
+            activation.write(self._joined(activation, results))
         updates: list[Mapping[str, Any]] = []
         for result in results:
             updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
             activation.add_emitted(result["messages"], [*notes])
-        step = self._merged_with(activation, updates, results) if updates else None
+        step = self._merged_with(activation, updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
             activation.emit_note("break_loop")  # outside a loop it has no effect
         if ending is not None:
@@ -191,18 +162,15 @@ class ToolsNode(Runnable[LaneState, Update]):
         elif activation.progress.get("answer"):
             self.built.leave(activation, ChatEnding(keeps=True), step)
         else:
-            self._ask_again(activation, state, step)
-        return activation.update()
+            self._ask_again(activation, step)
 
-    def _joined(
-        self, activation: Activation, state: LaneState, results: Sequence[TaskResult]
-    ) -> list[Write]:
+    def _joined(self, activation: Activation, results: Sequence[TaskResult]) -> list[Write]:
         """Return the values that the calls wrote, in the order of the calls."""
         is_beside = self.agent.parallel_tools
         written = {result["number"]: result["values"] for result in results}
 
         def label(number: int) -> str:
-            opened = {each.number: each.call["name"] for each in open_calls(activation, state)}
+            opened = {each.number: each.call["name"] for each in open_calls(activation)}
             return f"{opened[number]}, call {number}"
 
         return activation.seen.joined(activation.address, written, lambda *_: is_beside, label)
@@ -221,9 +189,9 @@ class ToolsNode(Runnable[LaneState, Update]):
                     return result, ""
         return None, ""
 
-    def _ask_again(self, activation: Activation, state: LaneState, step: Step | None) -> None:
+    def _ask_again(self, activation: Activation, step: Step | None) -> None:
         before = activation.progress
-        count = before.get("tool_calls", 0) + len(calls_of(last_message(activation, state)))
+        count = before.get("tool_calls", 0) + len(calls_of(last_message(activation)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed

@@ -8,9 +8,7 @@ on is in the position, like everything that says where a lane is.
 Several packets for one node (`Send`) run as LangGraph tasks, so that none that ended runs again.
 """
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -18,17 +16,18 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import ParentCommand
-from langgraph.graph import START
+from langgraph.graph import END, START
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite, RetryPolicy
 
 from agentgraph.agents.agents import GraphAgent, InnerNode
+from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
-from agentgraph.graph.chat.step import Step
-from agentgraph.graph.chat.talking import Call, Talk, arun_talk, run_talk
-from agentgraph.graph.flat.parts import FlatGraph, Write
-from agentgraph.graph.history import is_said
+from agentgraph.graph.chat.step import Channels, Step
+from agentgraph.graph.flat.graph import FlatGraph, Read, Write, following
+from agentgraph.graph.graphs import AT_ONCE, LaneNode
 from agentgraph.graph.message_log import as_messages, written_in
+from agentgraph.graph.moments import GRAPH_AGENT
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
@@ -37,29 +36,30 @@ from agentgraph.graph.nodes.graph_input import graph_input
 from agentgraph.graph.nodes.handoff import handoff_of
 from agentgraph.graph.nodes.items import take_output
 from agentgraph.graph.nodes.kept import messages_among, open_results
-from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.schedule import (
     Schedule,
-    arun_tasks,
-    check_threads,
-    gated_task,
-    run_tasks,
-    slots,
+    TaskCall,
+    talk_tasks,
+    tasks_call,
 )
 from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
-from agentgraph.graph.state import GRAPH_AGENT, Position, Progress, TaskResult, with_id
+from agentgraph.graph.state import Position, Progress, TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place
 
-_INSTEAD = "or make it more than {}"
 
-
-class FlatNode(LeafNode):
-    """A node of the lane that runs a node of the graph; subclasses say in `talk` what it does.
+class FlatNode(TalkNode):
+    """A node of the lane that runs a node of the graph.
 
     Attributes:
         agent: The graph agent.
         graph: The parts of its graph.
+        says_messages: Whether the agent says the messages in the state.
+        keeps_state: Whether the state is kept over activations and turns.
+        places: The places of all nodes of the graph, by name.
     """
 
     runs_trees = True
@@ -73,8 +73,14 @@ class FlatNode(LeafNode):
         """
         place = node_context.place
         self.agent = cast(GraphAgent, place.home.agent)
-        self.graph, self.inner = FlatGraph(self.agent), inner
-        node, around = self.graph.node(inner), place.policy("retry") or ()
+        self.graph, self.inner = FlatGraph(self.agent.graph), inner
+        self.says_messages = self.agent.output is None
+        self.keeps_state = getattr(self.agent.graph, "checkpointer", None) is True
+        others = ("messages",) if self.says_messages else ()
+        inner_places = node_context.tree.children[place.home]
+        self.places = {cast(InnerNode, each.agent).node: each for each in inner_places}
+        self._channels = Channels(self.graph.channels, others=others)
+        node, around = self.graph.nodes[inner], place.policy("retry") or ()
         around = [around] if isinstance(around, RetryPolicy) else around
         several = [*(node.retry_policy or ()), *around]
         timeout = node.timeout or place.policy("timeout")
@@ -83,49 +89,41 @@ class FlatNode(LeafNode):
         if node.trace_policy is not None:
             self.policies["trace_policy"] = node.trace_policy
 
-    @abstractmethod
-    def talk(self, activation: Activation) -> Talk[None]:
-        """Return the talk that the node runs."""
-
-    def run(self, activation: Activation) -> None:
-        """Run the node."""
-        run_talk(self.talk(activation))
-
-    async def arun(self, activation: Activation) -> None:
-        """Run the node on the event loop."""
-        await arun_talk(self.talk(activation))
-
     def step(self, activation: Activation) -> Step:
         """Return the state of the graph."""
         return Step(
             activation,
-            self.graph.channels,
+            self._channels,
             activation.visible(self.agent.history),
-            keeps_edits=self.graph.keeps_state,
+            keeps_edits=self.keeps_state,
         )
 
+    def reading(self, step: Step, steps: int = 0, writes: Sequence[Write] = ()) -> Read:
+        """Return the function by which the nodes of the graph read its state."""
+        return self.graph.reading(step.channels(self.graph.channels), steps, writes)
+
     def written(
-        self, step: Step, packet: Sequence[Any], config: RunnableConfig, steps: int
-    ) -> Talk[list[Write]]:
+        self, activation: Activation, step: Step, packet: Sequence[Any], config: RunnableConfig
+    ) -> Calls[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
+            activation: The activation.
             step: The state before.
             packet: The input of the node, as the only item; empty if it gets the state.
             config: LangGraph's config of our node, or of the task in it.
-            steps: How many nodes ran before in this activation.
         """
         writes: list[Write] = []
-        read = self.graph.reading(step, steps, writes)
+        read = self.reading(step, activation.progress.get("steps", 0), writes)
         given = packet[0] if packet else self.graph.given_to(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
-            yield Call(self._invoke, self._ainvoke, (given, configured))
+            yield Call(self._invoke, self._stoppable.ainvoke, (given, configured))
         except ParentCommand as left:
             command = left.args[0]
             if command.graph != config["configurable"].get("checkpoint_ns"):
                 raise
-            for writer in self.graph.node(self.inner).flat_writers:  # it came from a graph in the node
+            for writer in self.graph.nodes[self.inner].flat_writers:  # it came from a graph in the node
                 writer.invoke(command, configured)
         return writes
 
@@ -136,17 +134,21 @@ class FlatNode(LeafNode):
             SeveralWaysError: The graph goes on at several nodes.
             InvalidOutputError: It goes on at an unknown node.
         """
-        ways = self.graph.ways(writes)
-        names = [*ways.nodes, *(name for name, _ in ways.packets)]
-        if len({*names}) > 1 or (ways.nodes and ways.packets):
-            home = self.node_context.place.home
-            raise SeveralWaysError(home.name, activation.address, [*dict.fromkeys(names)])
-        following = self._place_of(activation, names[0]) if names else None
-        packets = [given for _, given in ways.packets]
-        activation.check(f"what it sends to {names[0]!r}" if packets else "what it sends", packets)
+        nodes, packets = following(writes)
+        names = [*dict.fromkeys([*nodes, *(packet.node for packet in packets)])]
+        if len(names) > 1 or (nodes and packets):
+            raise SeveralWaysError(self.node_context.place.home.name, activation.address, names)
+        if names and names[0] not in self.places:
+            raise InvalidOutputError(
+                f"{activation.address}: the graph goes on at {names[0]!r}, which is not one of its "
+                f"nodes: {', '.join(map(repr, self.places))}"
+            )
+        sent = [packet.arg for packet in packets]
+        if sent:
+            activation.check(f"what it sends to {names[0]!r}", sent)
         step.say()
-        if following is not None:
-            self._continue_at(activation, step, following, packets)
+        if names:
+            self._continue_at(activation, step, self.places[names[0]], sent)
         elif self.agent.output is None:
             self.end(activation, step)
         else:
@@ -172,23 +174,10 @@ class FlatNode(LeafNode):
             progress["passed"] = passed
         activation.continue_at(place.node, cursor=cursor, chat=progress)
 
-    def _place_of(self, activation: Activation, name: str) -> Place:
-        """Return the place of a node of the graph."""
-        places = self.node_context.tree.children[self.node_context.place.home]
-        found = [place for place in places if cast(InnerNode, place.agent).node == name]
-        if not found:
-            names = ", ".join(repr(cast(InnerNode, place.agent).node) for place in places)
-            raise InvalidOutputError(
-                f"{activation.address}: the graph goes on at {name!r}, which is not one of its nodes: "
-                f"{names}"
-            )
-        return found[0]
-
     def end(self, activation: Activation, step: Step) -> None:
         """End the agent, and drop the state of the graph unless it is kept."""
         if self.agent.output is not None:
-            read = self.graph.reading(step, 0)
-            take_output(activation, self.agent.output(self.graph.final(read)))
+            take_output(activation, self.agent.output(self.graph.final(self.reading(step))))
         text = activation.last_text()
         if text is None and (before := activation.said_before()):
             text = str(before[-1].text)
@@ -198,16 +187,13 @@ class FlatNode(LeafNode):
 
     def leave(self, step: Step) -> None:
         """Keep the state of the graph, or drop it."""
-        if not self.graph.keeps_state:
+        if not self.keeps_state:
             step.forget()
         step.keep()
 
     def _invoke(self, given: Any, config: RunnableConfig) -> None:
         with Contained():  # a `StopIteration` would end the talk
-            self.graph.node(self.inner).node.invoke(given, config)
-
-    async def _ainvoke(self, given: Any, config: RunnableConfig) -> None:
-        await self._stoppable.ainvoke(given, config)
+            self.graph.nodes[self.inner].node.invoke(given, config)
 
 
 class EntryNode(FlatNode):
@@ -219,19 +205,19 @@ class EntryNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
         step = self.step(activation)
         if activation.progress.get("ended"):
             self.end(activation, step)
             return
         given = graph_input(self.agent, activation)
-        if not self.graph.keeps_state:
+        if not self.keeps_state:
             step.forget()
         elif isinstance(given, Mapping) and "messages" in given:
             given = {**given, "messages": self._answered(activation, step, given["messages"])}
-        writes = yield from self.written(step, [given], activation.config, 0)
-        if self.graph.says_messages:
+        writes = yield from self.written(activation, step, [given], activation.config)
+        if self.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
         else:
@@ -240,8 +226,7 @@ class EntryNode(FlatNode):
 
     def _answered(self, activation: Activation, step: Step, given: Any) -> Any:
         """Return messages, after results for calls that an earlier activation left open, if any."""
-        is_kept = not self.graph.says_messages
-        kept = self.graph.reading(step, 0)(["messages"]).get("messages") if is_kept else step.messages
+        kept = step.messages if self.says_messages else self.reading(step)(["messages"]).get("messages")
         if not open_results(messages_among(kept), []):
             return given
         known = as_messages(given, activation.address)
@@ -253,7 +238,7 @@ class EntryNode(FlatNode):
             return
         flat = [each for given in several for each in (given if isinstance(given, list) else [given])]
         known = as_messages(flat, activation.address)
-        before = step.messages if self.graph.keeps_state else []
+        before = step.messages if self.keeps_state else []
         step.see(cast(Any, add_messages(cast(Any, before), cast(Any, known))))
 
 
@@ -262,10 +247,9 @@ class InnerGraphNode(FlatNode):
 
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
-        name = node_context.place.nodes.call
-        self.task, self.atask = gated_task(name, self._run_packet), gated_task(name, self._arun_packet)
+        self.tasks = talk_tasks(node_context.place.nodes.call, self._packet)
 
-    def talk(self, activation: Activation) -> Talk[None]:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Run the node."""
         steps = activation.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
@@ -283,54 +267,41 @@ class InnerGraphNode(FlatNode):
             self.go_on(activation, step, writes)
         chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Talk[list[Write]]:
+    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
         """Run the node, and return what it wrote."""
-        progress = activation.progress
-        packets = progress.get("packets", [])
+        packets = activation.progress.get("packets", [])
         if len(packets) > 1:
             return (yield from self._sent(activation, step, chunks, packets))
         config = self._marked(activation, activation.config, chunks)
-        return (yield from self.written(step, packets, config, progress.get("steps", 0)))
+        return (yield from self.written(activation, step, packets, config))
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
-    ) -> Talk[list[Write]]:
+    ) -> Calls[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
-        check_threads(self.node_context.place.node, activation.config, _INSTEAD)
         schedule = Schedule([()] * len(packets), inner_stop())
 
-        def starts(task: Callable[..., Any]) -> list[Callable[[], Any]]:
-            return [
-                partial(task, partial(schedule.arrive, n), activation, step, chunks, n, packet)
-                for n, packet in enumerate(packets)
-            ]
+        def start(mode: Mode, n: int, call: TaskCall) -> Any:
+            return call(self.tasks[mode], activation, step, chunks, n, packets[n])
 
-        run = partial(run_tasks, starts(self.task), schedule)
-        arun = partial(arun_tasks, starts(self.atask), schedule, slots=slots(activation.config))
-        ended: Mapping[int, TaskResult] = yield Call(run, arun)
+        node = self.node_context.place.node
+        ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)
         said = [message for result in ended.values() for message in result["messages"]]
         activation.add_emitted(said)
-        step.note_said(message.id for message in said)
         return [tuple(write) for result in ended.values() for write in result["writes"]]
-
-    def _run_packet(self, *arguments: Any) -> TaskResult:
-        return run_talk(self._packet(*arguments))
-
-    async def _arun_packet(self, *arguments: Any) -> TaskResult:
-        return await arun_talk(self._packet(*arguments))
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
-    ) -> Talk[TaskResult]:
+    ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.new_emitter(is_concurrent=True)
         with activation.reported(number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
-            writes = yield from self.written(step, [given], config, activation.progress.get("steps", 0))
+            writes = yield from self.written(activation, step, [given], config)
             writes = [*map(_with_ids, writes)]
             activation.check("what the node writes", writes)
-            said = [activation.stamped(each) for each in self._new(step, writes)]
+            said = self._said(activation, step, writes)
             for message in said:
                 emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=activation.address, told=emitter.end())
@@ -338,15 +309,16 @@ class InnerGraphNode(FlatNode):
             messages=said, values=[], position=position, acts={}, number=number, writes=writes
         )
 
-    def _new(self, step: Step, writes: Sequence[Write]) -> list[BaseMessage]:
+    def _said(self, activation: Activation, step: Step, writes: Sequence[Write]) -> list[BaseMessage]:
         """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
-        written = written_in([{name: value} for name, value in writes if self.graph.says_messages])
-        return [message for message in written if message.id not in known and is_said(message)]
+        written = written_in([{name: value} for name, value in writes if self.says_messages])
+        changes = [activation.change_by(m, "hook", is_seen=m.id in known) for m in written]
+        return [m for change in changes if change.effect == "said" for m in change.messages]
 
     def _marked(self, activation: Activation, config: RunnableConfig, chunks: Chunks) -> RunnableConfig:
         """Return a config whose models are those of the agent, if it says their messages."""
-        if not self.graph.says_messages:
+        if not self.says_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}
         return chunks.config({**config, "metadata": metadata})
@@ -360,10 +332,31 @@ class InnerGraphNode(FlatNode):
         handoff = handoff_of(activation, command, step.messages)
         step.merge({"messages": handoff.messages})
         step.say()
-        names = sorted(handoff.values.keys() - self.graph.channels.own.keys())
+        names = sorted(handoff.values.keys() - self._channels.own.keys())
         activation.set_values({name: handoff.values[name] for name in names})
         activation.transfer(handoff.target)
         self.leave(step)
+
+
+def flat_node(node_context: NodeContext) -> LaneNode:
+    """Return the node that begins the graph, or runs one of its nodes, with its drawn ways on."""
+    place = node_context.place
+    is_inner = place.kind.is_inner
+    node = InnerGraphNode(node_context) if is_inner else EntryNode(node_context)
+    ways, has_output = node.graph.ways(node.inner), not node.says_messages
+    others = [node.places[way].node for way in ways if way in node.places]
+    if is_inner and has_output and END in ways:
+        others.append(place.home.node)
+    may_end = not is_inner if has_output else END in ways
+    return LaneNode(
+        node,
+        capabilities_of(place.agent) if may_end else None,
+        others,
+        is_free=True,
+        reads=("middleware", "untracked"),
+        picture=place.agent.graph if isinstance(place.agent, InnerNode) else None,
+        at_once=AT_ONCE if is_inner else 0,
+    )
 
 
 def _with_ids(write: Write) -> Write:

@@ -17,19 +17,21 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import answer_fault, checkable, plain_at
 from agentgraph.agents.signals import Kept, Signal
 from agentgraph.errors import InvalidOutputError, LimitError
+from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change_by
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure, mark_of_run
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
 from agentgraph.graph.moments import (
+    STAMP,
     Entry,
     Note,
+    address_of,
     addressed,
-    asked_when,
-    asker,
-    asking_call,
-    unaddressed,
+    agent_of,
+    asker_of,
+    stamped,
 )
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
@@ -37,20 +39,10 @@ from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.spending import Spent
 from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
 from agentgraph.graph.saving import check_names, check_saved
-from agentgraph.graph.state import (
-    STAMP,
-    Border,
-    LaneState,
-    Position,
-    Progress,
-    Question,
-    Update,
-    address_of,
-    agent_of,
-    folded,
-    stamped,
-)
-from agentgraph.graph.values import Write
+from agentgraph.graph.state import Border, LaneState, Position, Progress, Question, Update, folded
+from agentgraph.graph.stored_values import counts_for_values
+from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, keeper_node
 
 _PLAIN_END = Border(given=[])
@@ -141,15 +133,13 @@ class Activation:
 
     @property
     def mark(self) -> dict[str, Any]:
-        """The metadata for the code that runs in it."""
-        name = self.name
+        """The metadata for the code that runs in it; the stamp has the number of the last event."""
+        name, clock = self.name, self.seen.clock
         return {
             "agent_name": name,
             "agent_address": self.address,
-            "agent_turn": self.seen.clock.turn,
-            "agent_step": self.emitter.step,
-            "agent_after": self.seen.clock.last,
             "lc_agent_name": name,
+            STAMP: [self.address, clock.turn, clock.last, self.emitter.step],
         }
 
     @property
@@ -201,27 +191,53 @@ class Activation:
             inner_names=self.node_context.paths.inner_names,
         )
 
-    def is_own(self, message: BaseMessage) -> bool:
-        """Return whether this agent said a message."""
-        inner_names = self.node_context.paths.inner_names
-        return agent_of(message, inner_names) == self.node_context.place.home.name
+    def emit_message(self, message: BaseMessage) -> None:
+        """Write a new message to the history, and emit it when the node ends."""
+        self.check("the message", message)
+        self._said.append(self.stamped(message))
+        self.emitter.add_message(self._said[-1])
 
-    def emit_message(self, message: BaseMessage, *, live: bool = False, at: str | None = None) -> None:
-        """Write a message to the history and emit it.
+    def take(
+        self, message: BaseMessage, giver: Giver, *, is_seen: bool = False, live: bool = False
+    ) -> Effect:
+        """Make the change of the history that a message makes, and emit it.
 
         Args:
             message: The message.
-            live: Whether to emit it at once instead of when the node ends.
-            at: Its address, if another activation of the agent said it.
+            giver: Who gives it.
+            is_seen: Whether a message with its id is in the agent's context.
+            live: Whether to emit a new message at once instead of when the node ends. What makes others
+                void waits for the end: the node may fail.
         """
-        self.check("the message", message)
-        if isinstance(message, RemoveMessage):
-            self._said.append(message)
-            return
-        self._said.append(self.stamped(message, at))
-        self.emitter.add_message(self._said[-1])
-        if live:
+        change = self.change_by(message, giver, is_seen=is_seen)
+        if change.messages:
+            self.check("the message", message)
+            self.emitter.add_change(change)
+            self._said += change.messages
+        if live and change.effect == "said":
             self.emitter.flush()
+        return change.effect
+
+    def change_by(self, message: BaseMessage, giver: Giver, *, is_seen: bool = False) -> MessageChange:
+        """Return the change of the history that a message makes, by the table in `effects.py`."""
+        was = self.current_message(message.id) if message.id else None
+        owner: Owner = "other" if is_seen else "nobody"
+        if was is not None:
+            owner = self._owner(was)
+        name = self.node_context.place.home.name
+        return change_by(message, was, owner, giver, self.address, name)
+
+    def _owner(self, was: BaseMessage) -> Owner:
+        """Return whose a message of the history is."""
+        at = address_of(was)
+        if at is None:
+            is_here = was.type == "human" and any(each.id == was.id for each in self.written_here)
+            return "user" if is_here else "other"
+        home, inner_names = self.node_context.place.home, self.node_context.paths.inner_names
+        if agent_of(was, inner_names) != home.name:
+            return "other"
+        here = [*self._said, *self.said_before()]
+        return "here" if any(each.id == was.id for each in here) else "earlier"
 
     def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
         """Write a text of the agent to the history and emit it, as `emit_message` does a message.
@@ -234,34 +250,16 @@ class Activation:
             text,
             id=message_id or str(uuid4()),
             name=self.node_context.place.home.name,
-            response_metadata={STAMP: self.address},
+            response_metadata={STAMP: [self.address]},
         )
         self._said.append(message)
         self.emitter.add_message(message)
         if live:
             self.emitter.flush()
 
-    def stamped(self, message: BaseMessage, at: str | None = None) -> BaseMessage:
+    def stamped(self, message: BaseMessage) -> BaseMessage:
         """Return a message with the address at which it is said, and the name of its agent."""
-        return stamped(message, at or self.address, self.node_context.place.home.name)
-
-    def replace_user_message(self, message: BaseMessage) -> None:
-        """Replace a user's message under its id; no event is emitted."""
-        self.check("the message", message)
-        self._said.append(message)
-
-    def replace_message(self, message: BaseMessage, was: BaseMessage) -> None:
-        """Replace a message under its id: void the old one and emit the new one.
-
-        The agent's own message keeps its address; another agent's gets the address of this activation.
-        """
-        self.emitter.add_note("discarded", [was.id])
-        self.emit_message(message, at=address_of(was) if self.is_own(was) else None)
-
-    def remove_message(self, message_id: str) -> None:
-        """Void a message and remove it from the history when the node ends, unless it fails."""
-        self.emitter.add_note("discarded", [message_id])
-        self._said.append(RemoveMessage(id=message_id))
+        return stamped(message, self.address, self.node_context.place.home.name)
 
     def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
         """Write messages and notes that tasks or a call have already emitted."""
@@ -309,15 +307,10 @@ class Activation:
         cast(Spent, self.seen.spent).give_back("transfers")
         self._transfers -= 1
 
-    def read_lanes(self) -> None:
+    def read_lanes(self) -> Calls[None]:
         """Count what the lanes of this step used before a resume."""
         if self.seen.spent is not None and not self.node_context.is_inner:
-            self.seen.spent.read_lanes(self.config, self.node_context.tree)
-
-    async def aread_lanes(self) -> None:
-        """Count what the lanes of this step used before a resume, on the event loop."""
-        if self.seen.spent is not None and not self.node_context.is_inner:
-            await self.seen.spent.aread_lanes(self.config, self.node_context.tree)
+            yield from self.seen.spent.read_lanes(self.config, self.node_context.tree)
 
     def set_values(self, values: Mapping[str, Any]) -> None:
         """Write values of the run."""
@@ -410,8 +403,8 @@ class Activation:
         """
         if self._failure is not None:
             raise self._failure
-        if self.node_context.reducers.fields:
-            self.seen.check(self.address, self._writes)
+        if self._writes and self.node_context.reducers.fields:
+            self._merge_values()
         position, failure = self._next, None
         if position is None and self._ending == _PLAIN_END:
             position = self.node_context.plain_position(self.cursor)
@@ -426,8 +419,8 @@ class Activation:
         update = Update(position=position)
         if self._said or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = self._said
-        if self._writes:
-            update["values"] = self.node_context.update(self._writes)
+        if self._writes or self.seen.values:
+            self._write_values(update)
         if self._changes:
             update["middleware"] = self._changes
         if self._new_untracked is not None:
@@ -435,6 +428,20 @@ class Activation:
         if failure is not None:
             self._fail_next(update, failure)
         return update
+
+    def _merge_values(self) -> None:
+        """Check the values written; in the root also run the reducers of users, once and for all."""
+        merged = self.seen.check(self.address, self._writes)
+        if not self.node_context.is_inner:
+            stored = self.node_context.update(self._writes, self.seen.values, merged)
+            self._writes = [Write(by=self.address, values=dict(each)) for each in in_order(stored)]
+
+    def _write_values(self, update: Update) -> None:
+        """Write the values; in the root now and then none, so that steps without values count, too."""
+        if self._writes:
+            update["values"] = self.node_context.update(self._writes, self.seen.values)
+        elif not self.node_context.is_inner and counts_for_values(self._given):
+            update["values"] = {}
 
     def _completed(self) -> tuple[Position, BaseException | None]:
         """Return the next position, and the failure of a function that was asked for it."""
@@ -503,23 +510,22 @@ class Activation:
 
     def _report_questions(self, asked: Sequence[Any], call: int | None, emitter: Emitter) -> None:
         for one in asked:
-            if asked_when(one.response_schema) is None or not self._asks(one):
+            if asker_of(one.response_schema).moment is None or not self._asks(one):
                 self._report_question(one, call, emitter)
 
     def _asks(self, asked: Any) -> bool:
         """Return whether a question has the address of this activation, or of one in a lane of it."""
-        at = asker(asked.response_schema)
+        at = asker_of(asked.response_schema).address
         is_here = at is not None and (at == self.address or is_within(at, self.address))
         return is_here and self.asked_after is None
 
     def _report_question(self, asked: Any, call: int | None, emitter: Emitter) -> None:
         """Write the address into a question, and emit it unless a tool call asks it."""
-        given = asked.response_schema
         is_ours = self._asks(asked)
-        schema = unaddressed(given if is_ours else checkable(given))
-        number = self.asked_after if call is None else call
+        asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
+        schema, number = asker.schema, self.asked_after if call is None else call
         if is_ours:
-            number = asking_call(given)
+            number = asker.call
         moment = emitter.emit_question(asked.id, asked.value, schema).moment if call is None else None
         asked.response_schema = addressed(schema, self.address, number, moment)
 
@@ -527,7 +533,7 @@ class Activation:
         """Fail this activation for a question that cannot be saved."""
         try:
             for one in asked:
-                if asker(one.response_schema) is None or asker(one.response_schema) == self.address:
+                if asker_of(one.response_schema).address in (None, self.address):
                     self.check("the question", one.value)
         except InvalidOutputError as error:
             mark_failure(error, self.address, self.name, self.emitter.step)
@@ -553,7 +559,7 @@ class Activation:
         inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
         count = 0
         for message in reversed(self.seen.messages):
-            at = message.response_metadata.get(STAMP, "")
+            at = (message.response_metadata.get(STAMP) or [""])[0]
             if at not in mine and not at.startswith(inside):
                 break
             count += 1
@@ -613,5 +619,5 @@ def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
     """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
     while True:
         answer = interrupt(value, response_schema=schema)
-        if answer_fault(unaddressed(schema), answer) is None:
+        if answer_fault(asker_of(schema).schema, answer) is None:
             return answer

@@ -36,6 +36,7 @@ from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.state import Update
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import way_to
 
@@ -71,7 +72,7 @@ class Caching:
         names = [place.name for place in way_to(node_context.place)]
         self._what = [_FORM, names, _identity(runs)]
 
-    def replays(self, activation: Activation, given: Any = None) -> bool:
+    def replays(self, activation: Activation, given: Any = None) -> Calls[bool]:
         """Give the cached outcome again, if there is one; else prepare `keep`.
 
         Args:
@@ -81,15 +82,9 @@ class Caching:
         Returns:
             Whether there was one, so that the agent does not run.
         """
-        entry = self._entry(activation, given)
-        return entry is not None and self._take(activation, entry, entry.cache.get([entry.key]))
-
-    async def areplays(self, activation: Activation, given: Any = None) -> bool:
-        """Do as `replays` does, without blocking the event loop."""
-        entry = self._entry(activation, given)
-        return entry is not None and self._take(activation, entry, await entry.cache.aget([entry.key]))
-
-    def _take(self, activation: Activation, entry: CacheEntry, found: Mapping[Any, Any]) -> bool:
+        if (entry := self._entry(activation, given)) is None:
+            return False
+        found = yield Call(entry.cache.get, entry.cache.aget, ([entry.key],))
         outcome = next(iter(found.values()), None)
         if outcome is None or any(
             kind == "transfer_to" and to not in self._targets for kind, to in outcome
@@ -130,21 +125,13 @@ class Caching:
         return key
 
 
-def keep(activation: Activation, entry: CacheEntry) -> Update:
+def keep(activation: Activation, entry: CacheEntry) -> Calls[Update]:
     """Return the update of an activation that was not in the cache, and store its outcome there."""
     outcome, update = _outcome(activation, entry), activation.update()
     if outcome is not None:
         with _not_stored(activation):
-            entry.cache.set({entry.key: (outcome, entry.ttl)})
-    return update
-
-
-async def akeep(activation: Activation, entry: CacheEntry) -> Update:
-    """Do as `keep` does, without blocking the event loop."""
-    outcome, update = _outcome(activation, entry), activation.update()
-    if outcome is not None:
-        with _not_stored(activation):
-            await entry.cache.aset({entry.key: (outcome, entry.ttl)})
+            stored = {entry.key: (outcome, entry.ttl)}
+            yield Call(entry.cache.set, entry.cache.aset, (stored,))
     return update
 
 

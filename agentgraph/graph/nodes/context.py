@@ -22,9 +22,10 @@ from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.middleware_state import Changes, Records, applied, kept_for
+from agentgraph.graph.moments import address_of, agent_of
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
-from agentgraph.graph.state import LaneState, Position, address_of, agent_of, clock_in, with_changes
+from agentgraph.graph.state import LaneState, Position, clock_in, with_changes
 from agentgraph.graph.values import (
     Beside,
     Reducers,
@@ -89,8 +90,8 @@ class RunState:
         seen = replace(self, messages=with_changes(self.messages, messages), values=values)
         return replace(seen, middleware=applied(self.middleware, [changes])) if changes else seen
 
-    def check(self, where: str, writes: Sequence[Write]) -> None:
-        """Apply writes to a copy of the values, to find out whether they can be merged.
+    def check(self, where: str, writes: Sequence[Write]) -> dict[str, Any]:
+        """Return the values after writes, which can be merged and fit their types.
 
         Raises:
             ReducerError: A reducer failed.
@@ -103,6 +104,7 @@ class RunState:
         for name in {name: None for write in writes for name in write["values"]}:
             if fault := self.reducers.fault(name, values):
                 raise InvalidOutputError(f"{where}: the value {fault}")
+        return values
 
     def joined(
         self,
@@ -255,9 +257,25 @@ class NodeContext:
         """Return the limits of the run."""
         return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
 
-    def update(self, writes: Sequence[Write]) -> Any:
-        """Return writes for the `values` channel: merged in the root, as a list in an inner lane."""
-        return list(writes) if self.is_inner else self.reducers.update(writes)
+    def update(
+        self,
+        writes: Sequence[Write],
+        values: Mapping[str, Any],
+        merged: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return writes for the `values` channel: a list in an inner lane, in the root as stored.
+
+        Args:
+            writes: The writes.
+            values: The values before them.
+            merged: The values after them, if they are known.
+        """
+        if self.is_inner:
+            return list(writes)
+        several = [each["values"] for each in writes]
+        if not self.reducers.fields:
+            return self.reducers.update(several)
+        return self.reducers.stored(values, several, merged)
 
     def position(self, node: str | None, cursor: Cursor, signal: Signal | None = None) -> Position:
         """Return the position of a lane with its next node; None if it has ended."""

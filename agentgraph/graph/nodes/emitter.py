@@ -30,10 +30,10 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.runtime import Runtime
 
 from agentgraph.agents.schemas import plain
+from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.moments import MOMENT, Entry, Moment, Note, number_of, step_name
-from agentgraph.graph.state import STAMP
+from agentgraph.graph.moments import STAMP, Entry, Moment, Note, address_of, number_of, step_name
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -116,8 +116,16 @@ class Emitter:
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
-        """Queue a message, which must be our own copy; the next flush or the end emits it."""
+        """Queue a message, our own stamped copy; the next flush or the end emits it."""
         self._queued.append(message)
+
+    def add_change(self, change: MessageChange) -> None:
+        """Queue the events of a change of the history: what becomes void, and what is said."""
+        if change.void:
+            self.add_note("discarded", change.void)
+        for message in change.messages:
+            if address_of(message) is not None:
+                self.add_message(message)
 
     def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
         """Queue a note; the next flush or the end emits it."""
@@ -217,15 +225,14 @@ class Emitter:
                 self._emit(self._queued.popleft(), is_streamed)
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
-        moment = Moment(self._clock.turn, self._clock.next(), self.step, self._is_beside)
+        moment = (self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
-            entry = entry._replace(moment=moment)
+            entry = entry._replace(moment=Moment(*moment))
             entry_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
-            entry.response_metadata[MOMENT] = list(moment)
-            address = entry.response_metadata.get(STAMP) or self._address
-            entry_id, kind = str(entry.id), "message"
+            address, entry_id, kind = entry.response_metadata[STAMP][0], str(entry.id), "message"
+            entry.response_metadata[STAMP] = [address, *moment]
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:

@@ -18,20 +18,23 @@ from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.prebuilt.plans import RESULTS, kept_in
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graphs import Picture, picture_of
+from agentgraph.graph.moments import home_at, speaker_at, stamped
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import (
+    GatedTask,
     Schedule,
+    Start,
     arun_tasks,
     check_threads,
-    gated_task,
     run_tasks,
     slots,
 )
 from agentgraph.graph.nodes.stopping import inner_stop
-from agentgraph.graph.saving import asave_result, save_result
-from agentgraph.graph.state import LaneState, Position, Update, home_at, speaker_at, stamped, with_id
+from agentgraph.graph.saving import save_result
+from agentgraph.graph.state import LaneState, Position, Update, with_id
+from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
@@ -63,8 +66,8 @@ class ForkNode(Runnable[LaneState, Update]):
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
         self.name = node_context.place.node
-        self.tasks = [gated_task(lane.place.node, self._runner(lane)) for lane in lanes]
-        self.atasks = [gated_task(lane.place.node, self._arunner(lane)) for lane in lanes]
+        self.tasks = [GatedTask(lane.place.node, self._runner(lane)) for lane in lanes]
+        self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
 
     @abstractmethod
     def jobs(self, fork: Activation) -> list[Job]:
@@ -107,7 +110,7 @@ class ForkNode(Runnable[LaneState, Update]):
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
-                fork.read_lanes()
+                run_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
@@ -120,7 +123,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
             if not fork.has_ended:
-                await fork.aread_lanes()
+                await arun_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
                 schedule = self.schedule(jobs)
                 starts = _starts(self.atasks, fork, jobs, schedule)
@@ -152,7 +155,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 raise
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:  # saved now, for what comes next may undo steps
-                save_result(result, fork.config)
+                run_calls(save_result(result, fork.config))
             return result
 
         return run
@@ -166,7 +169,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 raise
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:
-                await asave_result(result, fork.config)
+                await arun_calls(save_result(result, fork.config))
             return result
 
         return run
@@ -256,12 +259,9 @@ def _beside(jobs: Sequence[Job]) -> Beside:
 
 
 def _starts(
-    tasks: Sequence[Callable[..., Any]], fork: Activation, jobs: Sequence[Job], schedule: Schedule
-) -> list[Callable[[], Any]]:
-    return [
-        partial(tasks[job.lane], partial(schedule.arrive, n), fork, job, schedule, n)
-        for n, job in enumerate(jobs)
-    ]
+    tasks: Sequence[GatedTask], fork: Activation, jobs: Sequence[Job], schedule: Schedule
+) -> list[Start]:
+    return [tasks[job.lane].start_with(fork, job, schedule, n) for n, job in enumerate(jobs)]
 
 
 class ParallelNode(ForkNode):

@@ -2,37 +2,44 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, closing
+from functools import cached_property
 from typing import Any, cast
 
 from langchain_core.runnables.config import var_child_runnable_config
 
 from agentgraph.agents.agents import FunctionAgent
-from agentgraph.agents.functions import allowed, is_async
+from agentgraph.agents.functions import is_async
+from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.items import Items
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
 class FunctionNode(LeafNode):
     """Calls the function; what a generator yields is emitted as it is yielded."""
 
-    def __init__(self, node_context: NodeContext) -> None:
+    def __init__(self, node_context: NodeContext, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
         self.agent = cast(FunctionAgent, node_context.place.agent)
         super().__init__(
             node_context,
             retry=node_context.place.policy("retry"),
             timeout=node_context.place.policy("timeout"),
         )
-        self.capabilities = allowed(self.agent.fn)
-        self.is_async = is_async(self.agent.fn)
         self.caching = Caching(node_context, self.agent.fn) if self.agent.cache_policy else None
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function is called on the event loop."""
+        return is_async(self.agent.fn)
 
     def run(self, activation: Activation) -> None:
         """Call the function; a coroutine runs in a separate event loop."""
-        if self.caching and self.caching.replays(activation):
+        if self.caching is not None and run_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
         left = call.start()
@@ -42,7 +49,7 @@ class FunctionNode(LeafNode):
 
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
-        if self.caching and await self.caching.areplays(activation):
+        if self.caching is not None and await arun_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):

@@ -5,9 +5,9 @@ task as a list of messages for LangGraph's reducer. A resume sees only the last 
 replays the saved changes and compares that list with their result.
 """
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from functools import cached_property, partial
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
@@ -24,8 +24,10 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.internals import DEFAULT_RECURSION_LIMIT, DURABILITY, INTERRUPT
-from agentgraph.graph.message_log import Change, MessageLog, as_messages, removed_in, written_in
+from agentgraph.graph.message_log import MessageLog, as_messages, removed_in, written_in
+from agentgraph.graph.moments import GRAPH_AGENT, address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
@@ -39,13 +41,9 @@ from agentgraph.graph.nodes.remote import RemoteRun, is_remote
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stoppable_graph import stoppable_graph
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.saving import arose_in_saving, asave_result, save_result
-from agentgraph.graph.state import (
-    GRAPH_AGENT,
-    Position,
-    TaskResult,
-    address_of,
-)
+from agentgraph.graph.saving import arose_in_saving, save_result
+from agentgraph.graph.state import Position, TaskResult
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next, run_calls
 from agentgraph.safe_repr import reason
 
 
@@ -59,6 +57,8 @@ def output_of(graph: Any, final: Any) -> Any:
 
 _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """A generator of what tasks emit and save; it is sent what each task has saved."""
+_BEGINS = MessageChange("nothing", [], [])
+"""What a run saves first: no change, only that it begins."""
 _MODES: Any = ["updates", "values"]
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
@@ -87,58 +87,56 @@ class GraphNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
-        ran = self._begun(activation)
-        keep = partial(self._keep_all, activation)
-        if keeps_state(self.agent.graph, activation.config):
-            ran.find(self.agent.graph.get_state(activation.config))
-        keep(ran.begin())
-        caching = None if ran.continues else self.caching
-        if caching and caching.replays(activation, ran.input):
-            return
-        if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take(self.agent.graph.get_state(config))
-        with self._failing(activation, ran):
-            ran.open()
-            with ran.handing_over():
-                config = self._config(activation, ran)
-                for kind, part in self._graph().stream(ran.input, config, stream_mode=_MODES):
-                    keep(ran.read_part(kind, part))
-            keep(ran.handed_over())
-        self._end(activation, ran)
+        run_calls(self._calls(activation, self._graph().stream, nullcontext()))
 
     async def arun(self, activation: Activation) -> None:
         """Run the graph step by step, on the event loop."""
-        ran = self._begun(activation)
-        keep = partial(self._akeep_all, activation)
-        if keeps_state(self.agent.graph, activation.config):
-            ran.find(await self.agent.graph.aget_state(activation.config))
-        await keep(ran.begin())
-        caching = None if ran.continues else self.caching
-        if caching and await caching.areplays(activation, ran.input):
-            return
-        if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take(await self.agent.graph.aget_state(config))
         is_local = isinstance(self.agent.graph, Pregel)
         graph = self._stoppable if is_local else self._graph()
-        with self._failing(activation, ran), nullcontext() if is_local else stoppable():
+        scope = nullcontext() if is_local else stoppable()
+        await arun_calls(self._calls(activation, graph.astream, scope))
+
+    def _calls(
+        self, activation: Activation, streams: Callable[..., Any], scope: AbstractContextManager[None]
+    ) -> Calls[None]:
+        """Run the graph by its method `stream` or `astream`, in a `with` block."""
+        ran, graph = self._begun(activation), cast(Any, self.agent.graph)
+        if keeps_state(graph, activation.config):
+            ran.find((yield Call(graph.get_state, graph.aget_state, (activation.config,))))
+        yield from self._keep_all(activation, ran.begin())
+        caching = None if ran.continues else self.caching
+        if caching and (yield from caching.replays(activation, ran.input)):
+            return
+        if ran.kept and (config := ran.kept.beginning(activation.config)):
+            ran.kept.take((yield Call(graph.get_state, graph.aget_state, (config,))))
+        with self._failing(activation, ran), scope:
             ran.open()
             with ran.handing_over():
                 config = self._config(activation, ran)
-                async for kind, part in graph.astream(ran.input, config, stream_mode=_MODES):
-                    await keep(ran.read_part(kind, part))
-            await keep(ran.handed_over())
+                stream = streams(ran.input, config, stream_mode=_MODES)
+                yield from self._read(activation, ran, stream)
+            yield from self._keep_all(activation, ran.handed_over())
         self._end(activation, ran)
 
-    def _keep_all(self, activation: Activation, results: _Results) -> None:
+    def _read(self, activation: Activation, ran: "_Run", stream: Any) -> Calls[None]:
+        """Read the graph's stream, and keep what it changes."""
+        next_part = get_next(stream)
+        try:
+            while part := (yield next_part):
+                yield from self._keep_all(activation, ran.read_part(*part))
+        except Exception:
+            yield close(stream)
+            raise
+
+    def _keep_all(self, activation: Activation, results: _Results) -> Calls[None]:
         """Save each result by a task, and send the saved one back to the generator."""
         kept = None
         while (item := send_next(results, kept)) is not None:
-            kept = self.task(*item, activation.config).result()
+            kept = yield Call(self._keep, self.atask, (*item, activation.config))
 
-    async def _akeep_all(self, activation: Activation, results: _Results) -> None:
-        kept = None
-        while (item := send_next(results, kept)) is not None:
-            kept = await self.atask(*item, activation.config)
+    def _keep(self, *item: Any) -> TaskResult:
+        result: TaskResult = self.task(*item).result()
+        return result
 
     def _graph(self) -> Any:
         """Return the graph, or what runs it if it is remote."""
@@ -282,7 +280,7 @@ class _Run:
 
         Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
-        yield from self._kept([], [])
+        yield from self._kept(_BEGINS)
         is_anew = not self._saves or (self.kept is not None and not self.kept.continues)
         if self._last_try is not None and (self._last_try != self._try or is_anew):
             yield from self._results(self.log.begin_anew())
@@ -319,16 +317,16 @@ class _Run:
         self._removed.clear()
         self._written.clear()
 
-    def _results(self, changes: Iterator[Change]) -> _Results:
-        for messages, void in changes:
-            for message in messages:
+    def _results(self, changes: Iterator[MessageChange]) -> _Results:
+        for change in changes:
+            for message in change.messages:
                 self._activation.check("the message", message)
-            yield from self._kept(messages, void)
-            self.log.take(messages)
+            yield from self._kept(change)
+            self.log.take(change.messages)
 
-    def _kept(self, messages: list[BaseMessage], void: list[str]) -> _Results:
+    def _kept(self, change: MessageChange) -> _Results:
         """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
-        while (kept := (yield self._result(messages, void)))["acts"].get("run") != self._run:
+        while (kept := (yield self._result(change)))["acts"].get("run") != self._run:
             self.continues, self._number = True, kept["number"] + 1
             self._last_try = kept["acts"].get("try", self._last_try)
             if self.kept is not None:
@@ -336,17 +334,13 @@ class _Run:
             self.log.take(kept["messages"])
         self._passed()
 
-    def _result(self, messages: list[BaseMessage], void: list[str]) -> tuple[Emitter, TaskResult]:
+    def _result(self, change: MessageChange) -> tuple[Emitter, TaskResult]:
         emitter, at = self._activation.new_emitter(is_concurrent=True), self._activation.address
-        if void:
-            emitter.add_note("discarded", void)
-        for message in messages:
-            if address_of(message) is not None:
-                emitter.add_message(message)
+        emitter.add_change(change)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}
         return emitter, TaskResult(
-            messages=messages, values=[], position=position, acts=acts, number=self._number
+            messages=change.messages, values=[], position=position, acts=acts, number=self._number
         )
 
     def _passed(self) -> None:
@@ -378,26 +372,22 @@ def _saving_tasks(name: str) -> tuple[Any, Any]:
     the tasks of a module's functions. A task of another name would not find what was saved.
     """
 
-    def save(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
-        with _emitted(emitter, result):
-            save_result(result, outer)
-        return result
+    def save(*given: Any) -> TaskResult:
+        return run_calls(_saved(*given))
 
-    async def asave(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
-        with _emitted(emitter, result):
-            await asave_result(result, outer)
-        return result
+    async def asave(*given: Any) -> TaskResult:
+        return await arun_calls(_saved(*given))
 
     as_task: Any = task(name=name)
     return as_task(save), as_task(asave)
 
 
-@contextmanager
-def _emitted(emitter: Emitter, result: TaskResult) -> Iterator[None]:
-    """Emit a change, and void it if saving it in a `with` block fails."""
+def _saved(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> Calls[TaskResult]:
+    """Emit a change and save it; void it if that fails."""
     result["position"]["told"] = emitter.end()
     try:
-        yield
+        yield from save_result(result, outer)
+        return result
     except BaseException:
         emitter.void(each.id for each in result["messages"] if address_of(each) is not None)
         raise

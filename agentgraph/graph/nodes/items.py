@@ -5,8 +5,6 @@ from typing import Any
 from langchain_core.messages import (
     BaseMessage,
     BaseMessageChunk,
-    HumanMessage,
-    RemoveMessage,
 )
 from langchain_core.runnables import RunnableConfig
 
@@ -22,11 +20,10 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.history import is_word
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.chunks import Chunks, streams_chunks
-from agentgraph.graph.state import Question, address_of, is_remove_all, speaker_of, stamped
-from agentgraph.graph.values import Write, is_same
+from agentgraph.graph.state import Question
+from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
 
 
@@ -74,7 +71,7 @@ class Items:
                 streamed_id = None if chunks is None else chunks.id_of(item)
                 activation.say(item, streamed_id, live=live)
             case BaseMessage():
-                _say(activation, item, live=live)
+                activation.take(item, "function", live=live)
             case Custom(data=data):
                 activation.emit_note("custom", activation.plain("custom data", data))
             case KeptValues(values=values, kept=kept):
@@ -104,7 +101,7 @@ class Items:
     def _end_chunks(self, chunks: Chunks, *, live: bool) -> None:
         """Say the message that the last chunks make."""
         if (whole := chunks.end()) is not None:
-            _say(self._activation, whole, live=live)
+            self._activation.take(whole, "function", live=live)
 
     def _end_with(self, item: Exit | BreakLoop | TransferTo | Ask) -> None:
         """End the activation as the function wants."""
@@ -148,45 +145,6 @@ def take_output(activation: Activation, given: Any) -> None:
             )
         items.take(item)
     items.end()
-
-
-def _say(activation: Activation, message: BaseMessage, *, live: bool) -> None:
-    """Emit a message, or replace the one in the history that has its id.
-
-    A human message under the id of another agent's message does not replace it: functions see other
-    agents' messages as human messages.
-    """
-    if isinstance(message, RemoveMessage):
-        _remove(activation, message)
-        return
-    was = activation.current_message(message.id) if message.id else None
-    if was is None:
-        activation.emit_message(message, live=live)
-        return
-    at, is_human = address_of(was), isinstance(message, HumanMessage)
-    if is_same(message, was) or (at is not None and is_same(stamped(message, at), stamped(was, at))):
-        return
-    if at is None and is_human and was.type == "human":
-        if any(each.id == was.id for each in activation.written_here):
-            activation.replace_user_message(message)
-    elif at is None:
-        activation.emit_message(message, live=live)
-    elif not is_human or speaker_of(was) == activation.name:
-        activation.replace_message(message, was)
-
-
-def _remove(activation: Activation, removal: RemoveMessage) -> None:
-    """Remove a message from the history. A word becomes void; a call or its result stays.
-
-    A removal of all messages is ignored: it is for an agent's context, and a function has none.
-    """
-    was = None if is_remove_all(removal) else activation.current_message(removal.id)
-    if was is None:
-        return
-    if address_of(was) is None:
-        activation.emit_message(removal)
-    elif is_word(was):
-        activation.remove_message(str(was.id))
 
 
 def known_target(activation: Activation, target: str) -> str:

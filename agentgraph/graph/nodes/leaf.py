@@ -15,14 +15,16 @@ from langgraph.errors import NodeTimeoutError
 from langgraph.types import RetryPolicy, TimeoutPolicy
 
 from agentgraph.agents.agents import HumanAgent
+from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import arose_at_border, is_fatal
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.caching import akeep, keep
+from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.state import LaneState, Question, Update
+from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 
 
 class LeafNode(Runnable[LaneState, Update]):
@@ -70,7 +72,7 @@ class LeafNode(Runnable[LaneState, Update]):
                 )
             self.run(activation)
             entry = activation.cache_entry
-            return keep(activation, entry) if entry else activation.update()
+            return run_calls(keep(activation, entry)) if entry else activation.update()
 
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
@@ -85,7 +87,33 @@ class LeafNode(Runnable[LaneState, Update]):
             else:
                 await self.arun(activation)
             entry = activation.cache_entry
-            return await akeep(activation, entry) if entry else activation.update()
+            return await arun_calls(keep(activation, entry)) if entry else activation.update()
+
+
+class TalkNode(LeafNode):
+    """A leaf that makes calls, sync or async; a subclass says in `talk` which ones.
+
+    Attributes:
+        check_mode: Raises if the node cannot run in a mode.
+    """
+
+    check_mode: Callable[[Activation, Mode], None] | None = None
+
+    @abstractmethod
+    def talk(self, activation: Activation) -> Calls[None]:
+        """Return the talk that the node runs."""
+
+    def run(self, activation: Activation) -> None:
+        """Run the node."""
+        if self.check_mode is not None:
+            self.check_mode(activation, "sync")
+        run_calls(self.talk(activation))
+
+    async def arun(self, activation: Activation) -> None:
+        """Run the node on the event loop."""
+        if self.check_mode is not None:
+            self.check_mode(activation, "async")
+        await arun_calls(self.talk(activation))
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:

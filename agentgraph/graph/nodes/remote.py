@@ -16,6 +16,7 @@ is sent. The remote graph gets the fields that its own context schema has. They 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 from weakref import WeakKeyDictionary
@@ -29,6 +30,7 @@ from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.internals import INTERRUPT, RESUME_MAP, RUNTIME, SCRATCHPAD, STREAM
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -96,18 +98,7 @@ class RemoteRun:
         Raises:
             GraphInterrupt: All questions of the run.
         """
-        self._enter(given, config)
-        client, saved = self._graph.sync_client, cast(Any, {})
-        if self._lacks_schemas() and client is not None:
-            name = self._graph.assistant_id
-            if not _is_uuid(name):
-                name = _first_id(client.assistants.search(graph_id=name, limit=1), name)
-            _SCHEMAS[self._graph] = client.assistants.get_schemas(name)
-        self._pass_context_on()
-        if self._thread and client is not None:
-            with _unless_new():
-                saved = client.threads.get_state(self._thread)
-        ended, given = self._next(saved)
+        ended, given = run_calls(self._begun(self._graph.sync_client, given, config))
         yield from ended
         for part in () if ended else self._graph.stream(given, self._config, **_STREAMED):
             yield from self._states_in(*part)
@@ -115,18 +106,7 @@ class RemoteRun:
 
     async def astream(self, given: Any, config: RunnableConfig, **_: Any) -> AsyncIterator[State]:
         """Yield the graph's states, as `stream` does."""
-        self._enter(given, config)
-        client, saved = self._graph.client, cast(Any, {})
-        if self._lacks_schemas() and client is not None:
-            name = self._graph.assistant_id
-            if not _is_uuid(name):
-                name = _first_id(await client.assistants.search(graph_id=name, limit=1), name)
-            _SCHEMAS[self._graph] = await client.assistants.get_schemas(name)
-        self._pass_context_on()
-        if self._thread and client is not None:
-            with _unless_new():
-                saved = await client.threads.get_state(self._thread)
-        ended, given = self._next(saved)
+        ended, given = await arun_calls(self._begun(self._graph.client, given, config))
         for state in ended:
             yield state
         if ended:
@@ -135,6 +115,24 @@ class RemoteRun:
             for state in self._states_in(*part):
                 yield state
         self._pause()
+
+    def _begun(self, client: Any, given: Any, config: RunnableConfig) -> Calls[tuple[list[State], Any]]:
+        """Return the final state of a run that has ended, and else the input, as a client says."""
+        self._enter(given, config)
+        if self._lacks_schemas() and client is not None:
+            name = self._graph.assistant_id
+            if not _is_uuid(name):
+                search = partial(client.assistants.search, graph_id=name, limit=1)
+                name = _first_id((yield Call(search, search)), name)
+            schemas = client.assistants.get_schemas
+            _SCHEMAS[self._graph] = yield Call(schemas, schemas, (name,))
+        self._pass_context_on()
+        saved: Mapping[str, Any] = {}
+        if self._thread and client is not None:
+            with _unless_new():
+                state = client.threads.get_state
+                saved = yield Call(state, state, (self._thread,))
+        return self._next(saved)
 
     def _enter(self, given: Any, config: RunnableConfig) -> None:
         outer = config.get("configurable", {})

@@ -27,10 +27,11 @@ What is not good enough
 The rule
 --------
 1. Each lane has a fixed number: its index in the list of what the node runs. Its task is always called
-   under this number, in whatever order tasks are called (`numbered_caller`).
-2. A task is called when its lane may begin, and waits at its *gate* first (`gated_task`). Calling it is
-   the only way to learn whether it has a saved result: then its future is done at once. Otherwise it
-   arrives at the gate, and nothing of the lane has run.
+   under this number, in whatever order tasks are called (`_Calls`).
+2. A task is called when its lane may begin, and waits at its *gate* first (`GatedTask`). One whose
+   saved result is found (`graph/saving.py`) is not called: a call takes milliseconds. Calling it is the
+   only sure way to learn whether it has one: then its future is done at once. Otherwise it arrives at
+   the gate, and nothing of the lane has run.
 3. A result carries the time at which its lane ended. On a resume the results are recorded in this
    order, so the same gates open as before: a lane that had begun before another one failed or exited
    begins again, and one that had not begun then does not begin now.
@@ -38,7 +39,7 @@ The rule
 The example again, with numbers a=0, b=1, c=2, d=3:
 
     first run   call 0 and 1   b ends, call 3: d   a ends, call 2: c   d ends   killed in c
-    resume      call 0, 1 and 3: saved results   call 2 waits at its gate   gate 2 opens: only c runs
+    resume      0, 1 and 3: saved results   call 2 waits at its gate   gate 2 opens: only c runs
 
 `Schedule` decides, with plain futures and no LangGraph; `run_tasks` and `arun_tasks` call the tasks
 and wait.
@@ -49,6 +50,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from functools import partial
 from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
@@ -58,17 +60,22 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
+from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
-from agentgraph.graph.internals import SCRATCHPAD
+from agentgraph.graph.internals import MISSING, SCRATCHPAD
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.saving import saved_results
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 
 _FEWEST_THREADS = 3
 Y = TypeVar("Y")
 S = TypeVar("S")
 
-Start = Callable[[], Any]
-"""Calls a task and returns its future."""
+TaskCall = Callable[..., Any]
+"""Calls a `GatedTask` with arguments, or finds its saved result, and returns a future."""
+Start = Callable[[TaskCall], Any]
+"""Calls a task by the function that it is given, and returns its future."""
 
 
 class _Wrapped(Exception):
@@ -91,48 +98,113 @@ def unwrapped(error: BaseException) -> BaseException:
     return error.error if isinstance(error, _Wrapped) else error
 
 
-def gated_task(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `run` as a LangGraph task that first waits at its gate.
+class GatedTask:
+    """A LangGraph task that waits at its gate before it runs a function.
 
-    Its first argument is a function that the task calls on arrival, and that returns the gate.
+    Attributes:
+        name: The name by which LangGraph finds its results again.
+        call: Calls it; the first argument is a function that the task calls on arrival, and that
+            returns the gate.
     """
 
-    def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        try:
-            arrive().result()
-            return run(*arguments)
-        except _COPIED as error:
-            raise _Wrapped(error) from error
+    def __init__(self, name: str, run: Callable[..., Any]) -> None:
+        def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+            try:
+                arrive().result()
+                return run(*arguments)
+            except _COPIED as error:
+                raise _Wrapped(error) from error
 
-    async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
-        try:
-            await asyncio.wrap_future(arrive())
-            return await run(*arguments)
-        except _COPIED as error:
-            raise _Wrapped(error) from error
+        async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+            try:
+                await asyncio.wrap_future(arrive())
+                return await run(*arguments)
+            except _COPIED as error:
+                raise _Wrapped(error) from error
 
-    as_task: Callable[..., Any] = task(name=name)
-    return cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
+        as_task: Callable[..., Any] = task(name=name)
+        self.name = name
+        self.call = cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
+
+    def start_with(self, *arguments: Any) -> Start:
+        """Return a function that starts it with arguments."""
+        return lambda call: call(self, *arguments)
 
 
-def numbered_caller(first: int) -> Callable[[int, Start], Any]:
-    """Return a function that calls a task under a given call number, in any order.
+def talk_tasks(name: str, talk: Callable[..., Calls[Any]]) -> dict[Mode, GatedTask]:
+    """Return for each mode a task that runs a talk."""
+
+    def run(*arguments: Any) -> Any:
+        return run_calls(talk(*arguments))
+
+    async def arun(*arguments: Any) -> Any:
+        return await arun_calls(talk(*arguments))
+
+    return {"sync": GatedTask(name, run), "async": GatedTask(name, arun)}
+
+
+def tasks_call(
+    node: str,
+    config: RunnableConfig,
+    schedule: "Schedule",
+    start: Callable[[Mode, int, TaskCall], Any],
+) -> Call:
+    """Return the call that runs tasks, and gives their results by number.
+
+    Args:
+        node: The name of the node that runs them.
+        config: LangGraph's config of the node.
+        schedule: Decides when each may begin.
+        start: Calls the task with a number in a mode, by the function that it is given, and returns its
+            future.
+    """
+
+    def starts(mode: Mode) -> list[Start]:
+        return [partial(start, mode, number) for number in range(len(schedule.gates))]
+
+    def run() -> dict[int, Any]:
+        check_threads(node, config, "or make it more than {}")
+        return run_tasks(starts("sync"), schedule)
+
+    async def arun() -> dict[int, Any]:
+        return await arun_tasks(starts("async"), schedule, slots=slots(config))
+
+    return Call(run, arun)
+
+
+class _Calls:
+    """Calls the tasks of a node, each under its call number, in any order; or finds their results.
 
     It replaces LangGraph's call counter for this run of the node. LangGraph takes a number for each
     call in the order of the calls, on an event loop a little later: hence the queue.
-
-    Args:
-        first: The call number of the first task.
     """
-    places: deque[int] = deque()
-    counter = get_config()["configurable"][SCRATCHPAD].call_counter
-    counter._counter = places.popleft
 
-    def call(number: int, start: Start) -> Any:
-        places.append(first + number)
-        return start()
+    def __init__(self, schedule: "Schedule", first: int, new_future: Callable[[], Any]) -> None:
+        """Begin before the first call.
 
-    return call
+        Args:
+            schedule: Has the gates of the tasks.
+            first: The call number of the first task.
+            new_future: Makes a future for a saved result.
+        """
+        config = get_config()
+        self._schedule, self._first, self._new_future = schedule, first, new_future
+        self._numbers: deque[int] = deque()
+        self._saved = saved_results(config)
+        config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
+
+    def start(self, number: int, start: Start) -> Any:
+        """Call a task, unless its result is saved, and return its future."""
+        return start(partial(self._call, number))
+
+    def _call(self, number: int, task: GatedTask, *arguments: Any) -> Any:
+        place = self._first + number
+        if (result := self._saved(task.name, place)) is not MISSING:
+            future = self._new_future()
+            future.set_result(result)
+            return future
+        self._numbers.append(place)
+        return task.call(partial(self._schedule.arrive, number), *arguments)
 
 
 def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
@@ -424,11 +496,11 @@ def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
         schedule: Decides when each may begin.
         first: The call number of the first task in its node.
     """
-    call, steps, future = numbered_caller(first), schedule.steps(), None
+    calls, steps, future = _Calls(schedule, first, Future), schedule.steps(), None
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
-                future = call(step, starts[step])
+                future = calls.start(step, starts[step])
             else:
                 wait({*step, schedule.wake}, return_when=FIRST_COMPLETED)
     finally:
@@ -448,12 +520,14 @@ async def arun_tasks(
         first: The call number of the first task in its node.
         slots: How many tasks LangGraph runs at once; None for all.
     """
-    call, steps, future = numbered_caller(first), schedule.steps(slots), None
+    calls = _Calls(schedule, first, asyncio.get_running_loop().create_future)
+    steps, future = schedule.steps(slots), None
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
-                future = watched(call(step, starts[step]))
-                if not schedule.gates[step].done():  # wait until it has a result or waits at its gate
+                future = watched(calls.start(step, starts[step]))
+                if not (future.done() or schedule.gates[step].done()):
+                    # wait until it has a result or waits at its gate
                     await _one_of([future, asyncio.wrap_future(schedule.arrived[step])])
             else:
                 await _one_of([*step, asyncio.wrap_future(schedule.wake)])

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.internals import RESUMING
-from agentgraph.graph.saving import saver_of, step_config
+from agentgraph.graph.saving import list_checkpoints, saver_of, step_config
+from agentgraph.graph.sync_async import Calls
 from agentgraph.tree.places import Tree
 
 SPENT = "__agentgraph_spent"
@@ -60,26 +60,18 @@ class Spent:
         """Take back one that was not needed."""
         self.add(limit, -1)
 
-    def read_lanes(self, config: Mapping[str, Any], tree: Tree) -> None:
+    def read_lanes(self, config: Mapping[str, Any], tree: Tree) -> Calls[None]:
         """Add what the lanes of a resumed step have used.
 
         Args:
             config: LangGraph's config of the node of the root that runs them.
             tree: The tree.
         """
-        if (saver := self._unread(config)) is not None:
-            self._add_lanes(saver.list(_thread(config)), config, tree)
-
-    async def aread_lanes(self, config: Mapping[str, Any], tree: Tree) -> None:
-        """Add what the lanes of a resumed step have used, on the event loop."""
-        if (saver := self._unread(config)) is not None:
-            every = [each async for each in saver.alist(_thread(config))]
+        may_have_run = self._steps == 1 and config["configurable"].get(RESUMING)
+        if (saver := saver_of(config) if may_have_run else None) is not None:
+            thread = {"thread_id": config["configurable"]["thread_id"]}
+            every = yield list_checkpoints(saver, {"configurable": thread})
             self._add_lanes(every, config, tree)
-
-    def _unread(self, config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
-        """Return the saver if the first step of a run may be one whose lanes have run before."""
-        is_first = self._steps == 1 and config["configurable"].get(RESUMING)
-        return saver_of(config) if is_first else None
 
     def _add_lanes(
         self, newest_first: Iterable[CheckpointTuple], config: Mapping[str, Any], tree: Tree
@@ -95,7 +87,3 @@ class Spent:
                 position = saved.checkpoint["channel_values"].get("position") or {}
                 heads.setdefault(namespace, position.get("transfers", 0))
         self.add("transfers", sum(heads.values()))
-
-
-def _thread(config: Mapping[str, Any]) -> RunnableConfig:
-    return {"configurable": {"thread_id": config["configurable"]["thread_id"]}}

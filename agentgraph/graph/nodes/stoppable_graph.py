@@ -26,7 +26,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import START
-from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 
 from agentgraph.agents.tools import is_async_tool
@@ -143,6 +142,8 @@ class _StoppableNode(Runnable[Any, Any]):
 
 def _runs_in_threads(bound: Any, given: Any) -> bool:
     """Return whether LangGraph runs a node, or a tool that it calls, in a thread."""
+    from langgraph.prebuilt import ToolNode  # most runs have none, and it imports much
+
     if isinstance(bound, ToolNode):
         tools = bound.tools_by_name
         called = (tools.get(call["name"]) for call in _calls_in(given))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from langchain_core.messages import HumanMessage
 from langgraph.errors import GraphBubbleUp
@@ -22,13 +22,14 @@ from agentgraph.graph.failures import (
     mark_failure,
 )
 from agentgraph.graph.graphs import Picture, picture_of
+from agentgraph.graph.moments import speaker_at
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
-from agentgraph.graph.nodes.schedule import Schedule, arun_tasks, run_tasks
+from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
-from agentgraph.graph.state import speaker_at, with_id
+from agentgraph.graph.state import with_id
 from agentgraph.safe_repr import shown_error
 
 
@@ -125,15 +126,14 @@ class WorkflowNode(ForkNode):
         return replace(seen, messages=[given])
 
     def _undoing(
-        self, fork: Activation, results: Results, tasks: Sequence[Callable[..., Any]]
-    ) -> Iterator[tuple[int, str, Callable[[], Any], Schedule]]:
+        self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
+    ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
             seen = fork.seen.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
             schedule = Schedule([()], inner_stop())
-            arrive = partial(schedule.arrive, 0)
-            yield number, name, partial(tasks[job.lane], arrive, fork, job, schedule, 0), schedule
+            yield number, name, tasks[job.lane].start_with(fork, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """If a step failed, return the results of the finished ones, the last to finish first."""

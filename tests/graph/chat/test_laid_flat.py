@@ -54,10 +54,6 @@ def replace_function(kind: str) -> Callable[[dict[str, Any]], None]:
     return lambda nodes: setattr(nodes["model"].runnable, kind, lambda state: state)
 
 
-def lack(name: str) -> Callable[[dict[str, Any]], None]:
-    return lambda nodes: nodes.update(tools=SimpleNamespace(runnable=lacking(name)))
-
-
 OF_TOOLS = ["_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one"]
 PARTS = ("nodes", "channels", "edges", "branches")
 CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -66,7 +62,6 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "builder.nodes['model'].trace_policy": drop_trace_policy,
     "model_node: _execute_model_sync": replace_function("func"),
     "model_node: _execute_model_async": replace_function("afunc"),
-    **{f"ToolNode.{name}": lack(name) for name in OF_TOOLS},
     **{f"builder.{name}": lambda nodes: None for name in PARTS[1:]},
 }
 """What is done to the nodes of an agent so that it lacks a part; a part of the builder is dropped."""
@@ -89,7 +84,7 @@ def test_a_missing_part_is_named_with_langchains_version(part: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_TOOLS)
-def test_a_missing_part_of_a_tool_node_of_ours_is_named(name: str) -> None:
+def test_a_missing_part_of_a_tool_node_is_named(name: str) -> None:
     with pytest.raises(ag.LangChainChangedError, match=f"has no ToolNode.{name},"):
         wrap_inside(lacking(name), lambda request: request)
 

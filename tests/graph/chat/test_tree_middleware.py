@@ -203,8 +203,14 @@ def test_transformers_that_are_given_come_after_those_of_the_middleware() -> Non
         graph = ag.compile_agent(agent, transformers=given)
         return [each.__name__ for each in graph.stream_transformers]
 
-    agent = ag.chat_agent("a", scripted(), middleware=[summarizing()])
-    expected = ["ToolCallTransformer", "InternalCallTransformer"]
+    class Theirs(Mine):
+        pass
+
+    class Transforming(AgentMiddleware[Any, Any, Any]):
+        transformers = (Theirs,)
+
+    agent = ag.chat_agent("a", scripted(), middleware=[Transforming()])
+    expected = ["ToolCallTransformer", "Theirs"]
     assert names(agent, Mine) == [*expected, "Mine"]
     assert names(agent, ToolCallTransformer) == expected
     assert names(ag.function_agent("a", lambda ctx: "Reply.")) == []

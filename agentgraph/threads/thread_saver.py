@@ -1,0 +1,159 @@
+"""One thread in its saver: all calls of the saver, and of LangGraph for the thread's state, are here.
+
+Each method is a generator of calls, so sync and async runners share all code that reads and writes
+threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.guarded_saver import saver_error
+from agentgraph.graph.saving import list_checkpoints, save_fault
+from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.threads.config import config_of
+from agentgraph.threads.locks import is_locked
+from agentgraph.threads.savers import namespaces_since
+from agentgraph.tree.places import Tree
+
+TaskWrite = tuple[CheckpointTuple, str, str, Any]
+"""A value to save: with which checkpoint, under which task id and channel, and the value."""
+_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
+"""The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
+
+
+class ThreadSaver:
+    """A thread of a compiled tree in its saver.
+
+    Attributes:
+        tree: The tree.
+        saver: The saver.
+        thread_id: The thread.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        graph: CompiledStateGraph[Any, Any, Any, Any],
+        saver: BaseCheckpointSaver[Any],
+        check: Callable[[CheckpointTuple], None],
+        thread_id: str,
+    ) -> None:
+        """Make it.
+
+        Args:
+            tree: The tree.
+            graph: The LangGraph graph that it was compiled to.
+            saver: The saver.
+            check: Raises an error for a checkpoint whose form is not sound.
+            thread_id: The thread.
+        """
+        self.tree, self.saver, self.thread_id = tree, saver, thread_id
+        self._graph, self._check_one = graph, check
+
+    def of(self, thread_id: str) -> "ThreadSaver":
+        """Return another thread in the same saver."""
+        return ThreadSaver(self.tree, self._graph, self.saver, self._check_one, thread_id)
+
+    def is_running(self) -> bool:
+        """Return whether a run is active on the thread, also in another process of a SQLite file."""
+        with self._named():
+            return is_locked(self.saver, self.thread_id)
+
+    def fault(self, value: Any) -> str | None:
+        """Return why the saver cannot save a value; None where it can."""
+        return save_fault(self.saver.serde, value)
+
+    def checkpoint(
+        self, namespace: str = "", checkpoint_id: str | None = None
+    ) -> Calls[CheckpointTuple | None]:
+        """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
+        config = config_of(self.thread_id, namespace, checkpoint_id)
+        saved: CheckpointTuple | None = yield from self._called(self.saver, "get_tuple", config)
+        self._check([saved] if saved else [])
+        return saved
+
+    def state(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[StateSnapshot]:
+        """Return LangGraph's state at the latest checkpoint of a namespace, or at another one."""
+        config = config_of(self.thread_id, namespace, checkpoint_id)
+        state: StateSnapshot = yield from self._called(self._graph, "get_state", config)
+        return state
+
+    def checkpoints(
+        self, namespace: str | None = None, before: str | None = None, limit: int | None = None
+    ) -> Calls[list[CheckpointTuple]]:
+        """Return the thread's checkpoints, in all namespaces or one, each newest first.
+
+        Args:
+            namespace: The namespace.
+            before: The id of the checkpoint before which they are.
+            limit: The greatest number of them.
+        """
+        bound = before and {"configurable": {"checkpoint_id": before}}
+        return self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
+
+    def first_checkpoints(self) -> Calls[list[CheckpointTuple]]:
+        """Return the first checkpoint of each thread of the saver, in all namespaces."""
+        begun, edited = _FIRST
+        every = yield from self._listed(None, filter=begun)
+        return [*every, *(yield from self._listed(None, filter=edited))]
+
+    def namespaces(self, since: str) -> Sequence[str | None] | None:
+        """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""
+        with self._named():
+            return namespaces_since(self.saver, self.thread_id, since)
+
+    def put_write(self, saved: CheckpointTuple, task_id: str, channel: str, value: Any) -> Calls[None]:
+        """Save a value with a checkpoint, under a channel and a task id."""
+        yield from self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, path: str
+    ) -> Calls[None]:
+        """Save all writes of a task, as channels and values, with a checkpoint.
+
+        Savers return the writes of several tasks in the order of `path`.
+        """
+        yield from self._called(self.saver, "put_writes", config, writes, task_id, path)
+
+    def put(self, config: RunnableConfig, saved: CheckpointTuple) -> Calls[RunnableConfig]:
+        """Save a checkpoint as it is, after the one that `config` names, and return its config."""
+        versions = saved.checkpoint["channel_versions"]
+        given = (config, saved.checkpoint, saved.metadata, versions)
+        at: RunnableConfig = yield from self._called(self.saver, "put", *given)
+        return at
+
+    def delete(self) -> Calls[None]:
+        """Delete the thread."""
+        yield from self._called(self.saver, "delete_thread", self.thread_id)
+
+    def _listed(self, config: RunnableConfig | None, **bounds: Any) -> Calls[list[CheckpointTuple]]:
+        with self._named():
+            every: list[CheckpointTuple] = yield list_checkpoints(self.saver, config, **bounds)
+        self._check(every)
+        return every
+
+    def _called(self, owner: Any, method: str, *arguments: Any) -> Calls[Any]:
+        with self._named():
+            return (yield Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
+
+    def _check(self, every: Sequence[CheckpointTuple]) -> None:
+        with self._named():
+            for saved in every:
+                self._check_one(saved)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Raise a `SaverError` for what the saver raises."""
+        try:
+            yield
+        except AgentGraphError:
+            raise
+        except Exception as error:
+            raise saver_error(error, self.saver, self.thread_id) from error
