@@ -300,11 +300,23 @@ def test_edits_and_deletions_go_through_the_reducer(drive: Drive) -> None:
 def test_two_overwrites_side_by_side_conflict_and_one_of_them_is_settled(drive: Drive) -> None:
     tree = ag.parallel("p", [writes(n, {"notes": Overwrite([n])}) for n in "ab"])
     runner = ag.Runner(tree, values=Notes)
-    with pytest.raises(ag.ValueConflictError, match="notes"):
+    with pytest.raises(ag.ValueConflictError) as refused:
         list(drive.run(runner, "Go.", thread_id="t"))
+    assert str(refused.value).startswith(
+        "p: p/a wrote ['a'] and p/b wrote ['b'] as the value 'notes' while they ran side by side; let "
+        "only one of them write an Overwrite, and the others what its reducer takes; or"
+    )
     assert runner.thread("t").values == {"notes": []}
     list(drive.resume(runner, "t", values={"notes": ["settled"]}))
     assert runner.thread("t").values == {"notes": ["settled"]}
+
+
+def test_two_that_overwrite_side_by_side_with_the_same_agree(drive: Drive) -> None:
+    forms = {"a": Overwrite(["new"]), "b": {"__overwrite__": ["new"]}}
+    tree = ag.parallel("p", [writes(name, {"notes": form}) for name, form in forms.items()])
+    runner = ag.Runner(tree, values=Notes)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    assert runner.thread("t").values == {"notes": ["new"]}
 
 
 def test_a_graph_around_it_gets_it_too() -> None:

@@ -134,7 +134,14 @@ def test_channels_of_langgraph_merge_what_branches_write_as_in_langgraph(is_asyn
     assert out["values"] == {**theirs.compile().invoke(CHANNELS), "last": 1}
 
 
-@pytest.mark.parametrize("form", [Overwrite, lambda value: {"__overwrite__": value}])
+OVERWRITES: dict[str, Any] = {
+    "an object": Overwrite,
+    "JSON": lambda value: {"__overwrite__": value},
+    "what a server gets": lambda value: {"value": value, "type": "__overwrite__"},
+}
+
+
+@pytest.mark.parametrize("form", OVERWRITES.values(), ids=OVERWRITES)
 def test_overwrite_replaces_what_channels_have_merged(form: Any) -> None:
     new: dict[str, Any] = {"delta": ["n"], "topic": ["n"], "any": "n", "added": ["n"]}
     tree = writes("w", {name: form(value) for name, value in new.items()})

@@ -28,6 +28,7 @@ class Values(TypedDict, total=False):
     notes: Annotated[list[str], operator.add]
     report: Report
     day: date
+    n: int
 
 
 class Model(BaseModel):
@@ -59,6 +60,7 @@ FITTING: dict[str, dict[str, Any]] = {
 }
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a number for a text": ({"topic": 3}, "'topic' {}: Input should be a valid string, got 3"),
+    "a text for a number": ({"n": "42"}, "'n' {}: Input should be a valid integer, got '42'"),
     "an item of a list": ({"notes": ["a", 3]}, "'notes'[1] {}: Input should be a valid string, got 3"),
     "a model without a field": ({"report": {}}, "'report'['title'] {}: Field required, got {{}}"),
     "a text for a date": (
