@@ -4,7 +4,7 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers import Drive, lines, retrying, says, scripted
+from helpers import Drive, lines, retrying, scripted
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
@@ -101,27 +101,6 @@ def test_an_output_that_fails_is_tried_again_without_the_graph(drive: Drive) -> 
 
 def ask(state: Asked) -> Any:
     return {"answers": [f"{state['question']} {interrupt('Well?')}"]}
-
-
-@pytest.mark.parametrize(
-    ("checkpointer", "last"), [(None, "Two. 2"), (True, "One. 1, Two. 2")], ids=["anew", "kept"]
-)
-@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
-def test_a_graph_with_its_own_checkpoints_keeps_its_state_over_turns(
-    drive: Drive, checkpointer: Any, last: str, in_branch: bool
-) -> None:
-    inner = graph(ask, checkpointer=checkpointer)
-    agent: ag.Agent = ag.graph_agent(
-        "a", inner, input=question, output=lambda state: ", ".join(state["answers"])
-    )
-    if in_branch:
-        agent = ag.parallel("both", [agent, ag.function_agent("b", lambda ctx: None)])
-    runner = ag.Runner(ag.sequential("job", [agent, says("last")]))
-    for text, answer in (("One.", "1"), ("Two.", "2")):
-        list(drive.run(runner, text, thread_id="t"))
-        assert [asked.value for asked in runner.pending("t")] == ["Well?"]
-        events = list(drive.resume(runner, "t", answer))
-    assert [event.text for event in events] == [last, "last"]
 
 
 def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
