@@ -152,15 +152,18 @@ def test_every_public_name_is_there_and_listed_once():
 
 
 def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
-    without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
-    heavy = "'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds'"
-    loaded = f"print([name for name in ({heavy}) if name in sys.modules])"
-    ask = "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))"
-    answer = "list(runner.resume('t', 'yes'))"
+    lines = [
+        "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))",
+        "import agentgraph as ag, agentgraph.testing",
+        "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))",
+        "list(runner.resume('t', 'yes'))",
+        "heavy = ['aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds']",
+        "print([name for name in heavy if name in sys.modules])",
+        "try: ag.watch(runner, 'Go.')",
+        "except ag.AgentGraphError as error: print(error)",
+    ]
     run = subprocess.run(
-        [sys.executable, "-c", f"{without}; import agentgraph as ag; {ask}; {answer}; {loaded}"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
     )
-    assert (run.stdout, run.stderr) == ("[]\n", "")
+    install = "watching a run needs the package rich: pip install 'agentgraph[live]'"
+    assert (run.stdout, run.stderr) == (f"[]\n{install}\n", "")

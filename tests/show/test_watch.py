@@ -3,8 +3,6 @@
 import asyncio
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -460,19 +458,3 @@ def test_only_a_watched_run_streams_tasks(monkeypatch: pytest.MonkeyPatch) -> No
     list(runner.run("Go."))
     ag.watch(runner, "Go.", console=pipe())
     assert modes == [["updates"], ["updates", "tasks"]]
-
-
-def test_without_rich_all_but_watching_works_and_the_error_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['rich'] = None\n"
-        "import agentgraph as ag, agentgraph.show.lines, agentgraph.testing\n"
-        "runner = ag.Runner(ag.function_agent('a', lambda ctx: 'x'))\n"
-        "print([event.text for event in runner.run('Go.')])\n"
-        "try: ag.watch(runner, 'Go.')\n"
-        "except ag.AgentGraphError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == [
-        "['x']",
-        "watching a run needs the package rich: pip install 'agentgraph[live]'",
-    ]
