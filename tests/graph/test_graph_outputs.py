@@ -12,8 +12,6 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
-from langgraph.types import interrupt
-from pydantic import BaseModel
 
 import agentgraph as ag
 
@@ -99,10 +97,6 @@ def test_an_output_that_fails_is_tried_again_without_the_graph(drive: Drive) -> 
     assert (ran, tried) == (["graph"], ["output", "output"])
 
 
-def ask(state: Asked) -> Any:
-    return {"answers": [f"{state['question']} {interrupt('Well?')}"]}
-
-
 def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
     @entrypoint()
     def shout(given: Any) -> str:
@@ -110,10 +104,6 @@ def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
 
     agent = ag.graph_agent("a", shout, input=question, output=lambda result: result)
     assert lines(drive.run(ag.Runner(agent), "Go.")) == ["a: GO."]
-
-
-class Answer(BaseModel):
-    n: int
 
 
 def test_the_structured_response_of_create_agent_is_set(drive: Drive) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers import Drive, Sync, gives, scripted, sent, texts
+from helpers import Drive, Sync, gives, middleware, scripted, sent, texts
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, before_model, dynamic_prompt
+from langchain.agents.middleware import before_model, dynamic_prompt
 from langchain.tools import ToolRuntime, tool
 from langchain_core.messages import (
     AIMessage,
@@ -21,7 +21,6 @@ from langchain_core.messages import (
     AnyMessage,
     HumanMessage,
     RemoveMessage,
-    SystemMessage,
 )
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -134,29 +133,17 @@ def test_middleware_finds_context_and_store(drive: Drive, make: Any) -> None:
     def before(state: Any, runtime: Runtime[User]) -> None:
         seen.append(f"{runtime.context.id} {runtime.store and runtime.store.get(('users',), 'eve')}")
 
-    class Choose(AgentMiddleware[Any, Any]):
-        """Chooses the model by the context."""
-
-        def wrap_model_call(self, request: Any, handler: Any) -> Any:
-            return handler(request.override(model=models[request.runtime.context.town]))
-
-        async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-            return await handler(request.override(model=models[request.runtime.context.town]))
+    def chosen(request: Any) -> Any:
+        return (yield request.override(model=models[request.runtime.context.town]))
 
     models = {
         town: scripted(lambda said, town=town: f"{town}: {sent(said)}") for town in ("Rome", "Oslo")
     }
     options: Any = {"context_schema": User, "store": remembered()}
-    agent = make(scripted(), middleware=[prompt, before, Choose()], **options)
+    agent = make(scripted(), middleware=[prompt, before, middleware(wrap_model_call=chosen)], **options)
     out = invoke(drive, agent, SAID, context=User("ada", "Oslo"))
     assert out["messages"][-1].text == "Oslo: system: Speak to ada. | human: Go."
     assert seen == ["ada None"]
-
-
-def test_an_instruction_that_is_a_message_is_no_template(drive: Drive) -> None:
-    agent = ag.chat_agent("a", scripted(sent), instruction=lambda ctx: SystemMessage("Be {brief}."))
-    out = invoke(drive, ag.compile_agent(agent), SAID)
-    assert out["messages"][-1].text == "system: Be {brief}. | human: Go."
 
 
 def everywhere(note: Callable[[str], Any]) -> ag.Agent:
