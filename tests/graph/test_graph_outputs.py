@@ -5,7 +5,6 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from helpers import Drive, lines, retrying, scripted
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -104,16 +103,6 @@ def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
 
     agent = ag.graph_agent("a", shout, input=question, output=lambda result: result)
     assert lines(drive.run(ag.Runner(agent), "Go.")) == ["a: GO."]
-
-
-def test_the_structured_response_of_create_agent_is_set(drive: Drive) -> None:
-    inner = create_agent(scripted('{"n": 4}'), response_format=None, name="inner")
-    agent = ag.graph_agent(
-        "a", inner, output=lambda state: ag.SetValues(last=state["messages"][-1].text)
-    )
-    runner = ag.Runner(agent)
-    assert lines(drive.run(runner, "Go.", thread_id="t")) == []
-    assert runner.thread("t").values == {"last": '{"n": 4}'}
 
 
 PROMPT = ChatPromptTemplate([("system", "About {topic}."), ("placeholder", "{messages}")])

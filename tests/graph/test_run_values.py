@@ -282,15 +282,6 @@ def test_to_merge_changes_neither_side() -> None:
     assert (values, new) == ({"a": 1}, {"a": 2})
 
 
-def test_the_root_is_edited_through_the_reducers() -> None:
-    runner = ag.Runner(
-        ag.sequential("s", [writes("a", {"notes": ["a"]}), ag.human("h", "?")]), values=Notes
-    )
-    list(runner.run("Go.", thread_id="t", values={"topic": "bees"}))
-    runner.graph.update_state(CONFIG, {"values": {"notes": ["edited"], "topic": "wasps"}})
-    assert values_of(runner) == {"notes": ["a", "edited"], "topic": "wasps"}
-
-
 def test_a_lane_is_edited_with_a_plain_dict() -> None:
     lane = ag.sequential("s", [writes("a", {"notes": ["a"], "x": 1}), ag.human("h", "?"), writes("c")])
     runner = ag.Runner(ag.parallel("p", [lane, writes("b", {"notes": ["b"]})]), values=Notes)
