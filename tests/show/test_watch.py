@@ -444,17 +444,3 @@ def test_a_timeout_needs_the_async_twin() -> None:
     with pytest.raises(ag.AgentGraphError, match="awatch"):
         ag.watch(runner, "Go.", console=pipe())
     assert asyncio.run(ag.awatch(runner, "Go.", console=pipe())).text == "Hum."
-
-
-def test_only_a_watched_run_streams_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner, modes = ag.Runner(says("a")), []
-    stream = runner.graph.stream
-
-    def noted(*args: Any, **options: Any) -> Any:
-        modes.append(options["stream_mode"])
-        return stream(*args, **options)
-
-    monkeypatch.setattr(runner.graph, "stream", noted)
-    list(runner.run("Go."))
-    ag.watch(runner, "Go.", console=pipe())
-    assert modes == [["updates"], ["updates", "tasks"]]
