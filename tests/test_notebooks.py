@@ -43,9 +43,18 @@ def answered(body: Body) -> str:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[KernelManager]:
-    """Start one kernel for all notebooks, as importing LangGraph takes seconds."""
+    """Start one kernel for all notebooks, as importing LangGraph takes seconds.
+
+    It has no mermaidx, which needs seconds for each picture; the committed pictures are checked below,
+    and how pictures are made in `tests/show/test_drawing.py`.
+    """
     manager = KernelManager()
     manager.start_kernel(cwd=str(NOTEBOOKS))
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=120)
+    client.execute_interactive("import sys; sys.modules['mermaidx'] = None", timeout=60)
+    client.stop_channels()
     yield manager
     manager.shutdown_kernel(now=True)
     manager.context.destroy()
