@@ -1,4 +1,4 @@
-"""Runs the command line in processes of their own, forked from one that has imported it already.
+"""Runs the command line, or Python files, in processes forked from one that has imported LangGraph.
 
 A fresh interpreter takes seconds to import LangGraph; a forked one starts at once, and is as
 much a process: it has its exit code, its standard streams, and hears signals.
@@ -7,6 +7,7 @@ much a process: it has its exit code, its standard streams, and hears signals.
 import importlib
 import os
 import pty
+import runpy
 import select
 import shlex
 import signal
@@ -73,10 +74,15 @@ class Running:
 
 
 class Commands:
-    """Starts commands in a folder, one at a time; each of its calls runs one."""
+    """Starts commands in a folder, one at a time; each of its calls runs one.
 
-    def __init__(self, forker: Forker, folder: Path) -> None:
-        self._forker, self.folder = forker, folder
+    Attributes:
+        folder: Where they run.
+        runs_files: Whether the first argument is the path of a Python file to run.
+    """
+
+    def __init__(self, forker: Forker, folder: Path, *, runs_files: bool = False) -> None:
+        self._forker, self.folder, self.runs_files = forker, folder, runs_files
         self._running: Running | None = None
 
     def __call__(self, *args: str, **options: Any) -> Ended:
@@ -129,7 +135,7 @@ class Commands:
             self._running.wait_for_code()
 
     def _start(self, args: Sequence[str], streams: list[str], **job: Any) -> Running:
-        job |= {"args": args, "cwd": str(self.folder), "streams": streams}
+        job |= {"args": args, "cwd": str(self.folder), "streams": streams, "is_file": self.runs_files}
         self._running = Running(self._forker, self.folder, self._forker.start(**job))
         return self._running
 
@@ -165,7 +171,12 @@ def redirect(streams: list[str], cwd: str) -> None:
 
 
 def _become(
-    args: list[str], cwd: str, streams: list[str], env: dict[str, str] | None = None, without: str = ""
+    args: list[str],
+    cwd: str,
+    streams: list[str],
+    is_file: bool,
+    env: dict[str, str] | None = None,
+    without: str = "",
 ) -> None:
     from agentgraph.cli import main
 
@@ -174,10 +185,15 @@ def _become(
     os.environ.update(env or {})
     if without:
         sys.modules[without] = None  # type: ignore[assignment]
-    sys.argv = ["agentgraph", *args]
-    main()
+    if is_file:
+        sys.argv = args
+        runpy.run_path(args[0], run_name="__main__")
+    else:
+        sys.argv = ["agentgraph", *args]
+        main()
 
 
 if __name__ == "__main__":
-    importlib.import_module("agentgraph.cli.commands")
+    for name in ("agentgraph.cli.commands", "helpers"):
+        importlib.import_module(name)
     serve(_become)

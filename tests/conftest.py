@@ -9,7 +9,6 @@ from pathlib import Path
 
 import commands
 import forking
-import programs
 import pytest
 from forking import Forker
 from guarded.guard import stay_on_loopback
@@ -56,16 +55,10 @@ def command(forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
     command.stop()
 
 
-@pytest.fixture(scope="session")
-def program_forker() -> Iterator[Forker]:
-    with forking.serving(programs.__file__) as forker:
-        yield forker
-
-
 @pytest.fixture
-def program(program_forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
+def program(forker: Forker, tmp_path: Path) -> Iterator[commands.Commands]:
     """Run Python files as programs: `program(path, *arguments)`."""
-    program = commands.Commands(program_forker, tmp_path)
+    program = commands.Commands(forker, tmp_path, runs_files=True)
     yield program
     program.stop()
 

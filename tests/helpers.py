@@ -452,6 +452,11 @@ def _awrap(does: Callable[[Any], Any]) -> Any:
     return wrap
 
 
+def passes(request: Any) -> Any:
+    """Wrap a call in `middleware`, and change nothing."""
+    return (yield request)
+
+
 class Counting(AgentState[Any]):
     rounds: NotRequired[int]
 

@@ -1,4 +1,4 @@
-"""An MCP server over standard input and output, whose tools answer in every form that MCP has."""
+"""An MCP server, whose tools answer in every form that MCP has."""
 
 from typing import Any
 
@@ -52,7 +52,3 @@ def note(title: str) -> list[Any]:
 def lend(title: str) -> str:
     """Lend a book."""
     raise ValueError(f"{title} is lent out")
-
-
-if __name__ == "__main__":
-    server.run()

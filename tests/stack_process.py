@@ -1,17 +1,13 @@
-"""An agent with a hook and a wrap at each place, run in processes that may kill themselves in these.
-
-Run as a program, it forks a process for each job that a line of standard input describes, as importing
-LangGraph takes seconds, and reports how that ended.
-"""
+"""A program: an agent with a hook and a wrap at each place, which may kill itself in one of these."""
 
 import json
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
-from forking import serve
 from helpers import Async, Session, Sync
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -148,4 +144,4 @@ def act(folder: str, mode: str, method: str, point: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(act)
+    act(*sys.argv[1:])

@@ -167,16 +167,20 @@ def test_every_public_name_is_there_and_listed_once():
 
 
 def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
-    without = "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))"
     ours = "'langchain_core.language_models.chat_models', 'langgraph.prebuilt'"
-    heavy = f"'aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds', {ours}"
-    loaded = f"print([name for name in ({heavy}) if name in sys.modules])"
-    ask = "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))"
-    answer = "list(runner.resume('t', 'yes'))"
+    lines = [
+        "import sys; sys.modules.update(dict.fromkeys(['click', 'langchain_openai', 'rich']))",
+        "import agentgraph as ag",
+        "runner = ag.Runner(ag.human('h', 'Well?')); list(runner.run('Go.', thread_id='t'))",
+        "list(runner.resume('t', 'yes'))",
+        f"heavy = ['aiosqlite', 'jsonschema', 'langchain.agents', 'openai', 'rpds', {ours}]",
+        "print([name for name in heavy if name in sys.modules])",
+        "import agentgraph.testing",
+        "try: ag.watch(runner, 'Go.')",
+        "except ag.AgentGraphError as error: print(error)",
+    ]
     run = subprocess.run(
-        [sys.executable, "-c", f"{without}; import agentgraph as ag; {ask}; {answer}; {loaded}"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
     )
-    assert (run.stdout, run.stderr) == ("[]\n", "")
+    install = "watching a run needs the package rich: pip install 'agentgraph[live]'"
+    assert (run.stdout, run.stderr) == (f"[]\n{install}\n", "")

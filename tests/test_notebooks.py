@@ -1,4 +1,4 @@
-"""The notebooks run as they are committed: offline, and their last cell with a real client."""
+"""The notebooks run as they are committed, offline and with a real client; a run is watched in one."""
 
 import json
 import re
@@ -43,9 +43,18 @@ def answered(body: Body) -> str:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[KernelManager]:
-    """Start one kernel for all notebooks, as importing LangGraph takes seconds."""
+    """Start one kernel for all notebooks, as importing LangGraph takes seconds.
+
+    It has no mermaidx, which needs seconds for each picture; the committed pictures are checked below,
+    and how pictures are made in `tests/show/test_drawing.py`.
+    """
     manager = KernelManager()
     manager.start_kernel(cwd=str(NOTEBOOKS))
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=120)
+    client.execute_interactive("import sys; sys.modules['mermaidx'] = None", timeout=60)
+    client.stop_channels()
     yield manager
     manager.shutdown_kernel(now=True)
     manager.context.destroy()
@@ -96,3 +105,85 @@ def test_a_notebook_shows_pictures_that_need_nothing_from_elsewhere(path: Path) 
 def test_studio_has_a_graph_for_each_notebook() -> None:
     config = json.loads((NOTEBOOKS.parent / "langgraph.json").read_text())
     assert len(config["graphs"]) == len(ALL) == 11
+
+
+# a watched run
+
+CELLS = """
+import asyncio
+import agentgraph as ag
+
+def much(ctx):
+    yield from (ag.Custom(n) for n in range(200))
+    yield "<script>alert(1)</script>"
+
+async def hum(ctx) -> str:
+    await asyncio.sleep(0)
+    return "Hum."
+
+def fails(ctx) -> str:
+    raise ValueError("jammed")
+
+agents = [ag.function_agent("much", much), ag.function_agent("hum", hum), ag.human("boss", "Print?")]
+runner = ag.Runner(ag.sequential("s", agents))
+----
+ag.watch(runner, "Go.", thread_id="t")
+----
+await ag.awatch(runner, thread_id="t", answers="yes")
+----
+try:
+    ag.watch(ag.Runner(ag.function_agent("fax", fails)), "Go.")
+except ValueError as error:
+    print(error)
+"""
+
+
+def executed(kernel: KernelManager) -> tuple[list[Any], list[Any]]:
+    """Run cells in a kernel, and return their outputs and all messages about displays."""
+    notebook: Any = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(cell.strip()) for cell in CELLS.split("----")]
+    displays = []
+
+    class Client(NotebookClient):
+        def process_message(self, msg: Any, *args: Any) -> Any:
+            if "display" in msg["msg_type"]:
+                displays.append(msg)
+            return super().process_message(msg, *args)
+
+    runs = Client(notebook, km=kernel, timeout=60)
+    runs.execute()
+    runs.kc.stop_channels()
+    return [cell.outputs for cell in notebook.cells], displays
+
+
+def drawn(output: Any) -> list[str]:
+    return [re.sub(r"\d\.\d s", "0.0 s", line) for line in output.data["text/plain"].split("\n")]
+
+
+def test_in_a_notebook_the_tree_is_one_output_that_is_updated_a_few_times_a_second(
+    kernel: KernelManager,
+) -> None:
+    [_, ran, resumed, failed], displays = executed(kernel)
+    assert [output.output_type for output in (*ran, *resumed)] == ["display_data"] * 2
+    assert drawn(ran[0]) == [
+        "agent    kind        state    time  last",
+        "s        sequential  ? asks  0.0 s",
+        "├─ much  function    ✓ done  0.0 s  <script>alert(1)</script>",
+        "├─ hum   function    ✓ done  0.0 s  Hum.",
+        "└─ boss  human       ? asks  0.0 s  [asks] Print?",
+    ]
+    assert drawn(resumed[0])[1] == "s        sequential  ✓ done  0.0 s"
+    assert drawn(resumed[0])[-1] == "└─ boss  human       ✓ done  0.0 s  yes"
+    assert drawn(failed[0])[1] == "fax    function  ✗ failed  0.0 s  [error] ValueError('jammed')"
+    assert failed[1].text == "jammed\n"
+    page = ran[0].data["text/html"]
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    first = displays[0]["parent_header"]["msg_id"]
+    cell = [message for message in displays if message["parent_header"]["msg_id"] == first]
+    kinds = [message["msg_type"] for message in cell]
+    assert kinds[0] == "display_data"
+    assert set(kinds[1:]) == {"update_display_data"}
+    took = (cell[-1]["header"]["date"] - cell[0]["header"]["date"]).total_seconds()
+    assert 2 <= len(kinds) <= 3 + 8 * took
+    assert len({message["content"]["transient"]["display_id"] for message in cell}) == 1

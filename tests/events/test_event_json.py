@@ -57,26 +57,18 @@ USAGE = st.sampled_from([None, UsageMetadata(input_tokens=1, output_tokens=2, to
 CALL = st.fixed_dictionaries({"name": TEXTS, "args": FIELDS, "id": TEXTS, "type": st.just("tool_call")})
 INVALID = st.fixed_dictionaries({"name": TEXTS, "args": TEXTS, "id": TEXTS, "error": TEXTS})
 PIECE = st.fixed_dictionaries({"name": TEXTS, "args": TEXTS, "id": TEXTS, "index": st.just(0)})
-REPLY = {**SAID, "usage_metadata": USAGE}
-RESULT = {
-    **SAID,
-    "tool_call_id": TEXTS,
-    "artifact": DATA,
-    "status": st.sampled_from(["success", "error"]),
-}
+RESULT = {"tool_call_id": TEXTS, "artifact": DATA, "status": st.sampled_from(["success", "error"])}
+MADE = {"tool_calls": st.lists(CALL, max_size=2), "invalid_tool_calls": st.lists(INVALID, max_size=1)}
+KINDS: list[tuple[list[Any], dict[str, Any]]] = [
+    ([lc.HumanMessage, lc.HumanMessageChunk, lc.SystemMessage, lc.SystemMessageChunk], {}),
+    ([lc.ChatMessage, lc.ChatMessageChunk], {"role": TEXTS}),
+    ([lc.FunctionMessage], {"name": TEXTS}),
+    ([AIMessage], {"usage_metadata": USAGE, **MADE}),
+    ([lc.AIMessageChunk], {"usage_metadata": USAGE, "tool_call_chunks": st.lists(PIECE, max_size=1)}),
+    ([ToolMessage, lc.ToolMessageChunk], RESULT),
+]
 MESSAGES = st.one_of(
-    *(st.builds(kind, **SAID) for kind in (lc.HumanMessage, lc.HumanMessageChunk)),
-    *(st.builds(kind, **SAID) for kind in (lc.SystemMessage, lc.SystemMessageChunk)),
-    *(st.builds(kind, **SAID, role=TEXTS) for kind in (lc.ChatMessage, lc.ChatMessageChunk)),
-    st.builds(lc.FunctionMessage, **{**SAID, "name": TEXTS}),
-    st.builds(
-        AIMessage,
-        **REPLY,
-        tool_calls=st.lists(CALL, max_size=2),
-        invalid_tool_calls=st.lists(INVALID, max_size=1),
-    ),
-    st.builds(lc.AIMessageChunk, **REPLY, tool_call_chunks=st.lists(PIECE, max_size=1)),
-    *(st.builds(kind, **RESULT) for kind in (ToolMessage, lc.ToolMessageChunk)),
+    *(st.builds(kind, **{**SAID, **more}) for kinds, more in KINDS for kind in kinds),
     TEXTS.map(lambda id_: lc.RemoveMessage(id=id_)),
 )
 

@@ -7,12 +7,10 @@ import pytest
 from forked import CONFIG, Thread
 from helpers import Disk, Drive, chat, echo, failing, middleware, says, unvoided
 from langchain.agents.middleware import (
-    AgentMiddleware,
     ExtendedModelResponse,
     after_agent,
     after_model,
     before_model,
-    hook_config,
 )
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -146,14 +144,12 @@ def test_nothing_is_void_when_all_messages_are_removed(drive: Drive) -> None:
 
 
 def test_a_message_that_is_replaced_twice_is_read_once_from_the_thread(drive: Drive) -> None:
-    class Louder(AgentMiddleware[Any, Any, Any]):
-        def after_model(self, state: Any, runtime: Any) -> Any:
-            last = state["messages"][-1]
-            return {"messages": [last.model_copy(update={"content": f"{last.text}!"})]}
+    def louder(state: Any) -> Any:
+        last = state["messages"][-1]
+        return {"messages": [last.model_copy(update={"content": f"{last.text}!"})]}
 
-        after_agent = after_model
-
-    runner = ag.Runner(chat("writer", "Done", middleware=[Louder()]))
+    stack = [middleware(after_model=louder, after_agent=louder)]
+    runner = ag.Runner(chat("writer", "Done", middleware=stack))
     events = list(drive.run(runner, "Go.", thread_id="t"))
     assert short(events) == ["Done", "discarded", "Done!", "discarded", "Done!!"]
     assert list(runner.events("t")) == unvoided(events) == events[-1:]
@@ -175,17 +171,22 @@ def test_a_reply_that_a_wrap_takes_back_with_its_own_update_is_void(drive: Drive
 def test_a_hook_that_fails_voids_nothing(drive: Drive) -> None:
     jumps: list[dict[str, str]] = [{"jump_to": "model"}, {}]
 
-    class Lost(AgentMiddleware[Any, Any, Any]):
-        """Replaces both messages of the model, and the first time jumps where it must not."""
-
-        @hook_config(can_jump_to=["end"])
-        def after_agent(self, state: Any, runtime: Any) -> Any:
-            said = [each for each in state["messages"] if each.type == "ai"]
-            louder = [each.model_copy(update={"content": f"{each.text}!"}) for each in said]
-            return {"messages": louder, **jumps.pop(0)}
+    def lost(state: Any) -> Any:
+        """Replace both messages of the model, and the first time jump where it must not."""
+        said = [each for each in state["messages"] if each.type == "ai"]
+        louder = [each.model_copy(update={"content": f"{each.text}!"}) for each in said]
+        return {"messages": louder, **jumps.pop(0)}
 
     made = calls(call("echo", text="bees"), text="One")
-    runner = ag.Runner(chat("writer", made, "Two", tools=[echo], middleware=[Lost()]))
+    runner = ag.Runner(
+        chat(
+            "writer",
+            made,
+            "Two",
+            tools=[echo],
+            middleware=[middleware(jumps=["end"], after_agent=lost)],
+        )
+    )
     events, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
     assert "jump_to='model'" in str(error)
     events += drive.resume(runner, "t")

@@ -108,12 +108,6 @@ def cached() -> ag.Agent:
     return ag.loop("l", [a, step("b", cache_policy=policy)], max_iterations=3)
 
 
-def branches() -> ag.Agent:
-    x = ag.sequential("x", [step("x1"), step("x2")])
-    y = ag.loop("y", [step("y1"), step("y2")], max_iterations=4)
-    return ag.sequential("s", [step("first"), ag.parallel("p", [x, y, step("z")]), step("last")])
-
-
 def agents() -> ag.Agent:
     deep = model("deep", calls(call("quick", n=3), call("slow", n=4)))
     inner = ag.sequential("inner", [step("i1"), ag.chat_agent("deep", deep, tools=TOOLS)])
@@ -121,13 +115,9 @@ def agents() -> ag.Agent:
     return ag.chat_agent("writer", outer, tools=[quick, ag.agent_tool(inner)])
 
 
-def foreign(*, flat: bool = False) -> ag.Agent:
+def foreign() -> ag.Agent:
     made = create_agent(model("made", *ROUNDS), TOOLS)
-    return ag.sequential("s", [step("before"), ag.graph_agent("made", made, flat=flat)])
-
-
-def laid_flat() -> ag.Agent:
-    return foreign(flat=True)
+    return ag.sequential("s", [step("before"), ag.graph_agent("made", made)])
 
 
 def undoable(error: str = "") -> ag.Agent:
@@ -155,15 +145,8 @@ def undone_in_two() -> ag.Agent:
     return ag.workflow("wf", [ag.step(step("a"), compensate=undo), failed])
 
 
-def collecting() -> ag.Agent:
-    x = ag.sequential("x", [step("x1"), step("x2", error="no")])
-    race = ag.parallel("p", [x, step("y", after=3)], on_error="collect")
-    seen = ag.function_agent("z", lambda ctx: ", ".join(m.text for m in ctx.messages))
-    return ag.sequential("s", [race, seen])
-
-
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, cached, branches, agents, foreign, laid_flat, collecting],
+    *[loop, cached, agents, foreign],
     *[undoable, failing, undone_in_two],
 ]
 

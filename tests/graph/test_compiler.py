@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from helpers import chat, in_turn, says, scripted, texts
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 from langgraph_swarm import create_handoff_tool
@@ -98,15 +97,6 @@ def test_a_compiled_tree_is_a_plain_graph_of_messages_and_values() -> None:
     assert texts(ended["messages"]) == ["human: Go.", "ai: a", "ai: b"]
     assert set(graph.get_input_jsonschema()["properties"]) == {"messages", "values"}
     assert set(graph.get_output_jsonschema()["properties"]) == {"messages", "values"}
-
-
-def test_a_compiled_tree_nests_in_another_graph() -> None:
-    outer = StateGraph(MessagesState)
-    outer.add_sequence([("before", lambda state: {"messages": [AIMessage("before")]})])
-    outer.add_node("tree", ag.compile_agent(rounds(A)))
-    outer.add_edge(START, "before").add_edge("before", "tree")
-    ended = outer.compile().invoke({"messages": ["Go."]})
-    assert texts(ended["messages"]) == ["human: Go.", "ai: before", "ai: a", "ai: a"]
 
 
 def test_the_state_of_a_branch_is_found() -> None:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 from helpers import THREAD, Drive, chat, gives, middleware, scripted, texts, writes
-from langchain.agents import AgentState, create_agent
 from langchain.tools import InjectedState, ToolRuntime
 from langchain_core.messages import ToolMessage
 from langgraph.channels.binop import BinaryOperatorAggregate
@@ -137,49 +136,36 @@ def test_a_first_write_may_be_an_overwrite(drive: Drive, first: Any) -> None:
     assert [each.get("best") for each in seen] == [None, 2, 2]
 
 
-def notes_of_state(state: Annotated[dict[str, Any], InjectedState]) -> str:
+def by_state(state: Annotated[dict[str, Any], InjectedState]) -> str:
     """Return the notes of the whole state."""
-    return f"state {state['notes']} {state.get('best')}"
+    return f"{state['notes']} {state.get('best')}"
 
 
-def notes_by_name(notes: Annotated[list[str], InjectedState("notes")]) -> str:
+def by_name(notes: Annotated[list[str], InjectedState("notes")]) -> str:
     """Return the notes alone."""
-    return f"name {notes}"
+    return str(notes)
 
 
-def notes_of_runtime(runtime: ToolRuntime) -> str:
+def by_runtime(runtime: ToolRuntime) -> str:
     """Return the notes of the runtime's state."""
-    return f"runtime {runtime.state['notes']}"
+    return str(runtime.state["notes"])
 
 
-def notes_of_context(ctx: ag.Context) -> str:
+def by_context(ctx: ag.Context) -> str:
     """Return the notes of the context."""
-    return f"context {ctx.values['notes']}"
-
-
-LANGCHAINS = [notes_of_state, notes_by_name, notes_of_runtime]
-
-
-class NotesState(AgentState[Any]):
-    notes: Annotated[list[str], operator.add]
-    best: NotRequired[Annotated[int | None, last]]
+    return str(ctx.values["notes"])
 
 
 @pytest.mark.parametrize("parallel_tools", [True, False])
-def test_tools_and_hooks_see_it(drive: Drive, parallel_tools: bool) -> None:
+def test_tools_and_hooks_see_it_as_in_langchain(drive: Drive, parallel_tools: bool) -> None:
     hooked: list[Any] = []
     hooks = middleware(before_model=lambda state: hooked.append(state["notes"]))
-    asked = calls(*(call(each.__name__, str(i)) for i, each in enumerate(LANGCHAINS)))
-    by_hand: Any = create_agent(scripted(asked, "Done."), LANGCHAINS, state_schema=NotesState)
-    expected = [each.text for each in by_hand.invoke({"messages": "Go."})["messages"][2:5]]
-    assert expected == ["state [] None", "name []", "runtime []"]
-
-    tools: Any = [*LANGCHAINS, notes_of_context]
+    tools: Any = [by_state, by_name, by_runtime, by_context]
     asked = calls(*(call(each.__name__, str(i)) for i, each in enumerate(tools)))
     tree = chat("boss", asked, "Done.", tools=tools, middleware=[hooks], parallel_tools=parallel_tools)
     events = list(drive.run(ag.Runner(tree, values=Notes), "Go."))
     results = [each.text for each in events if isinstance(each.message, ToolMessage)]
-    assert sorted(results) == sorted([*expected, "context []"])
+    assert sorted(results) == ["[]", "[]", "[]", "[] None"]
     assert hooked == [[], []]
 
 
@@ -300,11 +286,23 @@ def test_edits_and_deletions_go_through_the_reducer(drive: Drive) -> None:
 def test_two_overwrites_side_by_side_conflict_and_one_of_them_is_settled(drive: Drive) -> None:
     tree = ag.parallel("p", [writes(n, {"notes": Overwrite([n])}) for n in "ab"])
     runner = ag.Runner(tree, values=Notes)
-    with pytest.raises(ag.ValueConflictError, match="notes"):
+    with pytest.raises(ag.ValueConflictError) as refused:
         list(drive.run(runner, "Go.", thread_id="t"))
+    assert str(refused.value).startswith(
+        "p: p/a wrote ['a'] and p/b wrote ['b'] as the value 'notes' while they ran side by side; let "
+        "only one of them write an Overwrite, and the others what its reducer takes; or"
+    )
     assert runner.thread("t").values == {"notes": []}
     list(drive.resume(runner, "t", values={"notes": ["settled"]}))
     assert runner.thread("t").values == {"notes": ["settled"]}
+
+
+def test_two_that_overwrite_side_by_side_with_the_same_agree(drive: Drive) -> None:
+    forms = {"a": Overwrite(["new"]), "b": {"__overwrite__": ["new"]}}
+    tree = ag.parallel("p", [writes(name, {"notes": form}) for name, form in forms.items()])
+    runner = ag.Runner(tree, values=Notes)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    assert runner.thread("t").values == {"notes": ["new"]}
 
 
 def test_a_graph_around_it_gets_it_too() -> None:

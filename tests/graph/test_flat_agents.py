@@ -284,18 +284,6 @@ def once_more(on: type[Exception]) -> RetryPolicy:
     return RetryPolicy(max_attempts=2, initial_interval=0.001, jitter=False, retry_on=on)
 
 
-def test_state_begins_anew_with_each_activation_unless_the_graph_keeps_it(drive: Drive) -> None:
-    nodes = {
-        "a": lambda s: {"log": [1]},
-        "b": lambda s: word(f"{len(s['log'])} {s.get('last')}", last="x")(s),
-    }
-    for keeps, texts in ((None, ["1 None"] * 4), (True, ["1 None", "2 x", "3 x", "4 x"])):
-        made = graph(nodes, ("a", "b"), checkpointer=keeps)
-        runner = ag.Runner(ag.loop("l", [job(made)], max_iterations=2))
-        heard = [e for n in range(2) for e in drive.run(runner, f"{n}", thread_id="t")]
-        assert [event.text for event in heard] == texts
-
-
 def test_its_state_is_no_value_of_the_run_and_the_other_way_round(drive: Drive) -> None:
     nodes = {"a": lambda s: {"last": "mine"}, "b": lambda s: word(f"{sorted(s)}")(s)}
     runner = ag.Runner(job(graph(nodes, ("a", "b"))))

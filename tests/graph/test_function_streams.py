@@ -173,18 +173,6 @@ def test_chunks_of_an_attempt_that_failed_are_voided(drive: Drive) -> None:
     assert events[1].action.discarded == (events[0].id,)
 
 
-def test_chunks_of_a_models_tool_are_not_said(drive: Drive) -> None:
-    def think(about: str) -> str:
-        """Think."""
-        return str(MODEL.invoke(about).text)
-
-    from agentgraph.testing import call, calls
-
-    boss = ag.chat_agent("boss", scripted(calls(call("think", about="x")), "Done."), tools=[think])
-    events = list(drive.run(ag.Runner(boss), "Go.", stream=True))
-    assert [event.text for event in events if event.partial and event.text] == ["Done."]
-
-
 def test_chunks_in_a_foreign_graph_have_the_names_of_its_agents(drive: Drive) -> None:
     from langchain.agents import create_agent
 

@@ -4,16 +4,13 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers import Drive, lines, retrying, says, scripted
-from langchain.agents import create_agent
+from helpers import Drive, lines, retrying, scripted
 from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
-from langgraph.types import interrupt
-from pydantic import BaseModel
 
 import agentgraph as ag
 
@@ -99,31 +96,6 @@ def test_an_output_that_fails_is_tried_again_without_the_graph(drive: Drive) -> 
     assert (ran, tried) == (["graph"], ["output", "output"])
 
 
-def ask(state: Asked) -> Any:
-    return {"answers": [f"{state['question']} {interrupt('Well?')}"]}
-
-
-@pytest.mark.parametrize(
-    ("checkpointer", "last"), [(None, "Two. 2"), (True, "One. 1, Two. 2")], ids=["anew", "kept"]
-)
-@pytest.mark.parametrize("in_branch", [False, True], ids=["in the root", "in a branch"])
-def test_a_graph_with_its_own_checkpoints_keeps_its_state_over_turns(
-    drive: Drive, checkpointer: Any, last: str, in_branch: bool
-) -> None:
-    inner = graph(ask, checkpointer=checkpointer)
-    agent: ag.Agent = ag.graph_agent(
-        "a", inner, input=question, output=lambda state: ", ".join(state["answers"])
-    )
-    if in_branch:
-        agent = ag.parallel("both", [agent, ag.function_agent("b", lambda ctx: None)])
-    runner = ag.Runner(ag.sequential("job", [agent, says("last")]))
-    for text, answer in (("One.", "1"), ("Two.", "2")):
-        list(drive.run(runner, text, thread_id="t"))
-        assert [asked.value for asked in runner.pending("t")] == ["Well?"]
-        events = list(drive.resume(runner, "t", answer))
-    assert [event.text for event in events] == [last, "last"]
-
-
 def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
     @entrypoint()
     def shout(given: Any) -> str:
@@ -131,20 +103,6 @@ def test_an_entrypoint_is_an_agent(drive: Drive) -> None:
 
     agent = ag.graph_agent("a", shout, input=question, output=lambda result: result)
     assert lines(drive.run(ag.Runner(agent), "Go.")) == ["a: GO."]
-
-
-class Answer(BaseModel):
-    n: int
-
-
-def test_the_structured_response_of_create_agent_is_set(drive: Drive) -> None:
-    inner = create_agent(scripted('{"n": 4}'), response_format=None, name="inner")
-    agent = ag.graph_agent(
-        "a", inner, output=lambda state: ag.SetValues(last=state["messages"][-1].text)
-    )
-    runner = ag.Runner(agent)
-    assert lines(drive.run(runner, "Go.", thread_id="t")) == []
-    assert runner.thread("t").values == {"last": '{"n": 4}'}
 
 
 PROMPT = ChatPromptTemplate([("system", "About {topic}."), ("placeholder", "{messages}")])

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, lines, says, scripted, texts
+from helpers import Disk, Drive, chat, failing, lines, middleware, passes, says, scripted, texts
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.graph import END
@@ -62,16 +61,6 @@ HANDOFFS: dict[str, tuple[Callable[[str], Any], str]] = {
 kinds = pytest.mark.parametrize(("make", "done"), HANDOFFS.values(), ids=HANDOFFS)
 
 
-class Passing(AgentMiddleware[Any, Any, Any]):
-    """Wraps calls and changes nothing."""
-
-    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
-        return handler(request)
-
-    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        return await handler(request)
-
-
 class Values(TypedDict, total=False):
     notes: Annotated[list[str], operator.add]
 
@@ -90,15 +79,13 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@pytest.mark.parametrize("middleware", [[], [Passing()]], ids=["plain", "wrapped"])
+@pytest.mark.parametrize("wraps", [[], [middleware(wrap_tool_call=passes)]], ids=["plain", "wrapped"])
 @kinds
-def test_a_handoff_tool_transfers_there_and_back(
-    disk: Disk, make: Any, done: str, middleware: Any
-) -> None:
+def test_a_handoff_tool_transfers_there_and_back(disk: Disk, make: Any, done: str, wraps: Any) -> None:
     boss = scripted(calls(call("transfer_to_bob"), text="Bob knows."), "So he says.", "Yes.")
     bob = scripted(calls(call("transfer_to_boss"), text="Back."))
-    helper = ag.chat_agent("bob", bob, tools=[make("boss")], middleware=middleware)
-    tree = ag.chat_agent("boss", boss, tools=[make("bob")], sub_agents=[helper], middleware=middleware)
+    helper = ag.chat_agent("bob", bob, tools=[make("boss")], middleware=wraps)
+    tree = ag.chat_agent("boss", boss, tools=[make("bob")], sub_agents=[helper], middleware=wraps)
     assert lines(disk.run(tree)) == [
         "boss: Bob knows.",
         f"boss: {done.format('bob')}",

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from deepagents import create_deep_agent
-from helpers import Drive, Session, asks, chat, check_heard, in_turn, retrying, says, scripted
+from helpers import Async, Drive, Session, asks, chat, check_heard, in_turn, retrying, says, scripted
 from langchain.agents import AgentState, create_agent
-from langchain.agents.middleware import TodoListMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import InjectedToolCallId
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
@@ -59,9 +57,10 @@ def said(events: list[ag.AgentEvent], name: str = "a") -> list[str]:
     return [event.text for event in events if event.agent_name == name and event.message]
 
 
-@pytest.fixture(params=[False, True], ids=["memory", "disk"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    return tmp_path / "threads.db" if request.param else None
+@pytest.fixture
+def path(drive: Drive, tmp_path: Path) -> Path | None:
+    """Return where a thread is saved: an async one on disk, a sync one in memory."""
+    return tmp_path / "threads.db" if drive is Async else None
 
 
 @pytest.fixture(params=[True, False], ids=["kept", "anew"])
@@ -122,53 +121,15 @@ def test_structured_responses_and_state_over_turns_and_a_resume(
     check_heard(turns.heard, turns.session.events())
 
 
-def test_iterations_of_a_loop_share_the_state(drive: Drive, path: Path | None, kept: bool) -> None:
-    loop = ag.loop("l", [agent("1", "2?", "3", "4", kept=kept)], max_iterations=2)
+@pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
+def test_iterations_of_a_loop_share_the_state(
+    drive: Drive, path: Path | None, kept: bool, flat: bool
+) -> None:
+    loop = ag.loop("l", [agent("1", "2?", "3", "4", kept=kept, flat=flat)], max_iterations=2)
     turns = Turns(loop, drive, path)
     first = said(turns.run("Go.", "yes"))
     assert first == (["['1'] 1", "['1', '2?yes'] 2"] if kept else ["['1'] 1", "['2?yes'] 2"])
     assert said(turns.run())[-1] == ("['1', '2?yes', '3', '4'] 4" if kept else "['4'] 4")
-
-
-def deep(kept: bool) -> Any:
-    """Return an agent of deepagents' that writes a file and to-dos, asks, and lists its files."""
-
-    def check(what: str) -> str:
-        """Check with a person."""
-        return str(interrupt(what))
-
-    model = scripted(
-        calls(call("write_todos", todos=[{"content": "Research", "status": "in_progress"}])),
-        calls(call("write_file", file_path="/a.md", content="A")),
-        "One.",
-        calls(call("check", what="Well?")),
-        calls(call("write_file", file_path="/b.md", content="B")),
-        "Two.",
-        calls(call("ls", path="/")),
-        "Three.",
-    )
-    saver = True if kept else None
-    return create_deep_agent(model, [check], middleware=[TodoListMiddleware()], checkpointer=saver)
-
-
-def lists(state: Any) -> list[Any]:
-    files, todos = sorted(state.get("files", {})), [each["content"] for each in state.get("todos", ())]
-    return [f"{files} {todos}", state["messages"][-2].text]
-
-
-@pytest.mark.parametrize("where", ["in the root", "in a branch"])
-def test_files_and_to_dos_of_a_deep_agent(
-    drive: Drive, path: Path | None, kept: bool, where: str
-) -> None:
-    inner = ag.graph_agent("a", deep(kept), output=lists)
-    turns = Turns(WHERE[where](inner), drive, path)
-    found = [said(turns.run("Go.", *answers)) for answers in ([], ["Yes."], [])]
-    files, todos = "['/a.md', '/b.md']", "['Research']"
-    assert found == [
-        [f"['/a.md'] {todos}", "Updated file /a.md"],
-        [f"{files} {todos}" if kept else "['/b.md'] []", "Updated file /b.md"],
-        [f"{files} {todos}", files] if kept else ["[] []", "No files found"],
-    ]
 
 
 def only_the_last(ctx: ag.Context) -> Any:
@@ -193,8 +154,6 @@ def test_values_and_messages_of_a_compiled_tree(drive: Drive, path: Path | None,
 
 def failing_note(*texts: str) -> Any:
     """Return the tool `note`, which fails at its second call."""
-    from langchain_core.tools import tool
-
     outcomes = in_turn(note, ConnectionError("once"), note)
 
     @tool("note")
@@ -216,7 +175,7 @@ KEPT = ["['1', '2'] 2", "['1', '2', '3'] 3"]
 
 @pytest.mark.parametrize("retries", [False, True], ids=["resumed", "retried"])
 @pytest.mark.parametrize("fault", ["the input", "a tool"])
-@pytest.mark.parametrize("where", ["in the root", "in a branch", "as a tool"])
+@pytest.mark.parametrize("where", ["in a branch", "as a tool"])
 def test_a_failure_leaves_the_state_as_it_was(
     drive: Drive, path: Path | None, where: str, fault: str, retries: bool
 ) -> None:

@@ -6,8 +6,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from helpers import Drive, chat, failing, fails, gives, lines, retrying, says
-from langchain.agents.middleware import AgentMiddleware
+from helpers import Drive, chat, failing, fails, gives, lines, middleware, retrying, says
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
@@ -130,19 +129,12 @@ def test_what_a_branch_used_before_it_failed_counts_after_a_resume(drive: Drive)
 
 
 def test_a_transfer_with_hooks_after_it_is_counted_once(drive: Drive) -> None:
-    class Ends(AgentMiddleware):
-        def after_agent(self, state: Any, runtime: Any) -> None:
-            return None
-
-        async def aafter_agent(self, state: Any, runtime: Any) -> None:
-            return None
-
     there = chat(
         "a",
         calls(call("transfer_to_b")),
         "Done.",
         sub_agents=[gives("b", ag.TransferTo("a"))],
-        middleware=[Ends()],
+        middleware=[middleware(after_agent=lambda state: None)],
     )
     events = [*drive.run(ag.Runner(there, limits=ag.Limits(transfers=2)), "Go.")]
     assert lines(events)[-1] == "a[1.0]: Done."

@@ -13,8 +13,8 @@ from typing import Annotated, Any, NotRequired
 from typing import TypedDict as TypingTypedDict
 
 import pytest
-from helpers import Disk, Drive, failing, scripted, writes
-from langchain.agents.middleware import AgentMiddleware, AgentState
+from helpers import Disk, Drive, chat, failing, middleware, scripted, writes
+from langchain.agents.middleware import AgentState
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.channels import (
@@ -134,7 +134,14 @@ def test_channels_of_langgraph_merge_what_branches_write_as_in_langgraph(is_asyn
     assert out["values"] == {**theirs.compile().invoke(CHANNELS), "last": 1}
 
 
-@pytest.mark.parametrize("form", [Overwrite, lambda value: {"__overwrite__": value}])
+OVERWRITES: dict[str, Any] = {
+    "an object": Overwrite,
+    "JSON": lambda value: {"__overwrite__": value},
+    "what a server gets": lambda value: {"value": value, "type": "__overwrite__"},
+}
+
+
+@pytest.mark.parametrize("form", OVERWRITES.values(), ids=OVERWRITES)
 def test_overwrite_replaces_what_channels_have_merged(form: Any) -> None:
     new: dict[str, Any] = {"delta": ["n"], "topic": ["n"], "any": "n", "added": ["n"]}
     tree = writes("w", {name: form(value) for name, value in new.items()})
@@ -254,15 +261,14 @@ def test_middleware_may_hand_back_messages_that_cannot_be_compared(drive: Drive)
         """Measure."""
         return "measured", Array([1, 2])
 
-    class Redacting(AgentMiddleware[Any, Any, Any]):
-        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
-            copies = [message.model_copy(deep=True) for message in state["messages"]]
-            if copies[-1].type == "tool":
-                copies[-1].content = "redacted"
-            return {"messages": copies}
+    def redact(state: Any) -> dict[str, Any]:
+        copies = [message.model_copy(deep=True) for message in state["messages"]]
+        if copies[-1].type == "tool":
+            copies[-1].content = "redacted"
+        return {"messages": copies}
 
     model = scripted(calls(call("measure")), calls(call("measure", "2")), "Done.")
-    tree = ag.chat_agent("a", model, tools=[measure], middleware=[Redacting()])
+    tree = ag.chat_agent("a", model, tools=[measure], middleware=[middleware(before_model=redact)])
     assert [event.text for event in drive.run(ag.Runner(tree), "Go.")][-1] == "Done."
     assert [m.text for m in model.inputs[-1] if m.type == "tool"] == ["redacted", "redacted"]
 
@@ -274,15 +280,6 @@ def test_to_merge_changes_neither_side() -> None:
     values, new = {"a": 1}, {"a": 2}
     assert Reducers().merged(values, new) == {"a": 2}
     assert (values, new) == ({"a": 1}, {"a": 2})
-
-
-def test_the_root_is_edited_through_the_reducers() -> None:
-    runner = ag.Runner(
-        ag.sequential("s", [writes("a", {"notes": ["a"]}), ag.human("h", "?")]), values=Notes
-    )
-    list(runner.run("Go.", thread_id="t", values={"topic": "bees"}))
-    runner.graph.update_state(CONFIG, {"values": {"notes": ["edited"], "topic": "wasps"}})
-    assert values_of(runner) == {"notes": ["a", "edited"], "topic": "wasps"}
 
 
 def test_a_lane_is_edited_with_a_plain_dict() -> None:
@@ -323,25 +320,6 @@ def test_what_a_lane_keeps_does_not_grow_with_what_it_writes_over() -> None:
 # what tools and middleware share with the run
 
 
-@pytest.mark.parametrize("by", ["SetValues", "Command"])
-def test_calls_in_turn_see_what_those_before_them_wrote(drive: Drive, by: str) -> None:
-    seen: list[Any] = []
-
-    def note(text: str, values: Annotated[dict, InjectedState("values")]) -> Any:
-        """Note a text."""
-        seen.append(dict(values))
-        written = {"notes": [text], "last": text}
-        return ag.SetValues(**written) if by == "SetValues" else Command(update={"values": written})
-
-    asked = calls(*(call("note", text, text=text) for text in ("one", "two", "three")))
-    tree = ag.chat_agent("boss", scripted(asked, "Done."), tools=[note], parallel_tools=False)
-    runner = ag.Runner(tree, values=Notes)
-    list(drive.run(runner, "Go.", thread_id="t"))
-    second, third = {"notes": ["one"], "last": "one"}, {"notes": ["one", "two"], "last": "two"}
-    assert seen == [{"notes": []}, second, third]
-    assert values_of(runner) == {"notes": ["one", "two", "three"], "last": "three"}
-
-
 def merged(old: dict[str, str] | None, new: dict[str, str]) -> dict[str, str]:
     return {**(old or {}), **new}
 
@@ -354,13 +332,9 @@ class FileState(AgentState[Any]):
     notes: NotRequired[list[str]]
 
 
-class Filing(AgentMiddleware[Any, Any, Any]):
-    """Brings state as the middleware of deepagents does: tools write it, and a hook."""
-
-    state_schema = FileState
-
-    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        return {"files": {"readme": f"{len(state.get('files') or {})} files"}, "notes": ["begun"]}
+def begins(state: Any) -> dict[str, Any]:
+    """Write to the state, as middleware of deepagents does: tools write it, too."""
+    return {"files": {"readme": f"{len(state.get('files') or {})} files"}, "notes": ["begun"]}
 
 
 class Shared(TypedDict, total=False):
@@ -380,13 +354,12 @@ def read(state: Annotated[dict[str, Any], InjectedState]) -> str:
 
 
 def filing(name: str, *responses: Any, **options: Any) -> ag.Agent:
-    return ag.chat_agent(
-        name, scripted(*responses), tools=[write, read], middleware=[Filing()], **options
-    )
+    stack = [middleware(state=FileState, before_agent=begins)]
+    return chat(name, *responses, tools=[write, read], middleware=stack, **options)
 
 
 def reading(name: str) -> ag.Agent:
-    return ag.chat_agent(name, scripted(calls(call("read")), "Done."), tools=[read])
+    return chat(name, calls(call("read")), "Done.", tools=[read])
 
 
 @pytest.mark.parametrize("parallel_tools", [True, False])

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from commands import Commands
 from helpers import Drive, Sync, asks, foreign, says, scripted
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.langchain import LangChainTracer
@@ -234,16 +233,11 @@ for span in exporter.get_finished_spans():
 """
 
 
-def test_openinference_makes_spans_of_the_agents() -> None:
-    here = Path(__file__).parent
-    found = subprocess.run(
-        [sys.executable, "-c", OPEN_TELEMETRY],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": f"{here}:{here.parent}:{here.parent.parent}", "PATH": ""},
-    )
-    spans = {tuple(json.loads(line)) for line in found.stdout.splitlines()}
+def test_openinference_makes_spans_of_the_agents(program: Commands, tmp_path: Path) -> None:
+    path = tmp_path / "traced.py"
+    path.write_text(OPEN_TELEMETRY)
+    found = program(str(path))
+    spans = {tuple(json.loads(line)) for line in found.lines}
     assert {
         ("draft", "draft", "job/twice[0]/draft"),
         ("boss", "boss", "job/boss"),

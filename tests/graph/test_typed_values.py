@@ -10,9 +10,6 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from helpers import Drive, gives
-from langchain.tools import InjectedState, ToolRuntime
-from langchain_core.messages import ToolMessage
-from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 import agentgraph as ag
@@ -28,6 +25,7 @@ class Values(TypedDict, total=False):
     notes: Annotated[list[str], operator.add]
     report: Report
     day: date
+    n: int
 
 
 class Model(BaseModel):
@@ -59,6 +57,7 @@ FITTING: dict[str, dict[str, Any]] = {
 }
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a number for a text": ({"topic": 3}, "'topic' {}: Input should be a valid string, got 3"),
+    "a text for a number": ({"n": "42"}, "'n' {}: Input should be a valid integer, got '42'"),
     "an item of a list": ({"notes": ["a", 3]}, "'notes'[1] {}: Input should be a valid string, got 3"),
     "a model without a field": ({"report": {}}, "'report'['title'] {}: Field required, got {{}}"),
     "a text for a date": (
@@ -181,35 +180,6 @@ def test_the_schemas_of_a_graph_show_the_values(schema: type) -> None:
         assert "required" not in shown
     if schema is Model:
         assert shown["properties"]["topic"]["description"] == "What it is about."
-
-
-def test_tools_read_and_write_values_by_their_names(drive: Drive) -> None:
-    def injected(topic: Annotated[str, InjectedState("topic")]) -> str:
-        """Read it from the state."""
-        return f"injected {topic}"
-
-    def runtime(runtime: ToolRuntime) -> str:
-        """Read it from the runtime."""
-        return f"runtime {runtime.state['topic']}"
-
-    def context(ctx: ag.Context) -> str:
-        """Read it from the context."""
-        return f"context {ctx.values['topic']}"
-
-    def write(runtime: ToolRuntime) -> Command[Any]:
-        """Write it, with a message."""
-        said = ToolMessage("written", tool_call_id=runtime.tool_call_id)
-        return Command(update={"topic": "ants", "messages": [said]})
-
-    read = [call("injected"), call("runtime"), call("context")]
-    model = ScriptedChatModel(responses=[calls(*read), calls(call("write")), calls(*read), "Done."])
-    boss = ag.chat_agent("boss", model, tools=[injected, runtime, context, write], parallel_tools=False)
-    runner = ag.Runner(boss, values=Values)
-    texts = [event.text for event in drive.run(runner, "Go.", values={"topic": "bees"}) if event.text]
-    assert texts == [
-        *("injected bees", "runtime bees", "context bees", "written"),
-        *("injected ants", "runtime ants", "context ants", "Done."),
-    ]
 
 
 def test_a_tool_that_writes_a_wrong_type_fails_its_agent(drive: Drive) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -445,33 +443,3 @@ def test_a_timeout_needs_the_async_twin() -> None:
     with pytest.raises(ag.AgentGraphError, match="awatch"):
         ag.watch(runner, "Go.", console=pipe())
     assert asyncio.run(ag.awatch(runner, "Go.", console=pipe())).text == "Hum."
-
-
-def test_only_a_watched_run_streams_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner, modes = ag.Runner(says("a")), []
-    stream = runner.graph.stream
-
-    def noted(*args: Any, **options: Any) -> Any:
-        modes.append(options["stream_mode"])
-        return stream(*args, **options)
-
-    monkeypatch.setattr(runner.graph, "stream", noted)
-    list(runner.run("Go."))
-    ag.watch(runner, "Go.", console=pipe())
-    assert modes == [["updates"], ["updates", "tasks"]]
-
-
-def test_without_rich_all_but_watching_works_and_the_error_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['rich'] = None\n"
-        "import agentgraph as ag, agentgraph.show.lines, agentgraph.testing\n"
-        "runner = ag.Runner(ag.function_agent('a', lambda ctx: 'x'))\n"
-        "print([event.text for event in runner.run('Go.')])\n"
-        "try: ag.watch(runner, 'Go.')\n"
-        "except ag.AgentGraphError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == [
-        "['x']",
-        "watching a run needs the package rich: pip install 'agentgraph[live]'",
-    ]

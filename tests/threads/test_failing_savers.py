@@ -88,28 +88,6 @@ def test_a_failing_saver_is_not_told_to_a_model(drive: Drive) -> None:
     )
 
 
-def test_no_step_is_undone_for_a_failing_saver(drive: Drive) -> None:
-    steps = [
-        ag.step(says("book"), compensate=says("cancel")),
-        ag.step(ag.sequential("x", [says("pay"), says("send")]), depends_on=["book"]),
-    ]
-    runner = ag.Runner(ag.workflow("trip", steps), checkpointer=breaking("|x"))
-    assert broken(drive.run(runner, "Go.", thread_id="t"))[0][0] == "trip/book: book"
-    assert runner.thread("t").status == "stopped"
-    list(drive.resume(runner, "t"))
-    assert lines(runner.events("t")) == ["trip/book: book", "trip/x/pay: pay", "trip/x/send: send"]
-
-
-@pytest.mark.parametrize("on_error", ["fail", "collect", "wait", "first"])
-def test_no_branch_is_blamed_for_a_failing_saver(drive: Drive, on_error: Any) -> None:
-    tree = ag.parallel("p", [inner()], on_error=on_error)
-    runner = ag.Runner(tree, checkpointer=breaking("inner"))
-    said, _ = broken(drive.run(runner, "Go.", thread_id="t"))
-    assert said == []
-    assert lines(drive.resume(runner, "t"))[-2:] == ["p/inner/i1: i1", "p/inner/i2: i2"]
-    assert lines(runner.events("t")) == ["p/inner/i1: i1", "p/inner/i2: i2"]
-
-
 # What only looks like it.
 
 

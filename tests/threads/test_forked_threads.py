@@ -3,7 +3,7 @@
 Agents say their name and how many were asked before them, so that each text is said once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -28,16 +28,6 @@ def asking(name: str) -> ag.Agent:
 
 def sequence() -> ag.Agent:
     return ag.sequential("s", [*map(Counted(), "abc")])
-
-
-def iterations() -> ag.Agent:
-    return ag.loop("s", [*map(Counted(), "ab")], max_iterations=3)
-
-
-def nested() -> ag.Agent:
-    says = Counted()
-    inner = ag.sequential("in", [says("x"), ag.parallel("q", [says("y")])])
-    return ag.sequential("s", [says("a"), ag.parallel("p", [inner]), says("z")])
 
 
 def question() -> ag.Agent:
@@ -86,48 +76,27 @@ DONE = "answer s/p/lane/ask=one, answer s/p/boss=two, "
 BOTH = ("s/p/lane/ask", "s/p/boss")
 
 
-@pytest.mark.parametrize(
-    ("tree", "acts", "expected", "turn", "pending"),
-    [
-        (sequence, "fork b", "a0 b3 c4", "", ()),
-        (sequence, "fork b, fork b", "a0 b5 c6", "", ()),
-        (sequence, "fork b, fork c -1", "a0 b3 c5", "", ()),
-        (sequence, "fork b, fork c -1, fork c 0", "a0 b1 c6", "", ()),
-        (sequence, "fork b, run", "a0 b3 c4 a5 b6 c7", "a5 b6 c7", ()),
-        (sequence, "run, fork c", "a0 b1 c6", "", ()),
-        (sequence, "run, fork c, fork b 1", "a0 b1 c2 a3 b7 c8", "a3 b7 c8", ()),
-        (iterations, "fork b 1", "a0 b1 a2 b6 a7 b8", "", ()),
-        (nested, "fork p", "a0 x4 y5 z6", "", ()),
-        (question, "answer s/h=one, fork h", "a0 h?", "", ["s/h"]),
-        (question, "answer s/h=one, fork h, answer s/h=two", "a0 h? two z2", "", ()),
-        (branches, f"{DONE}fork a", "a4 x5 ask? boss?", "", BOTH),
-        (branches, f"{DONE}fork a, answer s/p/boss=yes", "a4 x5 ask? boss? yes", "", BOTH[:1]),
-        (branches, f"{DONE}fork p", "a0 x4 ask? boss?", "", BOTH),
-        (
-            *(branches, f"{DONE}fork p, answer s/p/boss=yes s/p/lane/ask=no"),
-            *("a0 x4 ask? boss? yes no y5 z6", "", ()),
-        ),
-        (branches, f"{DONE}fork z", "a0 x1 ask? boss? one y2 two z4", "", ()),
-    ],
-    ids=[
-        "one fork",
-        "two forks of one checkpoint",
-        "a fork of a fork",
-        "back from a fork of a fork",
-        "a turn after a fork",
-        "a fork of the turn before",
-        "a fork of the turn before, then of that fork",
-        "a fork in a loop",
-        "a fork before a lane inside a lane",
-        "an answered question is asked again",
-        "an answered question is answered again",
-        "a fork before branches",
-        "a fork before branches, and one answer",
-        "a fork at the step of branches",
-        "a fork at the step of branches, and their answers",
-        "a fork after branches keeps their results",
-    ],
-)
+FORKED: dict[str, tuple[Any, str, str, str, Sequence[str]]] = {
+    "of a fork, and back": (sequence, "fork b, fork c -1, fork c 0", "a0 b1 c6", "", ()),
+    "and a turn after it": (sequence, "fork b, run", "a0 b3 c4 a5 b6 c7", "a5 b6 c7", ()),
+    "of the turn before, and of that fork": (
+        *(sequence, "run, fork c, fork b 1", "a0 b1 c2 a3 b7 c8", "a3 b7 c8", ()),
+    ),
+    "before a question": (
+        *(question, "answer s/h=one, fork h, answer s/h=two", "a0 h? two z2", "", ()),
+    ),
+    "before branches": (
+        *(branches, f"{DONE}fork a, answer s/p/boss=yes", "a4 x5 ask? boss? yes", "", BOTH[:1]),
+    ),
+    "after branches, whose results stay": (
+        *(branches, f"{DONE}fork z", "a0 x1 ask? boss? one y2 two z4", "", ()),
+    ),
+}
+"""What is done to a tree, what its thread and the last turn have then, and who asks. Forks of any tree
+are in `tests/properties/test_forked_lines.py`."""
+
+
+@pytest.mark.parametrize(("tree", "acts", "expected", "turn", "pending"), FORKED.values(), ids=FORKED)
 def test_a_fork_replaces_what_ran_after_its_checkpoint(
     thread_of: ThreadOf, how: str, tree: Any, acts: str, expected: str, turn: str, pending: Any
 ) -> None:

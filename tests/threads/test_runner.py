@@ -3,34 +3,14 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from helpers import Drive, asks, failing, lines, says, yields
 from langchain_core.messages import AIMessage
-from langgraph.store.memory import InMemoryStore
 
 import agentgraph as ag
-
-
-def test_functions_of_all_four_kinds_run(drive: Drive) -> None:
-    def generator(ctx: ag.Context) -> Iterator[str]:
-        yield from ("x", "y")
-
-    async def coroutine(ctx: ag.Context) -> str:
-        await asyncio.sleep(0)
-        return "coroutine"
-
-    async def stream(ctx: ag.Context) -> AsyncIterator[str]:
-        yield "one"
-        await asyncio.sleep(0)
-        yield "two"
-
-    functions = {"a": lambda ctx: "plain", "b": generator, "c": coroutine, "d": stream}
-    tree = ag.sequential("s", [ag.function_agent(*item) for item in functions.items()])
-    texts = [event.text for event in drive.run(ag.Runner(tree), "Go.")]
-    assert texts == ["plain", "x", "y", "coroutine", "one", "two"]
 
 
 def test_an_async_function_runs_in_a_sync_run_inside_a_running_loop() -> None:
@@ -142,13 +122,6 @@ def test_an_exception_that_is_raised_again_brings_no_question_of_another_run(dri
     second, _ = failing(drive.run(ag.Runner(agent), "Go."), ValueError)
     assert sorted(event.kind for event in first) == ["error", "interrupted"]
     assert [event.kind for event in second] == ["error"]
-
-
-def test_an_agent_finds_the_store_of_its_runner(drive: Drive) -> None:
-    store = InMemoryStore()
-    store.put(("bees",), "fact", {"legs": 6})
-    look = ag.function_agent("a", lambda ctx: str(ctx.runtime.store.get(("bees",), "fact").value))
-    assert lines(drive.run(ag.Runner(look, store=store), "Go.")) == ["a: {'legs': 6}"]
 
 
 def test_events_have_the_turn_the_step_and_the_time_of_what_happened(drive: Drive) -> None:

@@ -98,16 +98,6 @@ def test_several_calls_run_at_the_same_time(drive: Drive) -> None:
     assert last.text == "1 f success: writer/f(0) | 2 f success: writer/f(1)"
 
 
-def test_a_coroutine_inside_runs_with_the_async_methods_and_the_sync_ones(drive: Drive) -> None:
-    async def sleep(ctx: ag.Context) -> str:
-        await asyncio.sleep(0)
-        return "Slept."
-
-    agent = ag.function_agent("f", sleep)
-    *_, last = drive.run(ag.Runner(caller(agent, agent)), "Go.")
-    assert last.text == "1 f success: Slept. | 2 f success: Slept."
-
-
 # without a runner
 
 

@@ -20,6 +20,7 @@ from helpers import (
     chat,
     check_heard,
     lines,
+    middleware,
     read,
     results,
     says,
@@ -38,9 +39,9 @@ from agentgraph.tree.places import lay_out
 LOOK = calls(call("helper", request="Look."))
 
 
-def boss(helper: ag.Agent, *middleware: Any) -> ag.Agent:
+def boss(helper: ag.Agent, *stack: Any) -> ag.Agent:
     """Return a chat agent that calls an agent once."""
-    return chat("boss", LOOK, results, tools=[ag.agent_tool(helper)], middleware=[*middleware])
+    return chat("boss", LOOK, results, tools=[ag.agent_tool(helper)], middleware=[*stack])
 
 
 class UpstreamError(ConnectionError):
@@ -53,22 +54,15 @@ def failing_helper(*more: Any) -> ag.Agent:
     return yields("helper", *failures, *more, ["Found."])
 
 
-class Twice(AgentMiddleware[Any, Any]):
-    """Makes each call twice, and keeps what the calls gave."""
+def twice(given: list[str]) -> Any:
+    """Return middleware that makes each call twice, and keeps what the calls gave."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[str] = []
+    def make(request: Any) -> Any:
+        both = [(yield request), (yield request)]
+        given.extend(each.text for each in both)
+        return both[-1]
 
-    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        self.given.append(handler(request).text)
-        self.given.append((last := handler(request)).text)
-        return last
-
-    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        self.given.append((await handler(request)).text)
-        self.given.append((last := await handler(request)).text)
-        return last
+    return middleware("Twice", wrap_tool_call=make)
 
 
 def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
@@ -82,18 +76,18 @@ def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
             yield ag.SetValues(**{f"note{number}": True})
             yield f"note {number}"
 
-    twice = Twice()
+    given: list[str] = []
     critic = ag.function_agent("critic", lambda ctx: f"{dict(ctx.values)}")
-    tree = ag.sequential("s", [boss(ag.function_agent("helper", note), twice), critic])
+    tree = ag.sequential("s", [boss(ag.function_agent("helper", note), twice(given)), critic])
     disk.run(tree)
-    twice.given.clear()
+    given.clear()
     assert lines(disk.resume(tree, "yes")) == [
         "s/boss/helper(0.1): note 3",
         "s/boss: note 3",
         "s/boss: 1 helper success: note 3",
         "s/critic: {'note3': True}",
     ]
-    assert twice.given == ["note 1", "note 3"]
+    assert given == ["note 1", "note 3"]
     check_heard(disk.heard, disk.events(tree))
 
 
@@ -115,7 +109,9 @@ def test_a_question_of_an_attempt_that_then_failed_is_void(disk: Disk, beside: b
 
 def test_of_two_calls_of_a_tool_the_last_one_counts(drive: Drive) -> None:
     given = [ag.SetValues(a=1), ag.Custom("a"), "first"], [ag.SetValues(b=2), "second"]
-    writer = chat("w", calls(call("note")), results, tools=[tool("note", *given)], middleware=[Twice()])
+    writer = chat(
+        "w", calls(call("note")), results, tools=[tool("note", *given)], middleware=[twice([])]
+    )
     critic = ag.function_agent("critic", lambda ctx: f"{dict(ctx.values)}")
     assert lines(drive.run(ag.Runner(ag.sequential("s", [writer, critic])), "Go."))[1:] == [
         "s/w: second",
@@ -142,8 +138,8 @@ def test_middleware_is_given_failures_again_as_they_were(disk: Disk) -> None:
 
 def test_a_call_that_succeeds_at_once_saves_nothing_of_its_attempt(drive: Drive) -> None:
     saved = []
-    for middleware in ([], [tries_calls_again()]):
-        runner = ag.Runner(boss(says("helper"), *middleware))
+    for stack in ([], [tries_calls_again()]):
+        runner = ag.Runner(boss(says("helper"), *stack))
         list(drive.run(runner, "Go.", thread_id="t"))
         checkpoints = list(runner.saver.list({"configurable": {"thread_id": "t"}}))
         saved.append(len(checkpoints))

@@ -2,11 +2,15 @@
 
 import asyncio
 import base64
-import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp_library
 import pytest
+import uvicorn
+from commands import wait_until
 from helpers import Async, Disk, Drive, failing, says, scripted
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
@@ -16,8 +20,19 @@ from langgraph.prebuilt import ToolRuntime
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
-SERVER = Path(__file__).parents[2] / "mcp_library.py"
-CONNECTION: Any = {"transport": "stdio", "command": sys.executable, "args": [str(SERVER)]}
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[str]:
+    """Run the server on the loopback address, in a thread, and give its address."""
+    app = mcp_library.server.streamable_http_app()
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    wait_until(lambda: server.started)
+    host, port = server.servers[0].sockets[0].getsockname()
+    yield f"http://{host}:{port}/mcp"
+    server.should_exit = True
+    thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +42,24 @@ def seen() -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def tools(seen: list[list[str]]) -> list[BaseTool]:
+def tools(library: str, seen: list[list[str]]) -> list[BaseTool]:
     async def intercept(request: Any, handler: Any) -> Any:
         runtime: ToolRuntime = request.runtime
         seen.append([message.text for message in runtime.state["messages"] if message.text])
         return await handler(request)
 
-    return served(tool_interceptors=[intercept])
+    return served(library, tool_interceptors=[intercept])
 
 
 @pytest.fixture(scope="module")
-def raising() -> dict[str, BaseTool]:
+def raising(library: str) -> dict[str, BaseTool]:
     """The tools by name, whose errors are exceptions."""
-    return {each.name: each for each in served(handle_tool_errors=False)}
+    return {each.name: each for each in served(library, handle_tool_errors=False)}
 
 
-def served(**options: Any) -> list[BaseTool]:
-    client = MultiServerMCPClient({"library": CONNECTION}, **options)
+def served(url: str, **options: Any) -> list[BaseTool]:
+    connection: Any = {"transport": "streamable_http", "url": url}
+    client = MultiServerMCPClient({"library": connection}, **options)
     return asyncio.run(client.get_tools())
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from beside_langchain import run_graph, run_tree
-from helpers import Counting, Drive, middleware, scripted, shapes
+from helpers import Counting, Drive, middleware, passes, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ContextEditingMiddleware,
@@ -76,10 +76,6 @@ class Stack(NamedTuple):
     turns: tuple[str, ...] = ("Go.",)
     answer: Any = None
     system: str = ""
-
-
-def passes(request: Any) -> Any:
-    return (yield request)
 
 
 def loud(request: Any) -> Any:

@@ -24,14 +24,6 @@ class Offered(ScriptedChatModel):
         return super()._generate(*args, **options)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 3])
-def test_the_model_is_asked_until_it_calls_no_tool(drive: Drive, rounds: int) -> None:
-    model = scripted(*[LOOKS] * rounds, "Done.")
-    writer = ag.chat_agent("w", model, tools=[tool("look", "a")], max_iterations=rounds + 1)
-    said = lines(drive.run(ag.Runner(writer), "Go."))
-    assert said == [*["w: [calls] look({})", "w: a"] * rounds, "w: Done."]
-
-
 def test_after_its_limit_an_agent_goes_on_with_a_higher_one(disk: Disk) -> None:
     model, look = scripted(*[LOOKS] * 3, "Done."), tool("look", "a", "b", "c", "d")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Drive, echo, enforcing, failing, scripted, town
+from helpers import Drive, echo, enforcing, failing, middleware, scripted, town
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, LLMToolSelectorMiddleware
+from langchain.agents.middleware import LLMToolSelectorMiddleware
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
@@ -26,27 +26,21 @@ CACHED: dict[str, Any] = {
 }
 
 
-class Seeing(AgentMiddleware[Any, Any, Any]):
-    """Sees the model and the system message of each call."""
+Seen = list[tuple[str, Any]]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[str, Any]] = []
 
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        self._see(request)
-        return handler(request)
+def seeing(seen: Seen) -> Any:
+    """Return middleware that sees the model and the system message of each call."""
 
-    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        self._see(request)
-        return await handler(request)
-
-    def _see(self, request: Any) -> None:
+    def see(request: Any) -> Any:
         system = request.system_message
-        self.seen.append((type(request.model).__name__, system and system.content))
+        seen.append((type(request.model).__name__, system and system.content))
+        return (yield request)
+
+    return middleware("Seeing", wrap_model_call=see)
 
 
-wrapped = pytest.mark.parametrize("middleware", [(), (Seeing(),)], ids=["plain", "wrapped"])
+wrapped = pytest.mark.parametrize("stack", [(), (seeing([]),)], ids=["plain", "wrapped"])
 
 
 def ran(drive: Drive, model: Any, *, values: Any = None, **options: Any) -> list[str]:
@@ -67,11 +61,11 @@ def openai_key(monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer) -> 
 @pytest.mark.usefixtures("openai_key")
 def test_a_name_becomes_a_model_of_langchain(drive: Drive, openai_server: OpenAIServer) -> None:
     openai_server.script = ["Hum."] * 4
-    seeing = Seeing()
-    for options in ({}, {"tools": [echo]}, {"middleware": [seeing]}):
+    seen: Seen = []
+    for options in ({}, {"tools": [echo]}, {"middleware": [seeing(seen)]}):
         assert ran(drive, "openai:gpt-4.1-mini", **options) == ["s/w: Hum."]
     assert {body["model"] for body in openai_server.requests} == {"gpt-4.1-mini"}
-    assert seeing.seen == [("ChatOpenAI", None)]
+    assert seen == [("ChatOpenAI", None)]
 
 
 @pytest.mark.usefixtures("openai_key")
@@ -131,7 +125,7 @@ def test_a_name_that_does_not_become_a_model_is_an_error(
 
 
 @wrapped
-def test_a_function_chooses_the_model_of_each_step(drive: Drive, middleware: Any) -> None:
+def test_a_function_chooses_the_model_of_each_step(drive: Drive, stack: Any) -> None:
     small, large = scripted(calls(call("echo", text="x")), "Done."), scripted("Old.")
     seen: list[int] = []
 
@@ -139,7 +133,7 @@ def test_a_function_chooses_the_model_of_each_step(drive: Drive, middleware: Any
         seen.append(len(ctx.messages))
         return large if ctx.values.get("is_hard") else small
 
-    runner = ag.Runner(ag.chat_agent("w", choose, tools=[echo], middleware=middleware))
+    runner = ag.Runner(ag.chat_agent("w", choose, tools=[echo], middleware=stack))
     assert transcript(drive.run(runner, "Go.", thread_id="t"))[-1] == "w: Done."
     hard = drive.run(runner, "Go on.", thread_id="t", values={"is_hard": True})
     assert transcript(hard) == ["w: Old."]
@@ -148,10 +142,10 @@ def test_a_function_chooses_the_model_of_each_step(drive: Drive, middleware: Any
 
 
 @wrapped
-def test_a_model_that_was_chosen_keeps_its_settings(drive: Drive, middleware: Any) -> None:
+def test_a_model_that_was_chosen_keeps_its_settings(drive: Drive, stack: Any) -> None:
     model = scripted("Done.")
     bound = model.bind(temperature=0.5, tool_choice="echo")
-    ran(drive, lambda ctx: bound, tools=[echo], middleware=middleware)
+    ran(drive, lambda ctx: bound, tools=[echo], middleware=stack)
     assert model.settings == [{"temperature": 0.5, "tool_choice": "echo"}]
 
 
@@ -177,7 +171,7 @@ def test_an_error_of_a_function_names_the_agent(drive: Drive, what: str) -> None
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"middleware": [Seeing()]}, {"output_schema": town()}],
+    [{}, {"middleware": [seeing([])]}, {"output_schema": town()}],
     ids=["plain", "wrapped", "structured"],
 )
 def test_a_model_that_takes_no_tools_chosen_for_an_agent_with_tools_is_an_error(
@@ -191,12 +185,12 @@ def test_a_model_that_takes_no_tools_chosen_for_an_agent_with_tools_is_an_error(
 
 
 @wrapped
-def test_a_function_gives_the_template_of_each_step(drive: Drive, middleware: Any) -> None:
+def test_a_function_gives_the_template_of_each_step(drive: Drive, stack: Any) -> None:
     def instruct(ctx: ag.Context) -> str:
         return f"You have {{topic}}, and {len(ctx.messages)} messages."
 
     model = scripted(calls(call("echo", text="x")), "Done.")
-    options: Any = {"instruction": instruct, "tools": [echo], "middleware": middleware}
+    options: Any = {"instruction": instruct, "tools": [echo], "middleware": stack}
     ran(drive, model, values={"topic": "bees"}, **options)
     assert [messages[0].text for messages in model.inputs] == [
         "You have bees, and 1 messages.",
@@ -210,11 +204,11 @@ def test_a_function_gives_the_template_of_each_step(drive: Drive, middleware: An
 @pytest.mark.parametrize("in_function", [False, True], ids=["given", "of a function"])
 @pytest.mark.parametrize("has_middleware", [False, True], ids=["plain", "wrapped"])
 def test_a_message_is_sent_unchanged(drive: Drive, in_function: bool, has_middleware: bool) -> None:
-    model, message, seeing = scripted("a"), SystemMessage([CACHED]), Seeing()
+    model, message, seen = scripted("a"), SystemMessage([CACHED]), list[Any]()
     instruction = (lambda ctx: message) if in_function else message
-    ran(drive, model, instruction=instruction, middleware=[seeing] if has_middleware else [])
+    ran(drive, model, instruction=instruction, middleware=[seeing(seen)] if has_middleware else [])
     assert model.inputs[0][0] == message
-    assert seeing.seen == [("ScriptedChatModel", [CACHED])] * has_middleware
+    assert seen == [("ScriptedChatModel", [CACHED])] * has_middleware
 
 
 @pytest.mark.parametrize(("schema", "blocks"), [(None, 2), (int, 3)])

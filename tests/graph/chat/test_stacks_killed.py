@@ -3,13 +3,12 @@
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import forking
 import pytest
 import stack_process
+from commands import Commands
 from helpers import check_heard, read
 from stack_process import NOWHERE
 
@@ -32,34 +31,26 @@ FIRST_CALL = Counter(["before the tool a", "tool a", "after the tool a"])
 """A call that ended just before another one of its message: LangGraph saves and streams the result of
 a task while the node goes on. If it was not saved yet, it runs again, and its first result is void."""
 
-Run = Callable[[Path, str, str, str], int]
-"""Runs a method in a process, to its end or to where it is killed; gives its exit code."""
-
-
-@pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    with forking.serving(stack_process.__file__) as forker:
-
-        def run(folder: Path, mode: str, method: str, point: str) -> int:
-            forker.start(folder=str(folder), mode=mode, method=method, point=point)
-            return forker.wait()
-
-        yield run
-
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_after_each_kill_only_what_was_in_flight_runs_again(
-    run: Run, mode: str, tmp_path_factory: pytest.TempPathFactory
+    program: Commands, mode: str, tmp_path: Path
 ) -> None:
-    undisturbed, killed = (tmp_path_factory.mktemp(name) for name in ("undisturbed", "killed"))
-    assert run(undisturbed, mode, "run", NOWHERE) == 0
+    def run(folder: Path, method: str, point: str) -> int:
+        """Run a method in a process, to its end or to where it is killed; return its exit code."""
+        return program(stack_process.__file__, str(folder), mode, method, point).code
+
+    undisturbed, killed = (tmp_path / name for name in ("undisturbed", "killed"))
+    undisturbed.mkdir()
+    killed.mkdir()
+    assert run(undisturbed, "run", NOWHERE) == 0
     assert set(done(undisturbed).values()) == {1}
     again = Counter[str]()
     for number, (point, before) in enumerate(IN_FLIGHT.items()):
         method = "resume" if number else "run"
-        assert run(killed, mode, method, point) == -signal.SIGKILL, point
+        assert run(killed, method, point) == -signal.SIGKILL, point
         again += Counter([point, *before])
-    assert run(killed, mode, "resume", NOWHERE) == 0
+    assert run(killed, "resume", NOWHERE) == 0
     least = done(undisturbed) + again
     assert done(killed) in [least, least + FIRST_CALL, least + FIRST_CALL + FIRST_CALL]
     assert kept(killed) == kept(undisturbed)

@@ -9,8 +9,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from helpers import Disk, Drive, echo, enforcing, failing, scripted, texts, town
-from langchain.agents.middleware import AgentMiddleware, after_agent, after_model
+from helpers import Disk, Drive, echo, enforcing, failing, middleware, scripted, texts, town
+from langchain.agents.middleware import after_agent, after_model
 from langchain.agents.structured_output import (
     StructuredOutputValidationError,
     ToolStrategy,
@@ -393,51 +393,40 @@ def test_a_tool_that_failed_beside_the_answer_runs_again_in_another_process(disk
     assert transcript(disk.resume(tree)) == ["s/w: Booked.", "s/w/z: {'city': 'Rome'}"]
 
 
-class Changing(AgentMiddleware[Any, Any, Any]):
-    """Changes every request to the model."""
-
-    def __init__(self, **changes: Any) -> None:
-        super().__init__()
-        self.changes = changes
-
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        return handler(request.override(**self.changes))
-
-    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        return await handler(request.override(**self.changes))
+def changing(**changes: Any) -> Any:
+    """Return middleware that changes every request to the model."""
+    return middleware(wrap_model_call=lambda request: (yield request.override(**changes)))
 
 
 @pytest.mark.parametrize("later", [Refusal, ToolStrategy(Refusal)], ids=["type", "strategy"])
 def test_middleware_may_ask_for_another_format(drive: Drive, later: Any) -> None:
     model = scripted("No.", NO)
-    middleware = [Changing(response_format=later)]
-    _, value = ran(drive, model, ToolStrategy(Trip | Refusal), middleware=middleware)
+    wraps = [changing(response_format=later)]
+    _, value = ran(drive, model, ToolStrategy(Trip | Refusal), middleware=wraps)
     assert value == {"why": "No."}
     assert tool_names(model) == ["Refusal"]
     assert model.inputs[1][-1].text.endswith("Reply again, by calling Refusal.")
 
 
 def test_middleware_may_ask_for_another_format_at_each_call(drive: Drive) -> None:
-    middleware = Changing(response_format=ToolStrategy(Trip))
-
-    def first(messages: Any) -> AIMessage:
-        middleware.changes["response_format"] = ToolStrategy(Refusal)
-        return calling("echo", text="")
-
-    model = scripted(first, NO)
+    later = [ToolStrategy(Trip), ToolStrategy(Refusal)]
+    each = middleware(
+        wrap_model_call=lambda request: (yield request.override(response_format=later.pop(0)))
+    )
+    model = scripted(calling("echo", text=""), NO)
     schema = ToolStrategy(Trip | Refusal)
-    assert ran(drive, model, schema, tools=[echo], middleware=[middleware])[1] == {"why": "No."}
+    assert ran(drive, model, schema, tools=[echo], middleware=[each])[1] == {"why": "No."}
     assert tool_names(model) == ["echo", "Refusal"]
 
 
 def test_middleware_may_ask_for_any_text(drive: Drive) -> None:
-    middleware = [Changing(response_format=None)]
-    assert ran(drive, scripted("Rome."), Trip, middleware=middleware) == (["w: Rome."], "Rome.")
+    wraps = [changing(response_format=None)]
+    assert ran(drive, scripted("Rome."), Trip, middleware=wraps) == (["w: Rome."], "Rome.")
 
 
 def test_middleware_may_choose_a_model_that_answers_otherwise(drive: Drive) -> None:
     other = enforcing('{"city": "Rome"}')
-    assert ran(drive, scripted(), Trip, middleware=[Changing(model=other)])[1] == TRIP
+    assert ran(drive, scripted(), Trip, middleware=[changing(model=other)])[1] == TRIP
     assert "response_format" in other.settings[0]
 
 

@@ -4,11 +4,9 @@ import asyncio
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, echo, lines, results, says, scripted
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from helpers import Disk, Drive, chat, echo, lines, middleware, removal, results, says, scripted
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, tool
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import interrupt
 
@@ -41,27 +39,23 @@ async def by_runtime_later(runtime: ToolRuntime) -> str:
     return texts(runtime.state["messages"])
 
 
-class Shorter(AgentMiddleware[Any, Any, Any]):
-    """Leaves the agent a summary and what is newest."""
+def shorter() -> Any:
+    """Return middleware that leaves the agent a summary and what is newest."""
 
-    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        gone = RemoveMessage(id=REMOVE_ALL_MESSAGES)
-        return {"messages": [gone, HumanMessage("In short."), *state["messages"][-1:]]}
+    def before_agent(state: Any) -> Any:
+        return {"messages": [removal(), HumanMessage("In short."), *state["messages"][-1:]]}
+
+    return middleware("Shorter", before_agent=before_agent)
 
 
-class Watching(AgentMiddleware[Any, Any, Any]):
-    """Notes what a wrap of a tool call sees."""
+def watching(seen: list[str]) -> Any:
+    """Return middleware that notes what a wrap of a tool call sees."""
 
-    def __init__(self) -> None:
-        self.seen: list[str] = []
+    def note(request: Any) -> Any:
+        seen.append(texts(request.state["messages"]))
+        return (yield request)
 
-    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
-        self.seen.append(texts(request.state["messages"]))
-        return handler(request)
-
-    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        self.seen.append(texts(request.state["messages"]))
-        return await handler(request)
+    return middleware("Watching", wrap_tool_call=note)
 
 
 def texts_of_results(drive: Drive, agent: ag.Agent, **options: Any) -> list[str]:
@@ -72,33 +66,33 @@ def texts_of_results(drive: Drive, agent: ag.Agent, **options: Any) -> list[str]
 
 
 @pytest.mark.parametrize(
-    ("history", "middleware", "seen"),
+    ("history", "stack", "seen"),
     [
         ("shared", [], "Go. | [first] said: Before."),
         ("input", [], "Go."),
         (lambda entries: [HumanMessage("Chosen.")], [], "Chosen."),
-        ("input", [Shorter()], "In short. | Go."),
+        ("input", [shorter()], "In short. | Go."),
     ],
     ids=["shared", "input", "a function", "changed by middleware"],
 )
 def test_the_state_of_a_tool_has_what_the_agent_sees(
-    drive: Drive, history: Any, middleware: Any, seen: str
+    drive: Drive, history: Any, stack: Any, seen: str
 ) -> None:
     tools = [by_runtime, by_state, by_messages, by_runtime_later]
     model = scripted(*(calls(call(each.__name__)) for each in tools), "Done.")
-    writer = ag.chat_agent("writer", model, tools=tools, history=history, middleware=middleware)
+    writer = ag.chat_agent("writer", model, tools=tools, history=history, middleware=stack)
     results = texts_of_results(drive, writer)
     assert texts(model.inputs[0]) == seen
     assert results == [" | ".join([seen, *results[:n]]) for n in range(4)]
 
 
 def test_a_wrap_of_a_tool_call_sees_what_the_agent_sees(drive: Drive) -> None:
-    watching = Watching()
-    middleware = [Shorter(), watching]
+    seen: list[str] = []
+    stack = [shorter(), watching(seen)]
     made = calls(call("echo", text="hi"))
-    writer = chat("w", made, "Done.", tools=[echo], history="input", middleware=middleware)
+    writer = chat("w", made, "Done.", tools=[echo], history="input", middleware=stack)
     assert texts_of_results(drive, writer) == ["hi"]
-    assert watching.seen == ["In short. | Go."]
+    assert seen == ["In short. | Go."]
 
 
 def test_what_the_agent_sees_is_looked_up_only_where_a_tool_asks(drive: Drive) -> None:
@@ -216,7 +210,7 @@ def test_a_context_is_given_through_a_wrap_and_after_a_resume(disk: Disk) -> Non
         """Ask a person."""
         return f"{interrupt('Well?')} {whole(ctx)}"
 
-    writer = chat("writer", calls(call("ask")), results, tools=[ask], middleware=[Watching()])
+    writer = chat("writer", calls(call("ask")), results, tools=[ask], middleware=[watching([])])
     tree = ag.loop("l", [writer], max_iterations=1)
     disk.run(tree)
     assert lines(disk.resume(tree, "Yes."))[-1] == (
@@ -225,27 +219,19 @@ def test_a_context_is_given_through_a_wrap_and_after_a_resume(disk: Disk) -> Non
 
 
 def test_a_tool_that_middleware_brings_or_puts_in_is_given_a_context(drive: Drive) -> None:
-    class Bringing(AgentMiddleware[Any, Any, Any]):
-        def __init__(self) -> None:
-            self.tools = [tool("brought")(function)]
+    def put_in(request: Any) -> Any:
+        found = request if request.tool else request.override(tool=tool("put_in")(function))
+        return (yield found)
 
-        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
-            return handler(self._found(request))
-
-        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-            return await handler(self._found(request))
-
-        def _found(self, request: Any) -> Any:
-            return request if request.tool else request.override(tool=tool("put_in")(function))
-
+    bringing = middleware(tools=[tool("brought")(function)], wrap_tool_call=put_in)
     made = [calls(call("brought", word="A")), calls(call("put_in", word="B"))]
-    first, second = texts_of_results(drive, chat("writer", *made, "Done.", middleware=[Bringing()]))
+    first, second = texts_of_results(drive, chat("writer", *made, "Done.", middleware=[bringing]))
     assert first == "A: Go. | Before. by writer at s/writer, {}"
     assert second.startswith("B: Go. | Before. | A:")
 
 
-@pytest.mark.parametrize("middleware", [[], [Watching()]], ids=["alone", "wrapped"])
-def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, middleware: Any) -> None:
+@pytest.mark.parametrize("stack", [[], [watching([])]], ids=["alone", "wrapped"])
+def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, stack: Any) -> None:
     def add(n: int) -> ag.SetValues:
         """Write a value."""
         return ag.SetValues(topic=n, **{f"n{n}": True})
@@ -262,7 +248,7 @@ def test_calls_in_sequence_see_what_those_before_them_wrote(drive: Drive, middle
 
     made = [call("look"), call("add", n=2), call("look"), call("add", n=3), call("look")]
     script = [calls(*made), calls(call("look")), "Done."]
-    options: Any = {"tools": [add, look], "parallel_tools": False, "middleware": middleware}
+    options: Any = {"tools": [add, look], "parallel_tools": False, "middleware": stack}
     seen = texts_of_results(drive, chat("writer", *script, **options), values={"topic": 1})
     assert [each for each in seen if each != "Done."] == [
         "{1} {'topic': 1}",
