@@ -69,8 +69,7 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
-from agentgraph.threads.overview import Thread, ThreadSummary, Turn
-from agentgraph.threads.results import Result, Usage
+from agentgraph.threads.reports import Result, Thread, ThreadSummary, Turn, Usage
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
 

@@ -37,9 +37,8 @@ from agentgraph.show.lines import one_line, print_event, tree_lines, without_con
 from agentgraph.show.screens import Lines, text_console
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
-from agentgraph.threads.overview import Thread, Turn
 from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.results import Usage
+from agentgraph.threads.reports import Thread, Turn, Usage
 from agentgraph.threads.runner import Runner
 
 JsonObject = dict[str, Any]

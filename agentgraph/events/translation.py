@@ -34,7 +34,7 @@ from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.moments import (
+from agentgraph.graph.stamps import (
     ANSWERED,
     GRAPH_AGENT,
     STAMP,

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 
 from agentgraph.graph.history import calls_of
-from agentgraph.graph.moments import address_of, stamped
+from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.values import is_same
 
 Effect = Literal["said", "replaced", "rewritten", "taken back", "context", "nothing"]

@@ -36,7 +36,7 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.moments import address_of, agent_of, home_at, speaker_of
+from agentgraph.graph.stamps import address_of, agent_of, home_at, speaker_of
 from agentgraph.safe_repr import as_json
 
 OnMyWay = Callable[[Entry], bool]

@@ -12,9 +12,21 @@ thread grow with the square of its length: 500 messages of 400 bytes take 74 MB 
   nothing that grows with the run.
 
 Only this file and `stored_values.py` know of `DeltaChannel`, which is in beta.
+
+The saved state of chat agents' middleware: records, and the changes of records that are stored.
+
+A record grows with the talk: middleware that adds a reminder in each turn has one more each time.
+Stored whole with each step, it would make a thread grow with the square of its turns. So a node writes
+only what it changed, and the channel folds the changes. The root of a tree folds them to records. A
+lane inside stores the changes as they are: the enclosing lanes have the records, and take the changes
+when it has ended.
+
+What a derived agent keeps for itself (the plan of a `plan_execute`) is a section of a record, too.
+
+Pure: nothing here knows what the records hold.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid5
 
@@ -35,10 +47,86 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
-from agentgraph.graph.middleware_state import applied, collected
 from agentgraph.graph.stored_values import ValuesChannel
-from agentgraph.graph.values import Reducers, Write
+from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.changes import Outline
+
+Record = Mapping[str, Mapping[str, Any]]
+"""The saved state of one chat agent: sections by name, each of entries by key."""
+Records = Mapping[str, Record]
+"""Records by the node of the agent's place."""
+Change = Mapping[str, Mapping[str, list[Any]]]
+"""The changed entries of a record: each a list of its new value, empty if it is gone."""
+Changes = Mapping[str, Change]
+"""Changes by the node of the agent's place."""
+
+
+_KEPT = "kept"
+"""The section of a record with what a derived agent keeps."""
+
+
+def kept_for(records: Records, node: str) -> Mapping[str, Any]:
+    """Return what is kept for the derived agent at a node, by key."""
+    return records.get(node, {}).get(_KEPT, {})
+
+
+def keeping(node: str, entries: Mapping[str, Any]) -> Changes:
+    """Return the changes that keep entries for the derived agent at a node."""
+    return {node: {_KEPT: {key: [value] for key, value in entries.items()}}}
+
+
+def change_between(before: Record, after: Record) -> dict[str, dict[str, list[Any]]]:
+    """Return the change that turns one record into another.
+
+    >>> change_between({"removed": {"1": True}}, {"removed": {"2": True}})
+    {'removed': {'2': [True], '1': []}}
+    """
+    change: dict[str, dict[str, list[Any]]] = {}
+    for section in dict.fromkeys([*before, *after]):
+        old, new = before.get(section, {}), after.get(section, {})
+        entries = {k: [v] for k, v in new.items() if k not in old or not is_same(old[k], v)}
+        entries |= {key: [] for key in old if key not in new}
+        if entries:
+            change[section] = entries
+    return change
+
+
+def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
+    """Return records after several changes, in order: the reducer of the root.
+
+    >>> applied({}, [{"writer": {"state": {"rounds": [1]}}}, {"writer": {"state": {"rounds": [2]}}}])
+    {'writer': {'state': {'rounds': 2}}}
+    """
+    result = dict(records)
+    for node, change in collected({}, several).items():
+        record = {**result.get(node, {})}
+        for section, entries in change.items():
+            merged = {**record.get(section, {}), **{key: v[0] for key, v in entries.items() if v}}
+            record[section] = {k: v for k, v in merged.items() if entries.get(k, (v,))}
+        result[node] = {section: entries for section, entries in record.items() if entries}
+    return {node: record for node, record in result.items() if record}
+
+
+def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]:
+    """Return changes merged with later ones, in order: the reducer of a lane inside the tree."""
+    result: dict[str, Change] = dict(changes)
+    new: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    for node, section, entries in _sections(several):
+        folded = new.setdefault(node, {})
+        if section not in folded:
+            folded[section] = {**changes.get(node, {}).get(section, {})}
+        folded[section].update(entries)
+    for node, sections in new.items():
+        result[node] = {**result.get(node, {}), **sections}
+    return result
+
+
+def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[str, list[Any]]]]:
+    for changes in several:
+        for node, change in changes.items():
+            for section, entries in change.items():
+                yield node, section, entries
+
 
 SNAPSHOT_FREQUENCY = 100
 _RECORD_FREQUENCY = 32

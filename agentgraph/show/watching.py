@@ -9,11 +9,10 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
-from agentgraph.threads.beginning import beginning
-from agentgraph.threads.engine import Engine, RunOptions
+from agentgraph.threads.engine import Engine, RunOptions, beginning
 from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.replay import last_turn
-from agentgraph.threads.results import Result, result
+from agentgraph.threads.reports import Result, result
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input

@@ -1,4 +1,7 @@
-"""Runs a compiled tree on threads and reads their state, sync and async."""
+"""Runs a compiled tree on threads and reads their state, sync and async.
+
+How a call begins that may be a turn or a resume: `invoke` and `watch`.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,18 +20,56 @@ from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
-from agentgraph.threads.beginning import Begin
+from agentgraph.safe_repr import shown
 from agentgraph.threads.checks import check_known, check_types
-from agentgraph.threads.config import check_config, checked_id, context_as, merged
+from agentgraph.threads.config import (
+    await_outside,
+    call_outside,
+    check_config,
+    checked_id,
+    context_as,
+    merged,
+    thread_for,
+    thread_in,
+)
 from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.nesting import await_outside, call_outside
-from agentgraph.threads.pending import Resumption
+from agentgraph.threads.pending import UNANSWERED, Resumption, resumption
 from agentgraph.threads.replay import continuation
 from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.savers import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
+
+Begin = Callable[[ThreadSaver], Calls[Any]]
+"""Checks a thread, and returns LangGraph's input; called while the thread is locked."""
+
+
+def beginning(
+    messages: Input | None,
+    thread_id: str | None,
+    answers: Any,
+    values: Mapping[str, Any] | None,
+    config: RunnableConfig | None,
+    drop_pending: bool,
+) -> tuple[Begin, str]:
+    """Return how a call begins, and its thread: with messages a turn, otherwise a resume.
+
+    Raises:
+        AgentGraphError: There are neither messages nor a thread, or answers besides messages.
+    """
+    thread = thread_for(thread_id, config)
+    if messages is not None:
+        if answers is not UNANSWERED:
+            raise AgentGraphError(
+                f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
+            )
+        return partial(new_turn, messages=messages, values=values, drop_pending=drop_pending), thread
+    if thread_id is None and thread_in(config) is None:
+        raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
+    return partial(resumption, answers=answers, values=values), thread
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

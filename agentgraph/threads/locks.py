@@ -19,8 +19,7 @@ from langgraph.runtime import RunControl
 
 from agentgraph.errors import SaverError, ThreadBusyError
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import checked_id
-from agentgraph.threads.nesting import is_within
+from agentgraph.threads.config import checked_id, is_within
 
 _guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
 _locks: "WeakValueDictionary[tuple[str | int, str], ThreadLock]" = WeakValueDictionary()

@@ -17,17 +17,15 @@ from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterr
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once, is_within
-from agentgraph.graph.graphs import Admitted
+from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
-from agentgraph.graph.moments import asker_of
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
+from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
-from agentgraph.threads.checks import check_saved
-from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.threads.threads import (
+from agentgraph.threads.checkpoints import (
     before_edits,
     begun_input,
     leading_checkpoints,
@@ -39,6 +37,8 @@ from agentgraph.threads.threads import (
     ran_after,
     writes_by_task,
 )
+from agentgraph.threads.checks import check_saved
+from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 

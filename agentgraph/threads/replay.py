@@ -51,7 +51,9 @@ from langgraph.types import Command
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
-from agentgraph.graph.moments import (
+from agentgraph.graph.nodes.emitter import Before, Clock
+from agentgraph.graph.nodes.lane import without_past_attempts
+from agentgraph.graph.stamps import (
     ANSWERED,
     Entry,
     Moment,
@@ -61,12 +63,9 @@ from agentgraph.graph.moments import (
     number_of,
     step_name,
 )
-from agentgraph.graph.nodes.emitter import Before, Clock
-from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.threads import (
+from agentgraph.threads.checkpoints import (
     address_at,
     before_edits,
     begins_turn,
@@ -83,6 +82,7 @@ from agentgraph.threads.threads import (
     save_notes,
     writes_by_task,
 )
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 

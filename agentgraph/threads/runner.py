@@ -20,21 +20,21 @@ from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
-from agentgraph.threads.beginning import beginning
 from agentgraph.threads.config import thread_for
-from agentgraph.threads.engine import Engine, RunOptions
-from agentgraph.threads.overview import (
+from agentgraph.threads.engine import Engine, RunOptions, beginning
+from agentgraph.threads.pending import UNANSWERED, pending, resumption
+from agentgraph.threads.replay import replayed
+from agentgraph.threads.reports import (
+    Result,
     Status,
     Thread,
     ThreadSummary,
     copy,
     delete,
+    result,
     thread,
     threads,
 )
-from agentgraph.threads.pending import UNANSWERED, pending, resumption
-from agentgraph.threads.replay import replayed
-from agentgraph.threads.results import Result, result
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.validation import validate

@@ -42,12 +42,12 @@ from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.sync_async import Advance, Call, close, get_next
+from agentgraph.threads.checkpoints import save_failure, save_notes
+from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.nesting import is_collecting, is_within, outside
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.threads.threads import save_failure, save_notes
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]

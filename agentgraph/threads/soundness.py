@@ -17,12 +17,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
-from agentgraph.graph.moments import STAMP
+from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import Position
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.threads import NOTES, namespace_of, parts_of
+from agentgraph.threads.checkpoints import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
 _Version = str | int | float

@@ -31,19 +31,15 @@ from langchain_core.messages import BaseMessage, ToolMessage, convert_to_message
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
-from agentgraph.graph.graphs import Admitted, unstamped
+from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.middleware_state import Changes, collected
-from agentgraph.graph.moments import address_of, stamped
-from agentgraph.graph.state import Position, folded
+from agentgraph.graph.stamps import address_of, stamped
+from agentgraph.graph.state import Changes, Position, collected, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checks import check_saved
-from agentgraph.threads.pending import pending
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.threads import (
+from agentgraph.threads.checkpoints import (
     address_at,
     before_edits,
     begun_input,
@@ -56,6 +52,9 @@ from agentgraph.threads.threads import (
     position_of,
     writes_by_task,
 )
+from agentgraph.threads.checks import check_saved
+from agentgraph.threads.pending import pending
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
 

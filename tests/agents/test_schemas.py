@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agentgraph import AgentGraphError
 from agentgraph.agents.schemas import answer_fault, json_schema, plain, schema_fault
-from agentgraph.graph.moments import Asker, Moment, addressed, asker_of
+from agentgraph.graph.stamps import Asker, Moment, addressed, asker_of
 
 
 class Address(BaseModel):

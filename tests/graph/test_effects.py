@@ -7,7 +7,7 @@ from helpers import removal
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from agentgraph.graph.effects import Giver, Owner, change_by, effect_of
-from agentgraph.graph.moments import address_of, stamped
+from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.testing import call, calls
 
 THERE: dict[Owner, BaseMessage | None] = {

@@ -26,7 +26,7 @@ from agentgraph.graph.history import (
     unchanged,
     visible,
 )
-from agentgraph.graph.moments import speaker_at, stamped
+from agentgraph.graph.stamps import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import lay_out

@@ -22,9 +22,9 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
-from agentgraph.graph.chat.edits import edited
+from agentgraph.graph.chat.step import edited
 from agentgraph.graph.declared import declared_fields
-from agentgraph.graph.moments import STAMP
+from agentgraph.graph.stamps import STAMP
 
 ORIGINAL = langchain.agents.create_agent
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")

@@ -16,7 +16,7 @@ from langgraph_sdk import get_client, get_sync_client
 from remote_graphs import CHOICE
 
 import agentgraph as ag
-from agentgraph.graph.nodes.remote import remote_thread
+from agentgraph.graph.foreign.remote_graph import remote_thread
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
 from agentgraph.tree.places import lay_out
 

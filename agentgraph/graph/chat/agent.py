@@ -33,11 +33,11 @@ from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
 from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.failures import is_fatal
-from agentgraph.graph.flat.graph import FlatGraph
-from agentgraph.graph.moments import address_of
+from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding
 from agentgraph.safe_repr import shown
 

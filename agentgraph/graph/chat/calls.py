@@ -14,9 +14,9 @@ from langchain_core.messages import (
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call
-from agentgraph.graph.moments import address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import Serializer, save_fault
+from agentgraph.graph.stamps import address_of
 from agentgraph.safe_repr import as_json
 
 

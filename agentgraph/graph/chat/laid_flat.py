@@ -3,9 +3,9 @@
 The problem: chat agents must behave as LangChain's do, with its middleware. But `create_agent` returns
 a compiled graph, which would cost a checkpoint namespace and several supersteps as a node of ours.
 
-The rule: take its nodes, channels and branches out of the graph (`graph/flat/graph.py`), and let our
-nodes run them. Their names are not public in LangChain. This is the only file that knows them, and
-`_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
+The rule: take its nodes, channels and branches out of the graph (`graph/foreign/flat_graph.py`), and
+let our nodes run them. Their names are not public in LangChain. This is the only file that knows them,
+and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainChangedError`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode, ToolRuntime
 
 from agentgraph.errors import LangChainChangedError
-from agentgraph.graph.flat.graph import FlatGraph
+from agentgraph.graph.foreign.flat_graph import FlatGraph
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
 """What is used of a `ToolNode`."""

@@ -51,7 +51,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.chat.calls import with_answers_refused, with_ids, without_calls
 from agentgraph.graph.chat.output import Wanted, wanted_by
 from agentgraph.graph.chat.step import Step
-from agentgraph.graph.graphs import unstamped
+from agentgraph.graph.graph_classes import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.stopping import Contained, stoppable

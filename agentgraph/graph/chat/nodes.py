@@ -32,10 +32,10 @@ from agentgraph.graph.chat.output import (
 )
 from agentgraph.graph.chat.step import Step, in_config
 from agentgraph.graph.history import call_id, calls_of
-from agentgraph.graph.moments import address_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.saving import serializer_of
+from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown

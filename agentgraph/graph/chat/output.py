@@ -27,8 +27,8 @@ from agentgraph.agents.schemas import (
     typed,
 )
 from agentgraph.graph.history import ANSWER
-from agentgraph.graph.moments import ANSWERED
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.stamps import ANSWERED
 
 
 class SavedAnswer(TypedDict):

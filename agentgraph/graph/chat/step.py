@@ -13,6 +13,15 @@ LangGraph gives each task one function to read channels and one to write them; d
 files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
 gets two functions that know its state: messages, middleware state and declared values. As in LangGraph,
 what they write is merged before what the node returns, and a read sees it only with `fresh=True`.
+
+What middleware, or a graph, changed in what an agent sees of the history.
+
+The history keeps everything that users and other agents said. So what middleware removes, replaces or
+adds is saved as edits, which name messages by their ids and leave messages alone that the history gains
+later. A summary costs one id and one message, however long the history before it is. Each edit is a
+separate entry, so that little changes from step to step.
+
+Pure: only lists of messages go in and out.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,17 +37,106 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
+from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.chat.edits import SECTIONS, Edits, edited, edits_between
-from agentgraph.graph.flat.graph import redirected
+from agentgraph.graph.foreign.flat_graph import redirected
 from agentgraph.graph.history import paired
 from agentgraph.graph.internals import READ
-from agentgraph.graph.middleware_state import change_between
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import is_remove_all, with_id
+from agentgraph.graph.state import change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
+
+
+class Beginning(TypedDict, total=False):
+    """What replaces the first messages."""
+
+    upto: str
+    """The id of the last message that is left out; absent if none is."""
+    head: list[BaseMessage]
+    """The messages that replace them, or that come before all others."""
+
+
+class Edits(TypedDict, total=False):
+    """What middleware changed in what an agent sees."""
+
+    beginning: Beginning
+    """What replaces the first messages."""
+    replaced: Mapping[str, BaseMessage | None]
+    """New versions of messages, by their ids; None for one that is left out."""
+    added: Mapping[str, list[BaseMessage]]
+    """Messages that come between, by the id of the visible message before them."""
+
+
+SECTIONS = ("beginning", "replaced", "added")
+"""The names of all parts of `Edits`."""
+
+
+def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
+    """Return the visible messages as middleware left them.
+
+    If the last message that was left out is not among them, the beginning stays as it is.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> said = [HumanMessage("one", id="1"), HumanMessage("two", id="2")]
+    >>> summary = HumanMessage("It is counted.", id="s")
+    >>> [each.text for each in edited(said, {"beginning": {"upto": "1", "head": [summary]}})]
+    ['It is counted.', 'two']
+    """
+    beginning = edits.get("beginning", {})
+    upto = beginning.get("upto")
+    left_out = [i for i, message in enumerate(messages) if message.id == upto] if upto else []
+    has_head = bool(left_out) or not upto
+    result = list(beginning.get("head", ())) if has_head else []
+    replaced, added = edits.get("replaced", {}), edits.get("added", {})
+    for message in messages[left_out[-1] + 1 if left_out else 0 :]:
+        seen = replaced.get(message.id, message) if message.id else message
+        if seen is not None:
+            result.append(seen)
+        result += added.get(message.id or "", ())
+    return result
+
+
+def edits_between(
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], said: Collection[str | None] = ()
+) -> Edits:
+    """Return the edits that turn the messages before into those after.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> one, two = HumanMessage("one", id="1"), HumanMessage("two", id="2")
+    >>> edits_between([one, two], [HumanMessage("ONE", id="1")])["replaced"]["2"] is None
+    True
+
+    Args:
+        before: The visible messages, each with an id.
+        after: What middleware made of them.
+        said: The ids of new messages that enter the history, and need no edit.
+    """
+    by_id = {str(message.id): message for message in before}
+    kept = {str(message.id) for message in after} & by_id.keys()
+    first = next((i for i, message in enumerate(before) if message.id in kept), len(before))
+    beginning: Beginning = {"upto": str(before[first - 1].id)} if first else {}
+    replaced: dict[str, BaseMessage | None] = {
+        str(message.id): None for message in before[first:] if message.id not in kept
+    }
+    added: dict[str, list[BaseMessage]] = {}
+    after_id: str | None = None
+    for message in after:
+        was = by_id.get(str(message.id))
+        if was is not None:
+            after_id = str(message.id)
+            if not is_same(message, was):
+                replaced[after_id] = message
+        elif message.id in said:
+            after_id = str(message.id)
+        elif after_id is None:
+            beginning.setdefault("head", []).append(message)
+        else:
+            added.setdefault(after_id, []).append(message)
+    edits = {"beginning": beginning, "replaced": replaced, "added": added}
+    return cast(Edits, {name: entries for name, entries in edits.items() if entries})
+
 
 _LANGCHAINS = ("messages", "jump_to", "structured_response")
 """The channels of LangChain's agents that are not their middleware's."""

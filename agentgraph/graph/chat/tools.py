@@ -2,37 +2,411 @@
 
 Each of several calls is a LangGraph task: LangGraph saves its result, so no call runs twice, and each
 answer reaches the call that asked. A single call runs in the node itself, unless it runs a lane.
+
+Runs one tool call through LangGraph's `ToolNode`, and adds agents as tools and actions.
+
+`ToolNode` checks arguments, injects state, store and runtime, and turns results and errors into
+messages. It invokes a wrapper in place of the tool, which takes the actions out of what the tool
+returned, or runs the lane of an agent.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from inspect import unwrap
+from typing import Any, get_args, get_origin, get_type_hints
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt import ToolRuntime
+from langgraph.runtime import get_runtime
 
+from agentgraph.agents.agents import AgentTool, agent_tools
+from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode
-from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.call_runner import CallRunner
-from agentgraph.graph.chat.calls import last_message, open_calls
-from agentgraph.graph.chat.laid_flat import edited_calls
+from agentgraph.agents.tools import (
+    AgentCall,
+    Request,
+    destination,
+    function_of,
+    is_async_tool,
+    seconds_for,
+    tool_capabilities,
+)
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
+from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
+from agentgraph.graph.chat.laid_flat import arun_call, edited_calls, injects_state, run_call
 from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import write_value
-from agentgraph.graph.chat.running_call import RunningCall
-from agentgraph.graph.chat.step import Step, own_state
-from agentgraph.graph.history import calls_of
-from agentgraph.graph.moments import note_of
+from agentgraph.graph.chat.step import Step, in_config, own_state, with_state
+from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
+from agentgraph.graph.failures import is_fatal
+from agentgraph.graph.history import REQUEST, calls_of, unchanged
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.emitter import Writer, with_writer
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import (
     Schedule,
     TaskCall,
     talk_tasks,
     tasks_call,
 )
-from agentgraph.graph.nodes.stopping import Stop, inner_stop
-from agentgraph.graph.state import ChatEnding, Progress, TaskResult
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.nodes.stopping import (
+    Stop,
+    inner_stop,
+    run_coroutine,
+    run_off_loop,
+    stoppable,
+    wait_for_lane,
+)
+from agentgraph.graph.stamps import note_of
+from agentgraph.graph.state import ChatEnding, Progress, TaskResult, with_id
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
+from agentgraph.safe_repr import shown_error
+from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
+
+_PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
+_ERROR_TEXT = "Error: {}\n Please fix your mistakes."
+
+
+class CallRunner:
+    """Runs single tool calls of one chat agent.
+
+    Attributes:
+        agents: The wrappers of the tools that are agents, by name.
+        returning: The names of the tools whose result ends the agent.
+        handing_over: The names of the tools that transfer to another agent.
+    """
+
+    def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
+        self._built, agent, node_context, tools = built, built.agent, built.node_context, built.tools
+        self.agents = {
+            lane.place.name: LaneTool(node_context, lane, tool)
+            for lane, tool in zip(lanes, agent_tools(agent), strict=True)
+        }
+        self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
+        self.handing_over = {tool.name for tool in tools if destination(tool) in node_context.targets}
+        self._may, self._unknown_tool = tool_capabilities(agent), agent.unknown_tool
+        self._known = {tool.name for tool in tools}
+        self._tool_node = built.tool_node(self._ready)
+        found = self._tool_node.tools_by_name
+        self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
+        self._see_state = {name for name in found if injects_state(self._tool_node, name)}
+
+    def talk(self, running: RunningCall) -> Calls[TaskResult]:
+        """Run a call, and return its result."""
+        activation, number = running.activation, running.opened.number
+        with activation.reported(number, running.emitter), self._in_scope(running):
+            running.add(self._answer(running) or (yield from self._ran(running)))
+            return running.result(self._may)
+
+    def _ran(self, running: RunningCall) -> Calls[Any]:
+        node, call = self._tool_node, running.opened.call
+        came, failed = None, None
+        try:
+            arguments = (node, call, self._runtime(running))
+            came = yield Call(partial(run_off_loop, run_call), self._arun_call, arguments)
+        except Exception as error:
+            failed = error
+        if running.fatal is not None:
+            raise running.fatal  # whatever middleware made of it
+        return came if failed is None else self._failed(running, failed)
+
+    async def _arun_call(self, *arguments: Any) -> Any:
+        if not self._built.wraps_tools:
+            return await arun_call(*arguments)
+        with stoppable():
+            return await arun_call(*arguments)
+
+    def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
+        """Return the message to the model for a failure that no middleware handled.
+
+        Raises:
+            Exception: The failure itself, if `on_tool_error` does not cover it.
+        """
+        if isinstance(error, _UnknownToolError):
+            raise error.error
+        content = None if steers(error) else error_result(error, self._built.agent.on_tool_error)
+        if content is None:
+            raise error
+        return running.message(content, failed=True)
+
+    def _answer(self, running: RunningCall) -> ToolMessage | None:
+        """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
+        if running.is_passed_over:
+            return running.message(_PASSED_OVER, failed=True)
+        call, error = running.opened.call, running.opened.error
+        if error is not None:
+            return running.message(
+                f"Error: the arguments of {call['name']} cannot be read: {error}. Call it again, with "
+                "arguments that are a JSON object.",
+                failed=True,
+            )
+        return None if self._built.wraps_tools else self._unknown(running)
+
+    def _unknown(self, running: RunningCall) -> ToolMessage | None:
+        call, unknown = running.opened.call, self._unknown_tool
+        if str(call["name"]) in self._known or unknown == "return":
+            return None
+        if unknown == "raise":
+            raise InvalidOutputError(
+                f"{running.activation.address}: the model called the unknown tool {call['name']!r}; "
+                f"the agent's tools: {', '.join(sorted(self._known))}"
+            )
+        return running.message(unknown(call["name"], call["args"]))
+
+    def _ready(self, request: Any) -> Any:
+        """Return a request whose tool is our wrapper, or an answer.
+
+        If not even middleware supplied a tool, `unknown_tool` may answer.
+        """
+        running, tool = RUNNING.get(), request.tool
+        if tool is None:
+            try:
+                answer = self._unknown(running)
+            except Exception as error:
+                raise _UnknownToolError(error) from error
+            if answer is not None:
+                return answer
+        running.tool = request.tool_call["name"]
+        if isinstance(tool, AgentCall):
+            return request.override(tool=self.agents[tool.name])
+        if tool is None:
+            return request.override(tool=None)
+        name = str(tool.name)
+        if tool is self._tool_node.tools_by_name.get(name):
+            contexts = self._contexts[name]
+        else:
+            tool, contexts = guarded(tool), context_parameters(tool)
+        seconds = seconds_for(self._built.agent, name)
+        return request.override(tool=ActingTool(tool, contexts, seconds))
+
+    @contextmanager
+    def _in_scope(self, running: RunningCall) -> Iterator[None]:
+        """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
+        config = with_writer(get_config(), Writer(running.emitter))
+        config = with_state(config, self._built.channels.names, running.read, running.send)
+        token = RUNNING.set(running)
+        try:
+            with in_config(config):
+                yield
+        finally:
+            RUNNING.reset(token)
+
+    def _runtime(self, running: RunningCall) -> ToolRuntime:
+        """Return the `ToolRuntime`, with the state only if something reads it: it is costly."""
+        call, runtime = running.opened.call, get_runtime()
+        is_seen = self._built.wraps_tools or call["name"] in self._see_state
+        return ToolRuntime(
+            state=running.state() if is_seen else {},
+            context=runtime.context,
+            config=get_config(),
+            stream_writer=runtime.stream_writer,
+            tool_call_id=call["id"],
+            store=runtime.store,
+            tools=[*self._tool_node.tools_by_name.values()],
+            execution_info=runtime.execution_info,
+            server_info=runtime.server_info,
+        )
+
+
+class ActingTool:
+    """Wraps a tool that may return actions; if middleware calls it again, the last call counts."""
+
+    def __init__(self, tool: Any, contexts: Sequence[str], seconds: float | None) -> None:
+        """Wrap a tool.
+
+        Args:
+            tool: The tool.
+            contexts: The names of its parameters that receive a `Context`.
+            seconds: The timeout of an async call.
+        """
+        self.tool, self._contexts = tool, contexts
+        self._seconds = seconds if seconds and is_async_tool(tool) else None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tool, name)
+
+    def invoke(self, call: Any, config: RunnableConfig) -> Any:
+        """Call the tool."""
+        is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
+        if is_async_only:
+            return run_coroutine(self.ainvoke(call, config))
+        running = RUNNING.get()
+        running.restart()
+        return running.take(self.tool.invoke(self._with_context(call, running), config))
+
+    async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
+        """Call the tool on the event loop."""
+        running = RUNNING.get()
+        running.restart()
+        with stoppable(is_thread=is_guarded(self.tool)):
+            called = self.tool.ainvoke(self._with_context(call, running), config)
+            returned = await self._in_time(called)
+        return running.take(returned)
+
+    async def _in_time(self, called: Awaitable[Any]) -> Any:
+        if self._seconds is None:
+            return await called
+        try:
+            async with asyncio.timeout(self._seconds) as limit:
+                return await called
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
+
+    def _with_context(self, call: Any, running: RunningCall) -> Any:
+        if not self._contexts:
+            return call
+        context = running.activation.context(unchanged, running.seen)
+        return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
+
+
+class LaneTool:
+    """Wraps an agent as a tool: a call runs its lane.
+
+    If middleware calls it again, that is another attempt in a new lane, and the last attempt counts.
+    The outcomes of earlier attempts are saved, so a resume does not run them again.
+    """
+
+    def __init__(self, node_context: NodeContext, lane: Lane, tool: AgentTool) -> None:
+        self.node_context, self.lane, self.tool = node_context, lane, tool
+
+    def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+        """Run the lane."""
+        return run_calls(self._talk(RUNNING.get(), call))
+
+    async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+        """Run the lane on the event loop."""
+        running = RUNNING.get()
+        async with running.attempts.lock:
+            return await arun_calls(self._talk(running, call))
+
+    def _talk(self, running: RunningCall, call: Any) -> Calls[ToolMessage]:
+        if running.fatal is not None:
+            raise running.fatal
+        attempts, place = running.attempts, self.lane.place
+        if (kept := (yield from attempts.next())) is not None:
+            return running.message(kept["came"])
+        running.restart()
+        cursor = (
+            *running.activation.cursor,
+            numbered_call(running.opened.number, attempts.current),
+        )
+        with attempts.running(address(place, entered(place, cursor)), place.node):
+            try:
+                lane_call = self._lane_call(running, call, cursor)
+                self._take(running, *(yield Call(self.lane.attempt, self._aattempt, (lane_call,))))
+            except GraphBubbleUp:
+                raise
+            except Exception as error:
+                if is_fatal(error):
+                    running.fatal = error
+                # The caller may handle it; then questions still open in this lane are void.
+                running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
+                running.emitter.add_errors(error)
+                raise
+        return running.message(attempts.came)
+
+    async def _aattempt(self, lane_call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        wait_for_lane()
+        return await self.lane.aattempt(lane_call)
+
+    def _lane_call(self, running: RunningCall, call: Any, cursor: Cursor) -> LaneCall:
+        activation, seen = running.activation, running.current
+        text = Request.model_validate(call["args"]).request
+        said = HumanMessage(text, additional_kwargs={REQUEST: True})
+        request = with_id(said, f"{activation.address} {running.opened.number}")
+        around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
+        surroundings = replace(seen, messages=[*around, request])
+        namespace = running.attempts.namespace()
+        return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
+
+    def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
+        running.attempts.said = [message.id for message in result["messages"]]
+        if error is not None:
+            raise error
+        running.write(result["values"])
+        running.attempts.came = last_text(result)
+
+
+def context_parameters(given: BaseTool) -> tuple[str, ...]:
+    """Return the names of the parameters of a tool that are annotated with `Context`.
+
+    >>> from langchain_core.tools import tool
+    >>> def count(word: str, ctx: Context) -> int:
+    ...     "Count a word in all messages."
+    ...     return sum(message.text.count(word) for message in ctx.messages)
+    >>> context_parameters(tool(count))
+    ('ctx',)
+    """
+    hints = get_type_hints(unwrap(function_of(given)), include_extras=True)
+    fields = given.get_input_schema().__annotations__
+    annotated = {**fields, **hints}
+    return tuple(name for name, hint in annotated.items() if name != "return" and _has_context(hint))
+
+
+def _has_context(hint: Any) -> bool:
+    return (get_origin(hint) or hint) is Context or any(map(_has_context, get_args(hint)))
+
+
+class _UnknownToolError(Exception):
+    """Carries the error of a call to an unknown tool through `ToolNode`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def error_result(error: Exception, on_tool_error: Any) -> Any:
+    r"""Return the tool result for an exception; None if it must fail the agent.
+
+    >>> def unreachable(error: ConnectionError) -> str:
+    ...     return "The library is closed."
+    >>> error_result(ConnectionError("no route"), unreachable)
+    'The library is closed.'
+    >>> error_result(ValueError("no topic"), unreachable)
+    >>> error_result(ValueError("no topic"), (ValueError, KeyError))
+    "Error: ValueError('no topic')\n Please fix your mistakes."
+    """
+    if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):
+        return None
+    if on_tool_error == "return" or isinstance(on_tool_error, type | tuple):
+        return _ERROR_TEXT.format(shown_error(error))
+    return on_tool_error if isinstance(on_tool_error, str) else on_tool_error(error)
+
+
+def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
+    """Return the types of exceptions that go back to the model.
+
+    For a function these are the types that annotate its first parameter.
+    """
+    if isinstance(on_tool_error, tuple):
+        return on_tool_error
+    if isinstance(on_tool_error, type):
+        return (on_tool_error,)
+    return (Exception,) if isinstance(on_tool_error, str) else _annotated(on_tool_error)
+
+
+def _annotated(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
+    try:
+        hints = get_type_hints(getattr(function, "__func__", function))
+    except Exception:  # the annotation cannot be resolved
+        return (Exception,)
+    named = [hint for name, hint in hints.items() if name != "return"][:1]
+    kinds = [kind for hint in named for kind in (get_args(hint) or (hint,))]
+    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)) or (
+        Exception,
+    )
 
 
 class ToolsNode(ChatNode):

@@ -22,8 +22,13 @@ from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import visible
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.middleware_state import Change, Changes, Record, collected, keeping
-from agentgraph.graph.moments import (
+from agentgraph.graph.nodes.completion import Completion
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
+from agentgraph.graph.nodes.spending import Spent
+from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
+from agentgraph.graph.saving import check_names, check_saved
+from agentgraph.graph.stamps import (
     STAMP,
     Entry,
     Note,
@@ -33,13 +38,20 @@ from agentgraph.graph.moments import (
     asker_of,
     stamped,
 )
-from agentgraph.graph.nodes.completion import Completion
-from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
-from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
-from agentgraph.graph.nodes.spending import Spent
-from agentgraph.graph.nodes.stopping import Contained, Stop, is_cancelled
-from agentgraph.graph.saving import check_names, check_saved
-from agentgraph.graph.state import Border, LaneState, Position, Progress, Question, Update, folded
+from agentgraph.graph.state import (
+    Border,
+    Change,
+    Changes,
+    LaneState,
+    Position,
+    Progress,
+    Question,
+    Record,
+    Update,
+    collected,
+    folded,
+    keeping,
+)
 from agentgraph.graph.stored_values import counts_for_values
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write, in_order

@@ -31,10 +31,10 @@ from pydantic import BaseModel
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
-from agentgraph.graph.moments import Note
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.saving import save_fault
+from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Update
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import reason, shown

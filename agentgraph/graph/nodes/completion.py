@@ -22,12 +22,11 @@ from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError
 from agentgraph.graph.failures import add_note
-from agentgraph.graph.middleware_state import Changes, collected, keeping
-from agentgraph.graph.moments import Entry, Note, address_of, stamped
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import check_saved
-from agentgraph.graph.state import Border, Position
+from agentgraph.graph.stamps import Entry, Note, address_of, stamped
+from agentgraph.graph.state import Border, Changes, Position, collected, keeping
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import advance, transfer

@@ -21,11 +21,19 @@ from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
 from agentgraph.graph.history import unchanged, visible
-from agentgraph.graph.middleware_state import Changes, Records, applied, kept_for
-from agentgraph.graph.moments import address_of, agent_of
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
-from agentgraph.graph.state import LaneState, Position, clock_in, with_changes
+from agentgraph.graph.stamps import address_of, agent_of
+from agentgraph.graph.state import (
+    Changes,
+    LaneState,
+    Position,
+    Records,
+    applied,
+    clock_in,
+    kept_for,
+    with_changes,
+)
 from agentgraph.graph.values import (
     Beside,
     Reducers,

@@ -33,7 +33,7 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
-from agentgraph.graph.moments import STAMP, Entry, Moment, Note, address_of, number_of, step_name
+from agentgraph.graph.stamps import STAMP, Entry, Moment, Note, address_of, number_of, step_name
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 

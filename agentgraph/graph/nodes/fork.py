@@ -17,8 +17,7 @@ from agentgraph.agents.agents import ForEachAgent, Item, ParallelAgent
 from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.prebuilt.plans import RESULTS, kept_in
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
-from agentgraph.graph.graphs import Picture, picture_of
-from agentgraph.graph.moments import home_at, speaker_at, stamped
+from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -33,6 +32,7 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.saving import save_result
+from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Position, Update, with_id
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write

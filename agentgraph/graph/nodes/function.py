@@ -1,22 +1,283 @@
-"""The node of a function agent: calls the function and handles what it returns or yields."""
+"""The node of a function agent: calls the function and handles what it returns or yields.
 
-from collections.abc import AsyncGenerator, Awaitable, Generator
+The chunks that a function yields, or that models stream which it calls.
+
+LangGraph streams the chunks of models by a callback handler. Chunks that a function yields itself are
+passed to the same handler, unless their model has streamed them already. In version v3 of its streams
+LangGraph streams what `model.invoke` gives as events of content blocks, and what `model.stream` gives
+only at its end, as one chunk: so chunks that a function yields before are passed on there.
+
+What functions return or yield: messages, chunks, signals, values; each is taken in order.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping
 from contextlib import aclosing, closing
 from functools import cached_property
 from typing import Any, cast
+from uuid import UUID, uuid4
 
-from langchain_core.runnables.config import var_child_runnable_config
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs, var_child_runnable_config
+from langgraph.graph.message import push_message
 
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.functions import is_async
-from agentgraph.agents.signals import Capabilities
+from agentgraph.agents.schemas import json_schema, schema_fault
+from agentgraph.agents.signals import (
+    Ask,
+    BreakLoop,
+    Capabilities,
+    Custom,
+    Exit,
+    KeptValues,
+    SetValues,
+    TransferTo,
+)
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.internals import StreamMessagesHandler, StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.items import Items
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
+from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.graph.values import Write
+from agentgraph.safe_repr import shown
+
+
+class Chunks(BaseCallbackHandler):
+    """Joins the chunks that a function yields, and streams them; voids what was streamed in vain."""
+
+    run_inline = True
+
+    def __init__(self, activation: Activation) -> None:
+        self._activation = activation
+        self._handlers = _handlers(activation.config)
+        self._is_v3 = all(isinstance(each, StreamMessagesHandlerV2) for each in self._handlers)
+        self._joined: BaseMessageChunk | None = None
+        self._ended: dict[str | None, BaseMessageChunk] = {}
+        self._streamed: dict[str, str] = {}
+        self._ids: dict[UUID, str] = {}
+
+    def config(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config for the function, whose models are listened to if chunks are streamed."""
+        return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+        """Note that a model has streamed a chunk."""
+        if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
+            self._add(chunk.message)
+
+    def on_stream_event(self, event: Mapping[str, Any], *, run_id: UUID, **_: Any) -> None:
+        """Note what a model has streamed in version v3."""
+        match event:
+            case {"event": "message-start"}:
+                self._ids[run_id] = str(event.get("id") or f"lc_run--{run_id}")
+            case {"event": "content-block-start", "content": {"text": str(text)}} | {
+                "event": "content-block-delta",
+                "delta": {"text": str(text)},
+            }:
+                self._note(self._ids.get(run_id, f"lc_run--{run_id}"), text)
+
+    def id_of(self, text: str) -> str | None:
+        """Return the id of the streamed message with a text, for what a function says; None if none."""
+        return next((key for key, streamed in self._streamed.items() if streamed == text), None)
+
+    def continues(self, chunk: BaseMessageChunk) -> bool:
+        """Return whether a chunk belongs to the message that is being joined, or begins one."""
+        return self._joined is None or chunk.id in (None, self._joined.id)
+
+    def add(self, chunk: BaseMessageChunk) -> None:
+        """Add a chunk to its message, and stream it; not if it changes a message of the history."""
+        if chunk.id is None:
+            chunk = chunk.model_copy(update={"id": self._joined.id if self._joined else str(uuid4())})
+        if self._joined is None:
+            self._joined = self._ended.get(chunk.id)
+            is_known = self._activation.current_message(chunk.id) is not None
+            self._is_ours = chunk.id not in self._streamed and not is_known
+            is_over = any(chunk.id in each.seen for each in self._handlers)
+            self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
+        self._joined = chunk if self._joined is None else self._joined + chunk
+        if self._handlers and self._is_ours:
+            self._add(chunk)
+        if self._handlers and self._is_passed_on:
+            push_message(chunk, state_key=None)
+
+    def end(self) -> BaseMessage | None:
+        """Return the message that the chunks make, if there are any; a later chunk may add to it."""
+        if self._joined is None:
+            return None
+        ended, self._joined = self._joined, None
+        self._ended[ended.id] = ended
+        return message_chunk_to_message(ended)
+
+    def void(self) -> None:
+        """Void the chunks of messages that the function did not say."""
+        left = sorted(self._streamed.keys() - self._activation.said_ids)
+        if left := [each for each in left if self._activation.current_message(each) is None]:
+            self._activation.emitter.add_note("discarded", left)
+
+    def _add(self, chunk: BaseMessage) -> None:
+        self._note(str(chunk.id), str(chunk.text))
+
+    def _note(self, key: str, text: str) -> None:
+        self._streamed[key] = self._streamed.get(key, "") + text
+
+
+def streams_chunks(config: RunnableConfig) -> bool:
+    """Return whether chunks are streamed in this run."""
+    return bool(_handlers(config))
+
+
+def _handlers(config: RunnableConfig) -> list[Any]:
+    """Return LangGraph's handlers that stream chunks."""
+    given = config.get("callbacks")
+    every = given.handlers if isinstance(given, BaseCallbackManager) else given
+    return [each for each in every if isinstance(each, StreamMessagesHandler)] if every else []
+
+
+class Items:
+    """Takes what the function of an agent gives."""
+
+    def __init__(self, activation: Activation, capabilities: Capabilities) -> None:
+        """Begin without items.
+
+        Args:
+            activation: The activation of the agent.
+            capabilities: What the agent may do.
+        """
+        self._activation, self._capabilities = activation, capabilities
+        self._chunks = Chunks(activation) if streams_chunks(activation.config) else None
+
+    def config(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config for the function, whose models are listened to if chunks are streamed."""
+        return config if self._chunks is None else self._chunks.config(config)
+
+    def end(self) -> None:
+        """Say the last chunks, and void those that belong to no message."""
+        if self._chunks is not None:
+            self._end_chunks(self._chunks, live=False)
+            self._chunks.void()
+
+    def take(self, given: Any, *, live: bool = False) -> bool:
+        """Take an item, or items up to one that ends the activation; return whether there was one."""
+        if isinstance(given, list | tuple):
+            return any(self._take_one(item, live=live) for item in given)
+        return self._take_one(given, live=live)
+
+    def _take_one(self, item: Any, *, live: bool) -> bool:
+        """Take an item; return whether it ends the activation."""
+        activation = self._activation
+        if isinstance(item, BaseMessageChunk):
+            self._take_chunk(item, live=live)
+            return False
+        if (chunks := self._chunks) is not None:
+            self._end_chunks(chunks, live=live)
+        match item:
+            case None:
+                return False
+            case str():
+                streamed_id = None if chunks is None else chunks.id_of(item)
+                activation.say(item, streamed_id, live=live)
+            case BaseMessage():
+                activation.take(item, "function", live=live)
+            case Custom(data=data):
+                activation.emit_note("custom", activation.plain("custom data", data))
+            case KeptValues(values=values, kept=kept):
+                activation.write([Write(by="", values=dict(values))])
+                activation.keep(kept)
+            case SetValues(values=values):
+                activation.set_values(values)
+            case Exit() | BreakLoop() | TransferTo() | Ask():
+                self._end_with(item)
+                return True
+            case _:
+                raise InvalidOutputError(
+                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
+                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
+                    "Custom(...), SetValues(...) or None, or a list of these"
+                )
+        return False
+
+    def _take_chunk(self, chunk: BaseMessageChunk, *, live: bool) -> None:
+        """Add a chunk to its message; one with another id begins a new message."""
+        if (chunks := self._chunks) is None:
+            chunks = self._chunks = Chunks(self._activation)
+        if not chunks.continues(chunk):
+            self._end_chunks(chunks, live=live)
+        chunks.add(chunk)
+
+    def _end_chunks(self, chunks: Chunks, *, live: bool) -> None:
+        """Say the message that the last chunks make."""
+        if (whole := chunks.end()) is not None:
+            self._activation.take(whole, "function", live=live)
+
+    def _end_with(self, item: Exit | BreakLoop | TransferTo | Ask) -> None:
+        """End the activation as the function wants."""
+        activation, may = self._activation, self._capabilities
+        match item:
+            case Exit():
+                self._permit(item, may.exit)
+                activation.signal("exit")
+            case BreakLoop():
+                self._permit(item, may.break_loop)
+                activation.signal("break_loop")
+            case TransferTo(agent_name=target):
+                self._permit(item, may.transfer)
+                activation.transfer(known_target(activation, target))
+            case Ask():
+                self._permit(item, may.ask)
+                question = _question(activation, item)
+                activation.continue_at(activation.node_context.place.nodes.question, ask=question)
+
+    def _permit(self, item: Any, permitted: bool) -> None:
+        if not permitted:
+            kind = type(item).__name__
+            raise InvalidOutputError(
+                f"{self._activation.address}: the function gave {kind}, which its return annotation "
+                f"does not name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+            )
+
+
+def take_output(activation: Activation, given: Any) -> None:
+    """Take what the `output` of a graph agent returned.
+
+    Raises:
+        InvalidOutputError: It is not something that an agent says or sets.
+    """
+    items = Items(activation, Capabilities())
+    for item in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(item, str | BaseMessage | Custom | SetValues | None):
+            raise InvalidOutputError(
+                f"{activation.address}: output= returned {shown(item)}; return a text, a message, "
+                "SetValues(...), Custom(...), None, or a list of these"
+            )
+        items.take(item)
+    items.end()
+
+
+def known_target(activation: Activation, target: str) -> str:
+    """Return the name of an agent that the activation may transfer to."""
+    there = activation.node_context.targets
+    if target not in there:
+        names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
+        raise InvalidOutputError(
+            f"{activation.address}: cannot transfer to {shown(target)} from here; possible: {names}"
+        )
+    return target
+
+
+def _question(activation: Activation, ask: Ask) -> Question:
+    if fault := schema_fault(ask.response_schema):
+        raise InvalidOutputError(f"{activation.address}: {fault}")
+    value = activation.plain("the question", ask.value)
+    question = Question(value=value, response_schema=json_schema(ask.response_schema))
+    activation.check("the question", question)
+    return question
 
 
 class FunctionNode(LeafNode):

@@ -21,11 +21,10 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD
-from agentgraph.graph.middleware_state import Changes
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import Changes, Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place

@@ -21,14 +21,14 @@ from agentgraph.graph.failures import (
     keep_asked,
     mark_failure,
 )
-from agentgraph.graph.graphs import Picture, picture_of
-from agentgraph.graph.moments import speaker_at
+from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
 from agentgraph.safe_repr import shown_error
 

@@ -36,10 +36,10 @@ from agentgraph.graph.internals import (
     get_cached_annotated_keys,
     get_update_as_tuples,
 )
-from agentgraph.graph.moments import STAMP
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message

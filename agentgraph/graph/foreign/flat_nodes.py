@@ -24,18 +24,16 @@ from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
 from agentgraph.graph.chat.step import Channels, Step
-from agentgraph.graph.flat.graph import FlatGraph, Read, Write, following
-from agentgraph.graph.graphs import AT_ONCE, LaneNode
-from agentgraph.graph.message_log import as_messages, written_in
-from agentgraph.graph.moments import GRAPH_AGENT
+from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
+from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
+from agentgraph.graph.foreign.handoffs import handoff_of
+from agentgraph.graph.foreign.message_log import as_messages, written_in
+from agentgraph.graph.foreign.stoppable_graph import stoppable_node
+from agentgraph.graph.graph_classes import AT_ONCE, LaneNode
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.chunks import Chunks
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
-from agentgraph.graph.nodes.graph_input import graph_input
-from agentgraph.graph.nodes.handoff import handoff_of
-from agentgraph.graph.nodes.items import take_output
-from agentgraph.graph.nodes.kept import messages_among, open_results
+from agentgraph.graph.nodes.function import Chunks, take_output
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.schedule import (
     Schedule,
@@ -43,8 +41,8 @@ from agentgraph.graph.nodes.schedule import (
     talk_tasks,
     tasks_call,
 )
-from agentgraph.graph.nodes.stoppable_graph import stoppable_node
 from agentgraph.graph.nodes.stopping import Contained, inner_stop
+from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.tree.kinds import capabilities_of

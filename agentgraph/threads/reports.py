@@ -1,7 +1,10 @@
-"""The threads of a saver: what is on one, which there are, and how they are deleted and copied."""
+"""The threads of a saver: what is on one, which there are, and how they are deleted and copied.
+
+What `invoke` returns: the `Result` of a run, with the tokens that it used.
+"""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,8 +12,10 @@ from itertools import zip_longest
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import (
     AgentGraphError,
     SaverError,
@@ -20,17 +25,12 @@ from agentgraph.errors import (
 )
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.moments import address_of
+from agentgraph.graph.stamps import address_of, speaker_at
 from agentgraph.graph.state import with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import config_of
-from agentgraph.threads.pending import pending
-from agentgraph.threads.replay import replayed
-from agentgraph.threads.results import Usage, usage_of
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.threads import (
+from agentgraph.threads.checkpoints import (
     begins_turn,
     begun_input,
     error_in,
@@ -42,6 +42,106 @@ from agentgraph.threads.threads import (
     position_of,
     writes_by_task,
 )
+from agentgraph.threads.config import config_of
+from agentgraph.threads.pending import pending
+from agentgraph.threads.replay import last_answer, replayed
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.tree.places import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that models used, as they report them.
+
+    Attributes:
+        total: All of them, as LangChain's `UsageMetadata`: "input_tokens", "output_tokens",
+            "total_tokens", and details where the provider has them. All 0 if no model reported any.
+        by_agent: The same by the name of the agent; without agents that used none.
+    """
+
+    total: UsageMetadata
+    by_agent: Mapping[str, UsageMetadata]
+
+
+def usage_of(events: Iterable[AgentEvent]) -> Usage:
+    """Return the tokens of the messages in events; each message counts once."""
+    used = {each.id: each for each in events if not each.partial and each.usage}
+    total, by_agent = add_usage(None, None), dict[str, UsageMetadata]()
+    for event in used.values():
+        total = add_usage(total, event.usage)
+        by_agent[event.agent_name] = add_usage(by_agent.get(event.agent_name), event.usage)
+    return Usage(total, by_agent)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a turn, or of the part of it that ran.
+
+    >>> runner = Runner(sequential("report", [function_agent("writer", lambda ctx: "A draft."),
+    ...     human("boss", "Print it?")]))
+    >>> result = runner.invoke("Go.", thread_id="monday")
+    >>> result.status, result.text, [question.value for question in result.pending]
+    ('paused', 'A draft.', ['Print it?'])
+    >>> runner.invoke(thread_id="monday", answers="yes").status
+    'done'
+
+    Attributes:
+        thread_id: The thread.
+        events: The events, without chunks.
+        pending: The questions that wait for answers, in the order of the tree.
+        values: The values of the run, as plain data.
+        output: The answer of the last agent with an `output_schema` that ended in this turn, as an
+            object of its type; None if there is none. It is LangChain's `structured_response`, whoever
+            gave it: the model, a tool that ended the agent, or middleware.
+    """
+
+    thread_id: str
+    events: Sequence[AgentEvent] = field(repr=False)
+    pending: Sequence[Interrupt] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None
+
+    @property
+    def status(self) -> Literal["done", "paused"]:
+        """Whether the turn is "done", or "paused" because questions wait for answers."""
+        return "paused" if self.pending else "done"
+
+    @property
+    def message(self) -> BaseMessage | None:
+        """The last message that an agent said; None if there was none."""
+        return next((each.message for each in reversed(self.events) if each.message), None)
+
+    @property
+    def text(self) -> str:
+        """The last text that an agent said; empty if there was none."""
+        return next((each.text for each in reversed(self.events) if each.text), "")
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the messages of these events used."""
+        return usage_of(self.events)
+
+
+def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
+    """Return the result of a run that has ended, from its events and the thread's state."""
+    asked = any(event.kind == "interrupted" for event in events)
+    questions = (yield from pending(saver)) if asked else []
+    values = (yield from saver.state()).values.get("values", {})
+    output, schemas = None, _output_schemas(saver.tree)
+    if schemas and (answer := (yield from last_answer(saver))):
+        from agentgraph.graph.chat.output import restored, wanted_by
+
+        output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
+    return Result(saver.thread_id, tuple(events), tuple(questions), values, output)
+
+
+def _output_schemas(tree: Tree) -> dict[str, Any]:
+    """Return the `output_schema`s of a tree's agents, by name."""
+    chats = {place.name: place.agent for place in tree.places if isinstance(place.agent, ChatAgent)}
+    return {
+        name: agent.output_schema for name, agent in chats.items() if agent.output_schema is not None
+    }
+
 
 Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
 

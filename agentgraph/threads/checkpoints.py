@@ -25,7 +25,7 @@ from langgraph.constants import START
 
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
-from agentgraph.graph.moments import Note, note_of
+from agentgraph.graph.stamps import Note, note_of
 from agentgraph.graph.state import Position, moved
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error

@@ -27,7 +27,7 @@ from langchain_core.messages import (
 
 from agentgraph.graph.effects import MessageChange, Owner, change_by
 from agentgraph.graph.history import call_id, calls_of, in_call_order
-from agentgraph.graph.moments import address_of
+from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import is_remove_all, with_id
 from agentgraph.graph.values import is_same
 

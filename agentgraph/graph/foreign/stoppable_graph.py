@@ -29,7 +29,7 @@ from langgraph.graph import START
 from langgraph.pregel import Pregel
 
 from agentgraph.agents.tools import is_async_tool
-from agentgraph.graph.graphs import RootGraph
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.stopping import stoppable
 
