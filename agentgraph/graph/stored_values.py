@@ -17,10 +17,11 @@ and a user's reducer may return something else then: a new id, the time. The rul
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import reduce
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.constants import START
@@ -205,31 +206,37 @@ def _length(value: Any) -> int:
         return 0
 
 
-class StoringWrite(Runnable[Any, Any]):
+class StoringWrite(ChannelWrite):
     """A writer of a node in the root; it writes values in the form in which they are saved.
 
-    It serves the input, `update_state`, and nodes whose runs are traced. It is no `ChannelWrite`, for
-    LangGraph joins each of those with the next.
+    It serves the input, `update_state`, and nodes whose runs are traced. LangGraph draws what kinds of
+    `ChannelWrite` write.
     """
 
-    def __init__(self, write: ChannelWrite, reducers: Reducers, *, begins: bool) -> None:
-        """Take the place of a writer.
+    _reducers: Reducers
+    _begins: bool
+
+    @classmethod
+    def of(cls, write: ChannelWrite, reducers: Reducers, *, begins: bool) -> Self:
+        """Return what takes the place of a writer: a copy, for making one inspects its functions.
 
         Args:
             write: The writer.
             reducers: How values are merged.
             begins: Whether it writes the input. That has a step of its own, in which no node runs.
         """
-        self._write, self._reducers, self._begins = write, reducers, begins
-        ChannelWrite.register_writer(self)
+        made = cast(Self, copy(write))
+        made.__class__ = cls
+        made._reducers, made._begins = reducers, begins
+        return made
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update."""
-        return self._write.invoke(input, self._storing(config or {}))
+        return super().invoke(input, self._storing(config or {}))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update, on the event loop."""
-        return await self._write.ainvoke(input, self._storing(config or {}))
+        return await super().ainvoke(input, self._storing(config or {}))
 
     def _storing(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config that stores the values of what is sent."""
@@ -265,7 +272,7 @@ def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
 def store_values(graph: CompiledStateGraph[Any, Any, Any, Any], reducers: Reducers) -> None:
     """Have all nodes of a root write values in the form in which they are saved."""
     for name, node in graph.nodes.items():
-        # Of a copy, for a node keeps these. The input's are joined to one: two would be traced.
-        write, *others = node.copy({}).flat_writers
-        storing = StoringWrite(cast(ChannelWrite, write), reducers, begins=name == START)
+        write, *others = node.flat_writers  # the input's are joined to one: two would be traced
+        del node.flat_writers  # made again from the new ones
+        storing = StoringWrite.of(cast(ChannelWrite, write), reducers, begins=name == START)
         node.writers[:] = [storing, *others]
