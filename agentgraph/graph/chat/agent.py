@@ -116,19 +116,19 @@ class BuiltAgent:
                 may still lack results.
         """
         is_open = visible is None
-        found = activation.visible(self.agent.history) if visible is None else visible
+        found = activation.view.visible(self.agent.history) if visible is None else visible
         return Step(
             activation,
             self.channels,
             found,
-            answer=restored(self.wanted, activation.progress.get("answer")),
+            answer=restored(self.wanted, activation.view.progress.get("answer")),
             keeps_edits=self._keeps_edits,
             is_open=is_open,
         )
 
     def continue_at(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
         """Continue the activation at another node."""
-        progress = {"model_calls": 0, **activation.progress, **changes}
+        progress = {"model_calls": 0, **activation.view.progress, **changes}
         progress.pop("passed", None)
         if step is not None:
             if passed := step.keep():
@@ -158,9 +158,10 @@ class BuiltAgent:
 
     def _write_value(self, activation: Activation, step: Step | None) -> None:
         """Write the result of the agent under its `output_key`."""
-        found = (
-            activation.progress.get("answer") if step is None else saved_answer(activation, step.answer)
-        )
+        if step is None:
+            found = activation.view.progress.get("answer")
+        else:
+            found = saved_answer(activation, step.answer)
         if found is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""
             write_value(activation, self.agent, found, self.wanted, text)
@@ -222,7 +223,7 @@ def _may_command(tool: Any) -> bool:
 
 def _last_text(activation: Activation, step: Step) -> str:
     """Return the text of the last message of the activation, including those of this step."""
-    new, at = activation.said_ids, activation.address
+    new, at = activation.output.said_ids, activation.address
     mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")
 

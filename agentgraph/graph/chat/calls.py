@@ -113,7 +113,7 @@ def without_calls(message: AIMessage) -> AIMessage:
 
 def last_message(activation: Activation) -> AIMessage:
     """Return the message with the calls to run: the agent's last one in this activation."""
-    for message in reversed(activation.written_here):
+    for message in reversed(activation.view.written_here):
         if isinstance(message, AIMessage) and address_of(message) == activation.address:
             return message
     raise AgentGraphError(
@@ -137,8 +137,8 @@ def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> lis
 def open_calls(activation: Activation) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
     message = last_message(activation)
-    results = results_after(message, activation.written_here)
-    first = activation.progress.get("tool_calls", 0)
+    results = results_after(message, activation.view.written_here)
+    first = activation.view.progress.get("tool_calls", 0)
     found = []
     for number, call in enumerate(calls_of(message), first):
         if call["id"] not in results:

@@ -48,7 +48,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.laid_flat import asking_by
 from agentgraph.graph.chat.models import core_of, model_named
-from agentgraph.graph.nodes.activation import ask_until_it_fits
+from agentgraph.graph.nodes.reports import ask_until_it_fits
 from agentgraph.safe_repr import shown
 
 

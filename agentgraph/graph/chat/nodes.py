@@ -66,7 +66,7 @@ class ModelNode(ChatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
-        context = activation.context(self.agent.history)
+        context = activation.view.context(self.agent.history)
         asking = Asking(
             activation,
             context,
@@ -83,7 +83,7 @@ class ModelNode(ChatNode):
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
-        has_step = self.built.middleware or self.node is not None or activation.record
+        has_step = self.built.middleware or self.node is not None or activation.view.record
         step = asking.step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
@@ -106,7 +106,7 @@ class ModelNode(ChatNode):
     def _is_last(self, activation: Activation) -> bool:
         """Return whether the model must answer without tools; raise if it may not be asked again."""
         bound = self.agent.max_iterations
-        asked = activation.progress.get("model_calls", 0) + self._asked_before(activation)
+        asked = activation.view.progress.get("model_calls", 0) + self._asked_before(activation)
         if bound is None or asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
@@ -123,7 +123,7 @@ class ModelNode(ChatNode):
         before = [address(place, cursor) for cursor in earlier_cursors(place, activation.cursor)]
         if not before:
             return 0
-        this_turn = takewhile(address_of, reversed(activation.seen.messages))
+        this_turn = takewhile(address_of, reversed(activation.view.state.messages))
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
     def _take(self, asking: Asking, messages: list[BaseMessage], updates: list[Any]) -> None:
@@ -149,7 +149,7 @@ class ModelNode(ChatNode):
         data = saved_answer(activation, answer)
         for message in messages:
             said = made if message is reply else with_json_answer(message, answer, data)
-            activation.emit_message(said)
+            activation.output.emit_message(said)
         if step is not None:
             step.answer = answer
             step.say()
@@ -160,7 +160,7 @@ class ModelNode(ChatNode):
     ) -> None:
         """Run the calls without a result next, or end the activation."""
         activation, step, place = asking.activation, asking.step, self.node_context.place
-        progress, calls = activation.progress, calls_of(made)
+        progress, calls = activation.view.progress, calls_of(made)
         open_ids = {*map(call_id, calls)} - results_after(None, messages)
         counts = {"model_calls": progress.get("model_calls", 0) + max(asking.replies, 1)}
         is_answered = step is not None and step.answer is not None
@@ -182,7 +182,7 @@ class ModelNode(ChatNode):
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with unique ids, and without calls if it must not have any."""
         activation, wanted = asking.activation, asking.wanted
-        if reply.id and reply.id in map(attrgetter("id"), activation.seen.messages):
+        if reply.id and reply.id in map(attrgetter("id"), activation.view.state.messages):
             reply = reply.model_copy(update={"id": str(uuid4())})  # some models repeat their ids
         reply = with_saved_calls(reply, serializer_of(activation.config))
         if asking.is_last and not (wanted is not None and wanted.calls(reply)):
@@ -207,7 +207,7 @@ class ModelNode(ChatNode):
         Raises:
             InvalidOutputError: There were more than `CORRECTIONS`.
         """
-        count = activation.progress.get("misfits", 0) + 1
+        count = activation.view.progress.get("misfits", 0) + 1
         if count > CORRECTIONS:
             results = [str(each.text) for each in messages if isinstance(each, ToolMessage)]
             raise unfit(activation, results[0] if results else None)
@@ -259,7 +259,7 @@ class HookNode(ChatNode):
             self._answer_or_leave(activation, step, to, reply)
             return
         node = place.node if to == "model" else place.nodes.hook(to)
-        count = activation.progress.get("tool_calls", 0)
+        count = activation.view.progress.get("tool_calls", 0)
         if node == place.nodes.round and self.hook.endswith(".after_model") and reply:
             count += len(calls_of(reply))  # a new round begins
         self.built.continue_at(activation, node, step, tool_calls=count)
@@ -274,7 +274,7 @@ class HookNode(ChatNode):
         if reply is not None and (to == "tools" or (retries and self.built.runs_tools)):
             self.built.continue_at(activation, self.node_context.place.nodes.tools, step)
         elif self.hook.endswith(".after_agent"):
-            how = activation.progress.get("ending", ChatEnding(keeps=True))
+            how = activation.view.progress.get("ending", ChatEnding(keeps=True))
             leave = self.built.end if to == END else self.built.leave
             leave(activation, how, step)
         else:

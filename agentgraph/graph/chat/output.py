@@ -160,7 +160,7 @@ def saved_answer(activation: Activation, answer: Any) -> SavedAnswer | None:
 
 
 def _saved(activation: Activation, answer: Any) -> SavedAnswer:
-    data = activation.plain("the structured response", answer)
+    data = activation.output.plain("the structured response", answer)
     return SavedAnswer(of=type(answer).__name__, data=data)
 
 
@@ -203,6 +203,6 @@ def write_value(
         with suppress(ValueError):
             answer = _saved(activation, wanted.read(text))
     if wanted is not None and answer is not None:
-        activation.emitter.save_note(ANSWERED, dict(answer))
+        activation.output.emitter.save_note(ANSWERED, dict(answer))
     if agent.output_key and (answer is not None or wanted is None):
-        activation.set_values({agent.output_key: answer["data"] if answer is not None else text})
+        activation.output.set_values({agent.output_key: answer["data"] if answer is not None else text})

@@ -206,12 +206,12 @@ class Step:
         self.answer = answer
         self._activation = activation
         self._channels = channels
-        self._values = activation.values
-        address = activation.home_address
+        self._values = activation.view.state.values
+        address = activation.view.home_address
         self._visible = [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(visible)]
-        record = activation.record
+        record = activation.view.record
         self._kept = {name: record[name] for name in SECTIONS if name in record}
-        is_under_way = bool(activation.progress)
+        is_under_way = bool(activation.view.progress)
         self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
         self.own = own_state(activation, channels)
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
@@ -352,7 +352,7 @@ class Step:
         Declared values that the node wrote are written too.
         """
         for values in self._shared:
-            self._activation.set_values(values)
+            self._activation.output.set_values(values)
         self._shared = []
         if not self._touched:
             return
@@ -360,17 +360,17 @@ class Step:
         is_longer = len(self.messages) >= len(self._seen) and all(map(is_, self.messages, self._seen))
         now, gone = dict[str | None, BaseMessage](), set[str | None]()
         for message in self._changed(known):
-            effect = self._activation.take(message, "hook", is_seen=message.id in known)
+            effect = self._activation.output.take(message, "hook", is_seen=message.id in known)
             is_longer = is_longer and effect == "said"
             if effect != "context" and isinstance(message, RemoveMessage):
                 gone.add(message.id)
             elif effect != "context":
-                now[message.id] = self._activation.current_message(message.id) or message
+                now[message.id] = self._activation.output.current_message(message.id) or message
         if is_longer:  # the edits are as they were
             return
         visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
         self.messages = [now.get(each.id, each) for each in self.messages]
-        self.edits = edits_between(visible, self.messages, self._activation.said_ids)
+        self.edits = edits_between(visible, self.messages, self._activation.output.said_ids)
 
     def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
         """Return the messages that are not as they were, removals first."""
@@ -387,9 +387,9 @@ class Step:
         change: dict[str, Any] = {}
         if self.edits is not self._kept:
             change = change_between(self._kept, cast(Any, self.edits))
-            self._activation.check("what the middleware made of the messages", change)
+            self._activation.output.check("what the middleware made of the messages", change)
         if not self._written and not self._forgotten:
-            self._activation.keep_middleware(change, None)
+            self._activation.output.keep_middleware(change, None)
             return {}
         channels = self._channels.own
         written = {key: self.own[key] for key in sorted(self._written)}
@@ -399,7 +399,7 @@ class Step:
             change["state"] = kept
         untracked = {k: v for k, v in self.own.items() if isinstance(channels[k], UntrackedValue)}
         is_new = not untracked.keys().isdisjoint(written)
-        self._activation.keep_middleware(change, untracked if is_new else None)
+        self._activation.output.keep_middleware(change, untracked if is_new else None)
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
     def _merge_messages(self, value: Any) -> None:
@@ -424,7 +424,7 @@ class Step:
         channel = _channel(self._channels.own, self.own, key)
         channel.update(values)
         if not isinstance(channel, UntrackedValue):
-            self._activation.check(f"the state {key!r}", channel.get())
+            self._activation.output.check(f"the state {key!r}", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
 
@@ -450,8 +450,8 @@ def values_in(update: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
     """Return the state of the agent's middleware at the start of a step."""
-    saved, passed = activation.record.get("state", {}), activation.progress.get("passed", {})
-    found = {**saved, **activation.untracked, **passed}
+    saved, passed = activation.view.record.get("state", {}), activation.view.progress.get("passed", {})
+    found = {**saved, **activation.view.untracked, **passed}
     return {name: found[name] for name in found if name in channels.own}
 
 

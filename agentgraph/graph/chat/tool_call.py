@@ -176,7 +176,7 @@ class Attempts:
             before = self._kept[-1]["address"]
         found = parse_address(self._activation.node_context.tree, before) if before else None
         if before and found:
-            tree, emitter = self._activation.node_context.tree, self._activation.emitter
+            tree, emitter = self._activation.node_context.tree, self._activation.output.emitter
             ids = emitter.ids_at(lambda at: is_in_call(tree, at, *found))
             emitter.void([*ids, *self.said], before)
 
@@ -307,10 +307,10 @@ class RunningCall:
         self.built, self.activation, self.opened = built, activation, opened
         self.wanted, self.tool = wanted, str(opened.call["name"])
         self.control, self.step, self.is_passed_over = control, step, is_passed_over
-        self.seen = activation.seen
+        self.seen = activation.view.state
         self.before: list[Mapping[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
-        self.emitter = activation.new_emitter(is_concurrent=True)
+        self.emitter = activation.output.new_emitter(is_concurrent=True)
         self.left: Callable[[str], bool] = lambda _: False
         self.fatal: Exception | None = None
         self._messages: list[BaseMessage] = []
@@ -383,7 +383,7 @@ class RunningCall:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in given if isinstance(given, list) else [given]:
             if not isinstance(each, Command):
-                self._messages.append(self.activation.stamped(self._named(each)))
+                self._messages.append(self.activation.output.stamped(self._named(each)))
             elif each.goto or each.graph:
                 raise InvalidOutputError(
                     f"{self.activation.address}: the tool {self.opened.call['name']!r} returned "
@@ -415,7 +415,7 @@ class RunningCall:
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
         giver: Giver = "hook" if is_edit and "transfer_to" not in self._acts else "tool"
         for message in changed:
-            change = self.activation.change_by(message, giver, is_seen=message.id in known)
+            change = self.activation.output.change_by(message, giver, is_seen=message.id in known)
             self._messages += change.messages
             self._void += change.void
         if is_edit:
@@ -473,7 +473,7 @@ class RunningCall:
 
     def _check_saved(self) -> None:
         """Refuse what cannot be saved; values written in a lane were checked there."""
-        check, tool = self.activation.check, self.opened.call["name"]
+        check, tool = self.activation.output.check, self.opened.call["name"]
         for message in self._messages:
             check(f"the result of the tool {tool!r}", message)
         for update in self.updates:
@@ -522,7 +522,7 @@ class RunningCall:
                 self.set_values(values)
             case Custom(data=data):
                 named = f"custom data of the tool {self.opened.call['name']!r}"
-                self._custom.append(self.activation.plain(named, data))
+                self._custom.append(self.activation.output.plain(named, data))
                 self.emitter.add_note("custom", self._custom[-1])
             case Ask():
                 self._refused = item

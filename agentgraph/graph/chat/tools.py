@@ -52,6 +52,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
+from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
     TaskCall,
@@ -104,7 +105,7 @@ class CallRunner:
     def talk(self, running: RunningCall) -> Calls[TaskResult]:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
-        with activation.reported(number, running.emitter), self._in_scope(running):
+        with Reporter(activation, number, running.emitter), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
             return running.result(self._may)
 
@@ -267,7 +268,7 @@ class ActingTool:
     def _with_context(self, call: Any, running: RunningCall) -> Any:
         if not self._contexts:
             return call
-        context = running.activation.context(unchanged, running.seen)
+        context = running.activation.view.context(unchanged, running.seen)
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
 
@@ -521,19 +522,19 @@ class ToolsNode(ChatNode):
         if is_granted and how != "transfer_to":
             activation.uncount_transfer()
         if any(result["values"] for result in results):
-            activation.write(self._joined(activation, results))
+            activation.output.write(self._joined(activation, results))
         updates: list[Mapping[str, Any]] = []
         for result in results:
             updates += result.get("state", ())
         for result in sorted(results, key=lambda each: each is ending):
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
-            activation.add_emitted(result["messages"], [*notes])
+            activation.output.add_emitted(result["messages"], [*notes])
         step = self._merged_with(activation, updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
-            activation.emit_note("break_loop")  # outside a loop it has no effect
+            activation.output.emit_note("break_loop")  # outside a loop it has no effect
         if ending is not None:
             self._end(activation, ending, how, step, is_granted=is_granted)
-        elif activation.progress.get("answer"):
+        elif activation.view.progress.get("answer"):
             self.built.leave(activation, ChatEnding(keeps=True), step)
         else:
             self._ask_again(activation, step)
@@ -547,7 +548,7 @@ class ToolsNode(ChatNode):
             opened = {each.number: each.call["name"] for each in open_calls(activation)}
             return f"{opened[number]}, call {number}"
 
-        return activation.seen.joined(activation.address, written, lambda *_: is_beside, label)
+        return activation.view.state.joined(activation.address, written, lambda *_: is_beside, label)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, and how; the last one if there are several."""
@@ -564,7 +565,7 @@ class ToolsNode(ChatNode):
         return None, ""
 
     def _ask_again(self, activation: Activation, step: Step | None) -> None:
-        before = activation.progress
+        before = activation.view.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
@@ -592,4 +593,5 @@ class ToolsNode(ChatNode):
         is_kept = "target" not in leaving
         self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
-            write_value(activation, self.agent, None, self.built.wanted, activation.last_text() or "")
+            text = activation.output.last_text() or ""
+            write_value(activation, self.agent, None, self.built.wanted, text)

@@ -35,6 +35,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import Chunks, take_output
 from agentgraph.graph.nodes.leaf import TalkNode
+from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
     TaskCall,
@@ -92,7 +93,7 @@ class FlatNode(TalkNode):
         return Step(
             activation,
             self._channels,
-            activation.visible(self.agent.history),
+            activation.view.visible(self.agent.history),
             keeps_edits=self.keeps_state,
         )
 
@@ -112,7 +113,7 @@ class FlatNode(TalkNode):
             config: LangGraph's config of our node, or of the task in it.
         """
         writes: list[Write] = []
-        read = self.reading(step, activation.progress.get("steps", 0), writes)
+        read = self.reading(step, activation.view.progress.get("steps", 0), writes)
         given = packet[0] if packet else self.graph.given_to(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
@@ -143,7 +144,7 @@ class FlatNode(TalkNode):
             )
         sent = [packet.arg for packet in packets]
         if sent:
-            activation.check(f"what it sends to {names[0]!r}", sent)
+            activation.output.check(f"what it sends to {names[0]!r}", sent)
         step.say()
         if names:
             self._continue_at(activation, step, self.places[names[0]], sent)
@@ -156,7 +157,7 @@ class FlatNode(TalkNode):
         self, activation: Activation, step: Step, place: Place, packets: list[Any]
     ) -> None:
         """Continue at a node of the graph; or at its end, where the output is still to be said."""
-        before = activation.progress
+        before = activation.view.progress
         visits = before.get("visits", {})
         cursor = [*activation.cursor[: len(place.home.counts)]]
         progress = Progress(steps=before.get("steps", -1) + 1, visits=visits)
@@ -176,11 +177,11 @@ class FlatNode(TalkNode):
         """End the agent, and drop the state of the graph unless it is kept."""
         if self.agent.output is not None:
             take_output(activation, self.agent.output(self.graph.final(self.reading(step))))
-        text = activation.last_text()
-        if text is None and (before := activation.said_before()):
+        text = activation.output.last_text()
+        if text is None and (before := activation.view.said_before()):
             text = str(before[-1].text)
         if self.agent.output_key and text is not None:
-            activation.set_values({self.agent.output_key: text})
+            activation.output.set_values({self.agent.output_key: text})
         self.leave(step)
 
     def leave(self, step: Step) -> None:
@@ -206,7 +207,7 @@ class EntryNode(FlatNode):
     def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
         step = self.step(activation)
-        if activation.progress.get("ended"):
+        if activation.view.progress.get("ended"):
             self.end(activation, step)
             return
         given = graph_input(self.agent, activation)
@@ -249,7 +250,7 @@ class InnerGraphNode(FlatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Run the node."""
-        steps = activation.progress.get("steps", 0)
+        steps = activation.view.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
             raise MaxIterationsError(
                 f"{activation.address}: {steps} nodes of the graph have run in this activation; if "
@@ -267,7 +268,7 @@ class InnerGraphNode(FlatNode):
 
     def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
         """Run the node, and return what it wrote."""
-        packets = activation.progress.get("packets", [])
+        packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
             return (yield from self._sent(activation, step, chunks, packets))
         config = self._marked(activation, activation.config, chunks)
@@ -285,20 +286,20 @@ class InnerGraphNode(FlatNode):
         node = self.node_context.place.node
         ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)
         said = [message for result in ended.values() for message in result["messages"]]
-        activation.add_emitted(said)
+        activation.output.add_emitted(said)
         return [tuple(write) for result in ended.values() for write in result["writes"]]
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
     ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
-        emitter = activation.new_emitter(is_concurrent=True)
-        with activation.reported(number, emitter):
+        emitter = activation.output.new_emitter(is_concurrent=True)
+        with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
             writes = yield from self.written(activation, step, [given], config)
             writes = [*map(_with_ids, writes)]
-            activation.check("what the node writes", writes)
+            activation.output.check("what the node writes", writes)
             said = self._said(activation, step, writes)
             for message in said:
                 emitter.add_message(message)
@@ -311,7 +312,7 @@ class InnerGraphNode(FlatNode):
         """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
         written = written_in([{name: value} for name, value in writes if self.says_messages])
-        changes = [activation.change_by(m, "hook", is_seen=m.id in known) for m in written]
+        changes = [activation.output.change_by(m, "hook", is_seen=m.id in known) for m in written]
         return [m for change in changes if change.effect == "said" for m in change.messages]
 
     def _marked(self, activation: Activation, config: RunnableConfig, chunks: Chunks) -> RunnableConfig:
@@ -331,7 +332,7 @@ class InnerGraphNode(FlatNode):
         step.merge({"messages": handoff.messages})
         step.say()
         names = sorted(handoff.values.keys() - self._channels.own.keys())
-        activation.set_values({name: handoff.values[name] for name in names})
+        activation.output.set_values({name: handoff.values[name] for name in names})
         activation.transfer(handoff.target)
         self.leave(step)
 

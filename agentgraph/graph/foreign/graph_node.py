@@ -73,7 +73,7 @@ def graph_input(agent: GraphAgent, activation: Activation) -> Any:
     Raises:
         InvalidOutputError: `input` returned something else than a state with messages.
     """
-    context = activation.context(agent.history)
+    context = activation.view.context(agent.history)
     if agent.input is None:
         return {"messages": context.messages}
     given = agent.input(context)
@@ -334,18 +334,19 @@ class GraphNode(LeafNode):
 
     def _end(self, activation: Activation, ran: "_Run") -> None:
         said = ran.log.in_order()
-        activation.add_emitted([*ran.log.rewritten.values(), *said])
+        activation.output.add_emitted([*ran.log.rewritten.values(), *said])
         text = str(said[-1].text) if said else None
         if ran.handoff is not None:
             inner = getattr(self.agent.graph, "channels", {})
-            activation.set_values({k: v for k, v in ran.handoff.values.items() if k not in inner})
+            values = {k: v for k, v in ran.handoff.values.items() if k not in inner}
+            activation.output.set_values(values)
             activation.transfer(ran.handoff.target)
             return
         if self.agent.output is not None:
             take_output(activation, self.agent.output(output_of(self.agent.graph, ran.final)))
-            text = activation.last_text()
+            text = activation.output.last_text()
         if self.agent.output_key and text is not None:
-            activation.set_values({self.agent.output_key: text})
+            activation.output.set_values({self.agent.output_key: text})
 
 
 class _Run:
@@ -398,8 +399,8 @@ class _Run:
         self._kept_before = before.kept if before else None
         self.kept: KeptState | None = None
         self._run = str(uuid4())
-        seen = activation.seen.messages
-        users = [m for m in activation.written_here if m.type == "human" and address_of(m) is None]
+        seen = activation.view.state.messages
+        users = [m for m in activation.view.written_here if m.type == "human" and address_of(m) is None]
         ids = {message.id for message in seen}
         last = before.log if before else None
         self.log: MessageLog = last or MessageLog(activation.address, known, users, ids)
@@ -455,7 +456,7 @@ class _Run:
     def _results(self, changes: Iterator[MessageChange]) -> _Results:
         for change in changes:
             for message in change.messages:
-                self._activation.check("the message", message)
+                self._activation.output.check("the message", message)
             yield from self._kept(change)
             self.log.take(change.messages)
 
@@ -470,7 +471,7 @@ class _Run:
         self._passed()
 
     def _result(self, change: MessageChange) -> tuple[Emitter, TaskResult]:
-        emitter, at = self._activation.new_emitter(is_concurrent=True), self._activation.address
+        emitter, at = self._activation.output.new_emitter(is_concurrent=True), self._activation.address
         emitter.add_change(change)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}

@@ -101,7 +101,7 @@ class Caching:
         cache: BaseCache[Any] | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
-        context = activation.context(self._history)
+        context = activation.view.context(self._history)
         chosen = self._chosen(activation.address, context, given)
         data = [*self._what, chosen]
         if fault := save_fault(_KEYS, data):
@@ -153,9 +153,10 @@ def namespace(node: str) -> tuple[str, ...]:
 def has_asked(activation: Activation) -> bool:
     """Return whether an activation has asked, now or before a resume: answers are not in the key."""
     scratchpad = activation.config.get("configurable", {})[SCRATCHPAD]
-    if activation.is_answered or scratchpad.resume or scratchpad.get_null_resume(False) is not None:
+    has_answers = scratchpad.resume or scratchpad.get_null_resume(False) is not None
+    if activation.view.is_answered or has_answers:
         return True
-    clock = activation.seen.clock
+    clock = activation.view.state.clock
     return bool(clock.ids_at(lambda at: at == activation.address, only_questions=True))
 
 
@@ -223,13 +224,13 @@ def _give(activation: Activation, kind: str, data: Any) -> None:
     """Give one item of an outcome again."""
     match kind:
         case "message":
-            activation.emit_message(data)
+            activation.output.emit_message(data)
         case "custom":
-            activation.emit_note(kind, data)
+            activation.output.emit_note(kind, data)
         case "transfer_to":
             activation.transfer(data)
         case "values":
-            activation.set_values(data)
+            activation.output.set_values(data)
         case "exit" | "break_loop":
             activation.signal(kind)
 

@@ -21,6 +21,7 @@ from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
+from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     GatedTask,
     Schedule,
@@ -108,7 +109,7 @@ class ForkNode(Runnable[LaneState, Update]):
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         if not fork.has_ended:
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
-        with fork.reported(), self._naming(fork):
+        with Reporter(fork), self._naming(fork):
             if not fork.has_ended:
                 run_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
@@ -121,7 +122,7 @@ class ForkNode(Runnable[LaneState, Update]):
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run the lanes on the event loop."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
-        with fork.reported(), self._naming(fork):
+        with Reporter(fork), self._naming(fork):
             if not fork.has_ended:
                 await arun_calls(fork.read_lanes())
                 jobs = self.jobs(fork)
@@ -142,7 +143,7 @@ class ForkNode(Runnable[LaneState, Update]):
         except Exception as error:
             if fork.has_ended:
                 raise
-            marked = mark_failure(error, fork.address, fork.name, fork.emitter.step)
+            marked = mark_failure(error, fork.address, fork.name, fork.output.emitter.step)
             named = self.failure(fork, marked)
             raise named from (marked.__cause__ if named is marked else marked)
 
@@ -206,7 +207,7 @@ class ForkNode(Runnable[LaneState, Update]):
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, shown, _ = failures(marked)[0]
-        emitter = fork.new_emitter(is_concurrent=True)
+        emitter = fork.output.new_emitter(is_concurrent=True)
         emitter.void_questions(self._inside(job))
         emitter.add_errors(marked)
         name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
@@ -227,17 +228,17 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
             fork.signal("break_loop", is_emitted=True)
-        fork.add_emitted([message for result in ended for message in result["messages"]])
-        fork.write(self._writes(fork, jobs, results))
+        fork.output.add_emitted([message for result in ended for message in result["messages"]])
+        fork.output.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
-            fork.keep_changes(*(each.get("middleware", {}) for each in ended))
+            fork.output.keep_changes(*(each.get("middleware", {}) for each in ended))
         self.keep(fork, results)
         for number, job in enumerate(jobs):
-            void = () if number in results else fork.emitter.ids_at(self._inside(job))
+            void = () if number in results else fork.output.emitter.ids_at(self._inside(job))
             if void:
-                fork.emitter.add_note("discarded", [*dict.fromkeys(void)])
+                fork.output.emitter.add_note("discarded", [*dict.fromkeys(void)])
         for failure in failed:
-            fork.emitter.add_error(failure)
+            fork.output.emitter.add_error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
         """Return a function that returns whether an address is inside the lane of a job."""
@@ -248,7 +249,7 @@ class ForkNode(Runnable[LaneState, Update]):
     def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the lanes, in declared order."""
         handed_back = {number: result["values"] for number, result in results.items()}
-        return fork.seen.joined(fork.address, handed_back, _beside(jobs))
+        return fork.view.state.joined(fork.address, handed_back, _beside(jobs))
 
 
 def _beside(jobs: Sequence[Job]) -> Beside:
@@ -273,7 +274,7 @@ class ParallelNode(ForkNode):
 
     def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each branch."""
-        return [Job(n, fork.cursor, lambda _: fork.seen) for n in range(len(self.lanes))]
+        return [Job(n, fork.cursor, lambda _: fork.view.state) for n in range(len(self.lanes))]
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""
@@ -306,8 +307,8 @@ class ForEachNode(ForkNode):
                 said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
                 request = HumanMessage("\n\n".join([item.request, *said]))
                 given = with_id(request, f"{fork.address} {item.name}")
-                values = {**fork.seen.values, **item.values}
-                return replace(fork.seen, messages=[given], values=values)
+                values = {**fork.view.state.values, **item.values}
+                return replace(fork.view.state, messages=[given], values=values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 
@@ -321,12 +322,12 @@ class ForEachNode(ForkNode):
         """Keep the last messages by the names of the items."""
         names = enumerate(self._items(fork))
         said = {name: last_text(results[n]) for n, name in names if n in results}
-        fork.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: said}})
+        fork.output.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: said}})
 
     def _items(self, fork: Activation) -> dict[str, Item]:
         """Return the items by name, each after those that it depends on."""
         agent = cast(ForEachAgent, self.node_context.place.agent)
-        kept = kept_in(fork.context("shared"), agent.kept_by)
+        kept = kept_in(fork.view.context("shared"), agent.kept_by)
         items = {item.name: item for item in agent.items(kept)}
         order = in_order({name: item.depends_on for name, item in items.items()})
         return {name: items[name] for name in order}

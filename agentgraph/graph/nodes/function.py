@@ -97,7 +97,7 @@ class Chunks(BaseCallbackHandler):
             chunk = chunk.model_copy(update={"id": self._joined.id if self._joined else str(uuid4())})
         if self._joined is None:
             self._joined = self._ended.get(chunk.id)
-            is_known = self._activation.current_message(chunk.id) is not None
+            is_known = self._activation.output.current_message(chunk.id) is not None
             self._is_ours = chunk.id not in self._streamed and not is_known
             is_over = any(chunk.id in each.seen for each in self._handlers)
             self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
@@ -117,9 +117,9 @@ class Chunks(BaseCallbackHandler):
 
     def void(self) -> None:
         """Void the chunks of messages that the function did not say."""
-        left = sorted(self._streamed.keys() - self._activation.said_ids)
-        if left := [each for each in left if self._activation.current_message(each) is None]:
-            self._activation.emitter.add_note("discarded", left)
+        left = sorted(self._streamed.keys() - self._activation.output.said_ids)
+        if left := [each for each in left if self._activation.output.current_message(each) is None]:
+            self._activation.output.emitter.add_note("discarded", left)
 
     def _add(self, chunk: BaseMessage) -> None:
         self._note(str(chunk.id), str(chunk.text))
@@ -182,16 +182,16 @@ class Items:
                 return False
             case str():
                 streamed_id = None if chunks is None else chunks.id_of(item)
-                activation.say(item, streamed_id, live=live)
+                activation.output.say(item, streamed_id, live=live)
             case BaseMessage():
-                activation.take(item, "function", live=live)
+                activation.output.take(item, "function", live=live)
             case Custom(data=data):
-                activation.emit_note("custom", activation.plain("custom data", data))
+                activation.output.emit_note("custom", activation.output.plain("custom data", data))
             case KeptValues(values=values, kept=kept):
-                activation.write([Write(by="", values=dict(values))])
-                activation.keep(kept)
+                activation.output.write([Write(by="", values=dict(values))])
+                activation.output.keep(kept)
             case SetValues(values=values):
-                activation.set_values(values)
+                activation.output.set_values(values)
             case Exit() | BreakLoop() | TransferTo() | Ask():
                 self._end_with(item)
                 return True
@@ -214,7 +214,7 @@ class Items:
     def _end_chunks(self, chunks: Chunks, *, live: bool) -> None:
         """Say the message that the last chunks make."""
         if (whole := chunks.end()) is not None:
-            self._activation.take(whole, "function", live=live)
+            self._activation.output.take(whole, "function", live=live)
 
     def _end_with(self, item: Exit | BreakLoop | TransferTo | Ask) -> None:
         """End the activation as the function wants."""
@@ -274,9 +274,9 @@ def known_target(activation: Activation, target: str) -> str:
 def _question(activation: Activation, ask: Ask) -> Question:
     if fault := schema_fault(ask.response_schema):
         raise InvalidOutputError(f"{activation.address}: {fault}")
-    value = activation.plain("the question", ask.value)
+    value = activation.output.plain("the question", ask.value)
     question = Question(value=value, response_schema=json_schema(ask.response_schema))
-    activation.check("the question", question)
+    activation.output.check("the question", question)
     return question
 
 
@@ -314,7 +314,7 @@ class FunctionNode(LeafNode):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):
-            left = acall(activation.context(self.agent.history))
+            left = acall(activation.view.context(self.agent.history))
         else:
             left = call.start() if self.is_async else await run_in_thread(call.start)
         if left is not None:
@@ -341,7 +341,7 @@ class FunctionCall:
     def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
         """Call the function and take its items; if it is async, return what to await."""
         agent = self._node.agent
-        given: Any = agent.fn(self._activation.context(agent.history))
+        given: Any = agent.fn(self._activation.view.context(agent.history))
         if isinstance(given, AsyncGenerator | Awaitable):
             return given
         if isinstance(given, Generator):
@@ -366,9 +366,9 @@ class FunctionCall:
         """Say what is left, void what was only streamed, and write the output."""
         self._items.end()
         if key := self._node.agent.output_key:
-            text = self._activation.last_text()
+            text = self._activation.output.last_text()
             if text is not None:
-                self._activation.set_values({key: text})
+                self._activation.output.set_values({key: text})
 
     def _follow(self, given: Generator[Any, None, Any]) -> None:
         """Take the items that a generator yields, and the one that it returns."""

@@ -23,6 +23,7 @@ from agentgraph.graph.failures import arose_at_border, is_fatal
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.reports import Reporter, ask
 from agentgraph.graph.state import LaneState, Question, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 
@@ -61,7 +62,7 @@ class LeafNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run one activation, and return its update of the lane's state."""
         activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
-        with activation.reported():
+        with Reporter(activation):
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
@@ -77,7 +78,7 @@ class LeafNode(Runnable[LaneState, Update]):
     async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
         activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
-        with activation.reported():
+        with Reporter(activation):
             if activation.has_ended:
                 return activation.update()
             var_child_runnable_config.set(activation.config)
@@ -161,14 +162,14 @@ class HumanNode(LeafNode):
         """Ask the prompt, filled from the values."""
         prompt = self.agent.prompt
         asked = (
-            fill(prompt, activation.values, self.agent.name)
+            fill(prompt, activation.view.state.values, self.agent.name)
             if isinstance(prompt, str)
-            else activation.plain("the prompt", prompt)
+            else activation.output.plain("the prompt", prompt)
         )
-        answer = activation.ask(Question(value=asked, response_schema=self.response_schema))
-        activation.emit_message(HumanMessage(_text(answer)))
+        answer = ask(Question(value=asked, response_schema=self.response_schema), activation.address)
+        activation.output.emit_message(HumanMessage(_text(answer)))
         if self.agent.output_key:
-            activation.set_values({self.agent.output_key: answer})
+            activation.output.set_values({self.agent.output_key: answer})
 
 
 class QuestionNode(LeafNode):
@@ -184,7 +185,8 @@ class QuestionNode(LeafNode):
             raise AgentGraphError(
                 f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"
             )
-        activation.continue_at(self.node_context.place.node, answer=[activation.ask(activation.asked)])
+        answer = ask(activation.asked, activation.address)
+        activation.continue_at(self.node_context.place.node, answer=[answer])
 
 
 def _text(answer: Any) -> str:

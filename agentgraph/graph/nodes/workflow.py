@@ -115,7 +115,7 @@ class WorkflowNode(ForkNode):
     def _sees(self, fork: Activation, step: Step, before: Sequence[int], results: Results) -> RunState:
         """Return the state that a step sees, and its input as the only message if it has one."""
         done = [results[number] for number in before]
-        seen = fork.seen
+        seen = fork.view.state
         for result in done:
             seen = seen.with_new(result["messages"], result["values"])
         if step.input is None:
@@ -130,7 +130,7 @@ class WorkflowNode(ForkNode):
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
-            seen = fork.seen.with_new(result["messages"], result["values"])
+            seen = fork.view.state.with_new(result["messages"], result["values"])
             job = Job(self.undo[name], fork.cursor, _always(seen))
             schedule = Schedule([()], inner_stop())
             yield number, name, tasks[job.lane].start_with(fork, job, schedule, 0), schedule

@@ -1,0 +1,220 @@
+"""What an activation emits and writes: messages and notes, values of the run, and records.
+
+All is collected here while the node runs, and the activation makes the node's update of it. Events get
+their numbers from the emitter: some at once, the others when the node ends.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+
+from agentgraph.agents.schemas import plain_at
+from agentgraph.agents.signals import Kept
+from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change_by
+from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
+from agentgraph.graph.nodes.view import View
+from agentgraph.graph.saving import check_names, check_saved
+from agentgraph.graph.stamps import STAMP, Note, address_of, agent_of, stamped
+from agentgraph.graph.state import Change, Changes, Update, collected, keeping
+from agentgraph.graph.stored_values import counts_for_values
+from agentgraph.graph.values import Write, in_order
+from agentgraph.tree.addresses import keeper_node
+
+
+class Output:
+    """What an activation emits and writes.
+
+    Attributes:
+        emitter: Emits its messages and notes.
+        config: LangGraph's config for the code that runs in it: its stream writer emits notes.
+        messages: What it says, and its other changes of the history.
+        writes: The values that it writes.
+        changes: Its changes of the records of middleware and of what agents keep.
+        untracked: The new unsaved state of its middleware; None if that is unchanged.
+    """
+
+    def __init__(
+        self, view: View, config: RunnableConfig, *, runs_lanes: bool = False, runs_trees: bool = False
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            view: What the activation sees.
+            config: LangGraph's config of the node.
+            runs_lanes: Whether the node runs lanes, which may emit concurrently.
+            runs_trees: Whether the node runs a graph that may itself be a compiled tree.
+        """
+        self._view, self._address, self._node_context = view, view.address, view.node_context
+        self._node_config = config
+        is_concurrent = runs_lanes or view.node_context.is_inner
+        self.emitter = Emitter(view.state.clock, view.address, config, is_concurrent=is_concurrent)
+        self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
+        self.messages: list[BaseMessage] = []
+        self.writes: list[Write] = []
+        self.changes: Changes = {}
+        self.untracked: Mapping[str, Any] | None = None
+
+    def emit_message(self, message: BaseMessage) -> None:
+        """Write a new message to the history, and emit it when the node ends."""
+        self.check("the message", message)
+        self.messages.append(self.stamped(message))
+        self.emitter.add_message(self.messages[-1])
+
+    def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
+        """Write a text of the agent to the history and emit it, as `emit_message` does a message.
+
+        The message is made with its stamp: making it first and then a stamped copy costs twice.
+        """
+        if not text.isascii():
+            self.check("the message", AIMessage(text))
+        message = AIMessage(
+            text,
+            id=message_id or str(uuid4()),
+            name=self._node_context.place.home.name,
+            response_metadata={STAMP: [self._address]},
+        )
+        self.messages.append(message)
+        self.emitter.add_message(message)
+        if live:
+            self.emitter.flush()
+
+    def take(
+        self, message: BaseMessage, giver: Giver, *, is_seen: bool = False, live: bool = False
+    ) -> Effect:
+        """Make the change of the history that a message makes, and emit it.
+
+        Args:
+            message: The message.
+            giver: Who gives it.
+            is_seen: Whether a message with its id is in the agent's context.
+            live: Whether to emit a new message at once instead of when the node ends. What makes others
+                void waits for the end: the node may fail.
+        """
+        change = self.change_by(message, giver, is_seen=is_seen)
+        if change.messages:
+            self.check("the message", message)
+            self.emitter.add_change(change)
+            self.messages += change.messages
+        if live and change.effect == "said":
+            self.emitter.flush()
+        return change.effect
+
+    def change_by(self, message: BaseMessage, giver: Giver, *, is_seen: bool = False) -> MessageChange:
+        """Return the change of the history that a message makes, by the table in `effects.py`."""
+        was = self.current_message(message.id) if message.id else None
+        owner: Owner = "other" if is_seen else "nobody"
+        if was is not None:
+            owner = self._owner(was)
+        name = self._node_context.place.home.name
+        return change_by(message, was, owner, giver, self._address, name)
+
+    def _owner(self, was: BaseMessage) -> Owner:
+        """Return whose a message of the history is."""
+        at = address_of(was)
+        if at is None:
+            is_here = was.type == "human" and any(each.id == was.id for each in self._view.written_here)
+            return "user" if is_here else "other"
+        place, paths = self._node_context.place, self._node_context.paths
+        if agent_of(was, paths.inner_names) != place.home.name:
+            return "other"
+        here = [*self.messages, *self._view.said_before()]
+        return "here" if any(each.id == was.id for each in here) else "earlier"
+
+    def stamped(self, message: BaseMessage) -> BaseMessage:
+        """Return a message with the address at which it is said, and the name of its agent."""
+        return stamped(message, self._address, self._node_context.place.home.name)
+
+    def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
+        """Write messages and notes that tasks or a call have already emitted."""
+        self.messages += messages
+        self.emitter.notes += notes
+
+    def emit_note(self, kind: str, data: Any = None) -> None:
+        """Emit a note at once: `custom` data or a signal."""
+        self.check("custom data", data)
+        self.emitter.add_note(kind, data)
+        self.emitter.flush()
+
+    def new_emitter(self, *, is_concurrent: bool) -> Emitter:
+        """Return a new emitter for the activation, or for one of its tool calls."""
+        clock, config = self._view.state.clock, self._node_config
+        return Emitter(clock, self._address, config, is_concurrent=is_concurrent)
+
+    def current_message(self, message_id: str | None) -> BaseMessage | None:
+        """Return the current version of a message, or None if it is removed or not visible here."""
+        for message in reversed(self.messages):
+            if message.id == message_id:
+                return None if isinstance(message, RemoveMessage) else message
+        return next((each for each in self._view.state.messages if each.id == message_id), None)
+
+    @property
+    def said_ids(self) -> set[str | None]:
+        """The ids of the messages of this step."""
+        return {message.id for message in self.messages if not isinstance(message, RemoveMessage)}
+
+    def last_text(self) -> str | None:
+        """Return the text of the last message of this step, or None."""
+        gone: set[str | None] = set()
+        for message in reversed(self.messages):
+            if isinstance(message, RemoveMessage):
+                gone.add(message.id)
+            elif address_of(message) is not None and message.id not in gone:
+                return str(message.text)
+        return None
+
+    def set_values(self, values: Mapping[str, Any]) -> None:
+        """Write values of the run."""
+        self.write([Write(by=self._address, values=dict(values))])
+
+    def write(self, writes: Sequence[Write]) -> None:
+        """Write values of the run, in order; writes by "" are the package's own and never conflict."""
+        for write in writes:
+            if write["by"] in ("", self._address):
+                values = write["values"]
+                check_names(self._address, values)
+                named = ((f"the value {name!r}", value) for name, value in values.items())
+                check_saved(self.config, self._address, named)
+        self.writes = self._node_context.reducers.collected(self.writes, writes)
+
+    def merge_values(self) -> None:
+        """Check the values written; in the root also run the reducers of users, once and for all."""
+        merged = self._view.state.check(self._address, self.writes)
+        if not self._node_context.is_inner:
+            stored = self._node_context.update(self.writes, self._view.state.values, merged)
+            self.writes = [Write(by=self._address, values=dict(each)) for each in in_order(stored)]
+
+    def write_values(self, update: Update) -> None:
+        """Write the values into an update.
+
+        In the root it writes now and then none, so that steps without values count, too.
+        """
+        if self.writes:
+            update["values"] = self._node_context.update(self.writes, self._view.state.values)
+        elif not self._node_context.is_inner and counts_for_values(self._node_config):
+            update["values"] = {}
+
+    def keep(self, kept: Kept) -> None:
+        """Keep data for enclosing agents, each the nearest one with its name."""
+        for name, entries in kept.items():
+            self.check("what it keeps", dict(entries))
+            self.keep_changes(keeping(keeper_node(self._node_context.place, name), entries))
+
+    def keep_changes(self, *changes: Changes) -> None:
+        """Write changes of records, such as those of middleware in the lanes of this activation."""
+        self.changes = collected(self.changes, changes)
+
+    def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
+        """Write the changes of the middleware's record, and its untracked state if that is new."""
+        self.changes = {self._node_context.place.home.node: change} if change else {}
+        self.untracked = untracked
+
+    def plain(self, named: str, value: Any) -> Any:
+        """Return a value of the agent as plain JSON data, or refuse it."""
+        return plain_at(self._address, named, value)
+
+    def check(self, named: str, value: Any) -> None:
+        """Refuse a value that the run's saver cannot save."""
+        check_saved(self.config, self._address, [(named, value)])

@@ -1,0 +1,154 @@
+"""Failures and questions of an activation: they leave it with its address, and void its events.
+
+Also asks questions until the answer fits the schema.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
+from langgraph.types import Command, interrupt
+
+from agentgraph.agents.schemas import answer_fault, checkable
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure
+from agentgraph.graph.guarded_saver import saver_failure
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.emitter import Emitter
+from agentgraph.graph.nodes.stopping import Contained, is_cancelled
+from agentgraph.graph.stamps import addressed, asker_of
+from agentgraph.graph.state import Question
+
+
+class Reporter(Contained):
+    """Adds the address to questions and failures that leave a `with` block, and voids its events.
+
+    Not a `@contextmanager`: that costs too much.
+    """
+
+    __slots__ = ("_activation", "_address", "_call", "_emitter")
+
+    def __init__(
+        self, activation: Activation, call: int | None = None, emitter: Emitter | None = None
+    ) -> None:
+        """Report what leaves an activation, or one of its tool calls.
+
+        Args:
+            activation: The activation.
+            call: The number of the tool call that runs in the block, if any.
+            emitter: The emitter of that call.
+        """
+        self._activation, self._address, self._call = activation, activation.address, call
+        self._emitter = emitter or activation.output.emitter
+        self._in_task = False
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        contained = self.contained(error)
+        leaves = self._leaving(contained)
+        if leaves is error:
+            return
+        if leaves is contained:
+            raise leaves from error
+        raise leaves from None if isinstance(contained, ParentCommand) else contained
+
+    def _leaving(self, error: BaseException) -> BaseException:
+        """Return the exception to raise for one from the activation, with the address added.
+
+        A question also gets the number of the tool call that asks. A question of another tree, which
+        runs as a graph in the activation, becomes the activation's own, as its failures do. Whatever
+        leaves once the saver has failed is the saver's.
+        """
+        self._emitter.void_all()
+        if (failure := saver_failure(self._activation.node_config, error)) is not None:
+            return failure
+        if isinstance(error, GraphInterrupt) and not error.args[0]:
+            return self._report(self._left_by_stop())
+        if isinstance(error, GraphInterrupt):
+            self._check_questions(error.args[0])
+            self._report_questions(error.args[0])
+        elif isinstance(error, ParentCommand):
+            return self._report(self._left_by_command(error.args[0]))
+        elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
+            self._report_questions(asked_beside(error))
+            return self._report(error)
+        return error
+
+    def _report_questions(self, asked: Sequence[Any]) -> None:
+        for one in asked:
+            if asker_of(one.response_schema).moment is None or not self._asks(one):
+                self._report_question(one)
+
+    def _report_question(self, asked: Any) -> None:
+        """Write the address into a question, and emit it unless a tool call asks it."""
+        is_ours = self._asks(asked)
+        asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
+        schema, number, moment = asker.schema, self._call, None
+        if self._call is None:
+            number = self._activation.asked_after
+            moment = self._emitter.emit_question(asked.id, asked.value, schema).moment
+        if is_ours:
+            number = asker.call
+        asked.response_schema = addressed(schema, self._address, number, moment)
+
+    def _asks(self, asked: Any) -> bool:
+        """Return whether a question has the address of the activation, or of one in a lane of it."""
+        at = asker_of(asked.response_schema).address
+        is_here = at is not None and (at == self._address or is_within(at, self._address))
+        return is_here and self._activation.asked_after is None
+
+    def _check_questions(self, asked: Sequence[Any]) -> None:
+        """Fail the activation for a question that cannot be saved."""
+        try:
+            for one in asked:
+                if asker_of(one.response_schema).address in (None, self._address):
+                    self._activation.output.check("the question", one.value)
+        except InvalidOutputError as error:
+            mark_failure(error, self._address, self._activation.name, self._emitter.step)
+            self._emitter.stream_failures(error)
+            raise error from None
+
+    def _report(self, error: BaseException) -> BaseException:
+        """Stream a failure, and return the exception to raise for it."""
+        marked = mark_failure(error, self._address, self._activation.name, self._emitter.step)
+        if self._activation.has_ended:
+            mark_border(marked)
+        self._emitter.stream_failures(marked)
+        return marked
+
+    def _left_by_command(self, command: Command[Any]) -> InvalidOutputError:
+        """Return the error for a graph that ended with a command to its parent graph."""
+        return InvalidOutputError(
+            f"{self._address}: a LangGraph graph in the agent {self._activation.name!r} ended by "
+            f"Command(goto={command.goto!r}, graph=Command.PARENT), but the tree decides where the run "
+            "continues, and nothing of the command was written; end that graph without it, and hand "
+            "over by TransferTo(name), from a tool or a function agent in the sub_agents of a chat "
+            "agent"
+        )
+
+    def _left_by_stop(self) -> InvalidOutputError:
+        """Return the error for a graph that stopped without a question: nobody could answer it."""
+        name = self._activation.node_context.place.home.name
+        return InvalidOutputError(
+            f"{self._address}: a LangGraph graph in the agent {name!r} stopped before or after a "
+            "node without a question: it is compiled or called with interrupt_before= or "
+            "interrupt_after=; leave these out, and call interrupt() in the node. A resume "
+            "continues after the stop"
+        )
+
+
+def ask(question: Question, address: str) -> Any:
+    """Ask a question of the activation at an address until the answer fits, and return the answer."""
+    return ask_until_it_fits(question["value"], addressed(question["response_schema"], address))
+
+
+def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
+    """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
+    while True:
+        answer = interrupt(value, response_schema=schema)
+        if answer_fault(asker_of(schema).schema, answer) is None:
+            return answer

@@ -1,0 +1,123 @@
+"""What an activation sees: its place, its address, and the state that its agent may read.
+
+The messages and values are those at the start of the step: what the activation itself says and writes
+is in its `Output`, and is visible after its node has ended.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+
+from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.context import Context
+from agentgraph.graph.history import visible
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.stamps import STAMP, address_of
+from agentgraph.graph.state import LaneState, Progress, Record
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+
+
+class View:
+    """What an activation sees.
+
+    Attributes:
+        node_context: Its place.
+        position: The position of its lane.
+        cursor: The counters at the place.
+        address: Its address.
+        home_address: The address of its agent: for a node of a graph that is laid flat, the graph's.
+        progress: The progress of a chat agent.
+        state: The messages and values at the start of the step.
+        written_here: The messages of its lane.
+    """
+
+    def __init__(self, node_context: NodeContext, state: LaneState, config: RunnableConfig) -> None:
+        """Look at the state.
+
+        Args:
+            node_context: The place.
+            state: The state of the lane.
+            config: LangGraph's config of the node.
+        """
+        self.node_context = node_context
+        self.position = node_context.arrived(state.get("position"))
+        self.cursor = as_cursor(self.position["cursor"])
+        self.address = node_context.address(self.cursor)
+        is_inner = node_context.place.kind.is_inner
+        self.home_address = self.address.rpartition("/")[0] if is_inner else self.address
+        self.progress: Progress = self.position.get("chat", {})
+        self.state = node_context.run_state(state, config)
+        self.written_here: Sequence[BaseMessage] = state.get("messages", ())
+        self._answer = self.position.get("answer", [])
+        self._untracked = state.get("untracked")
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it follows the answer to a question."""
+        return bool(self._answer)
+
+    @property
+    def record(self) -> Record:
+        """The saved record of this agent's middleware."""
+        return self.state.middleware.get(self.node_context.place.home.node, {})
+
+    @property
+    def untracked(self) -> Mapping[str, Any]:
+        """The unsaved state of its middleware; empty at the start of each activation and resume."""
+        at, values = self._untracked or ("", {})
+        return values if at == self.home_address and self.progress else {}
+
+    def context(self, history: HistoryPolicy, state: RunState | None = None) -> Context:
+        """Return the context for the agent's function; of `state` instead of the state at the start."""
+        state = state or self.state
+        return ActivationContext(
+            self.node_context.place,
+            self.cursor,
+            self.node_context.paths,
+            messages=state.messages,
+            values=state.values,
+            history=history,
+            under_way=self._under_way,
+            answer=self._answer,
+            records=state.middleware,
+        )
+
+    def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
+        """Return the messages that the agent sees in mid-activation, when calls may be open."""
+        return visible(
+            self.state.messages,
+            history,
+            self.node_context.place.home.name,
+            self.home_address,
+            self.node_context.paths.of,
+            self._under_way,
+            is_open=True,
+            inner_names=self.node_context.paths.inner_names,
+        )
+
+    def said_before(self) -> list[BaseMessage]:
+        """Return the messages of this activation from earlier steps."""
+        before = self.state.messages[len(self.state.messages) - self._under_way :]
+        inside = f"{self.home_address}/"
+        at = [(message, address_of(message) or "") for message in before]
+        return [each for each, there in at if there == self.home_address or there.startswith(inside)]
+
+    @property
+    def _under_way(self) -> int:
+        """How many messages at the end of the history are from this activation or earlier attempts."""
+        home = self.node_context.place.home
+        if not self.progress and not (home.repeats and attempt(home, self.cursor)):
+            return 0
+        mine = {self.home_address}
+        if home.repeats:
+            mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
+        inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
+        count = 0
+        for message in reversed(self.state.messages):
+            at = (message.response_metadata.get(STAMP) or [""])[0]
+            if at not in mine and not at.startswith(inside):
+                break
+            count += 1
+        return count
