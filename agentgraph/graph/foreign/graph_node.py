@@ -194,7 +194,7 @@ _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """A generator of what tasks emit and save; it is sent what each task has saved."""
 _BEGINS = MessageChange("nothing", [], [])
 """What a run saves first: no change, only that it begins."""
-_MODES: object = ["updates", "values"]
+_MODES = ["updates", "values"]
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
 
