@@ -82,7 +82,7 @@ class Runner:
         self,
         agent: Agent,
         *,
-        checkpointer: "Saver | str | PathLike[str] | None" = None,
+        checkpointer: "BaseCheckpointSaver[Any] | str | PathLike[str] | None" = None,
         store: BaseStore | None = None,
         context_schema: type | None = None,
         values: type | None = None,
